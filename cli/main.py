@@ -1,0 +1,76 @@
+"""`firstflight`: finds the subcommand, imports only what it needs, runs it.
+
+Subcommands live one per module in this folder; each module defines one `click` command or group
+called `command`. They are imported when used, so that `firstflight lab exec` starts fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import version
+
+import click
+
+from firstflight.errors import FirstflightError
+
+# subcommand -> (module, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "campaign": ("cli.campaign", "Run a whole measurement campaign, or go on with one."),
+    "db": ("cli.db", "Create and inspect the tables of the store."),
+    "dissect": ("cli.dissect", "Turn captures into records."),
+    "lab": ("cli.lab", "Raise, use and remove the test Internet."),
+    "load": ("cli.load", "Load record files into the store."),
+    "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
+    "report": ("cli.report", "Print the tables of the papers from the store."),
+    "runs": ("cli.runs", "List runs with their states and counts."),
+    "schema": ("cli.schema", "Describe the columns of a record kind."),
+    "sql": ("cli.sql", "Ask the store a question (read-only)."),
+    "stage": ("cli.stage", "Run one stage of a campaign alone."),
+    "trace": ("cli.trace", "Show the packets behind a row."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+
+
+@click.command(
+    cls=LazyGroup,
+    help="Measures how the edges of the Internet answer the first flight of a connection.",
+    epilog='Example: firstflight sql "SELECT * FROM table1"',
+)
+@click.version_option(version("firstflight"), prog_name="firstflight")
+def root() -> None:
+    """Hold the subcommands; does nothing by itself."""
+
+
+def main() -> None:
+    """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
+    try:
+        root.main(standalone_mode=False)
+    except FirstflightError as error:
+        click.echo(f"firstflight: {error}", err=True)
+        sys.exit(error.exit_status)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("firstflight: interrupted", err=True)
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""Where targets come from: top lists, routing tables, AS and CDN data."""

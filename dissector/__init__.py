@@ -1,0 +1,1 @@
+"""Captures into records."""

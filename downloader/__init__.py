@@ -1,0 +1,1 @@
+"""Downloads under capture. Nothing is built here yet."""

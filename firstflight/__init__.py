@@ -1,0 +1,1 @@
+"""The spine: settings, runs and their manifests, the store, the loader."""

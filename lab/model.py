@@ -1,0 +1,81 @@
+"""What the lab is made of, as plain data that every part of the lab shares.
+
+The behaviour file (lab/internet.toml) is expanded once into an `Internet`; links, servers, DNS and
+routing tables are each configured from it, and so is `lab truth`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+HostKind = Literal["vantage", "centre", "dns", "web", "edge"]
+Stack = Literal["quiche", "aioquic", "quic-go", "rogue", "none"]
+
+
+@dataclass(frozen=True)
+class Host:
+    """One network namespace, joined to the link emulator by `eth0`.
+
+    `v4` and `v6` are the main addresses, which packets leave from by default; `more` holds the other
+    addresses (an edge has hundreds), all assigned to eth0 as /32 and /128.
+    """
+
+    name: str
+    kind: HostKind
+    v4: str
+    v6: str
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What answers at UDP port 443 of one address for one name (the truth about a probe)."""
+
+    domain: str
+    ip: str
+    host: str
+    stack: Stack
+    mode: str  # see lab/edge/README.md and lab/rogue/README.md for the modes
+    delay_us: int | None  # declared delay between instant ACK and ServerHello, or before a waiting answer
+    certificate: Literal["small", "large"] = "small"
+    outcome: str = ""  # the outcome of docs/definitions.md that a probe must get
+    asn: int | None = None
+    cdn: str | None = None
+
+
+@dataclass(frozen=True)
+class DnsRecord:
+    """One resource record as the lab's DNS server serves it. `name` is absolute, without final dot."""
+
+    name: str
+    type: Literal["A", "AAAA", "CNAME", "HTTPS", "NS", "TXT"]
+    ttl: int
+    data: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """One announcement in the lab's routing table; the origin is the last AS of the path."""
+
+    prefix: str
+    as_path: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A program that the lab keeps running on one host.
+
+    It counts as up when its log (standard output and error together) holds a match of `ready`
+    (a regular expression); the lab waits at most `ready_timeout_s` for that, then says which service
+    did not come up and shows the end of its log.
+    """
+
+    name: str
+    host: str
+    argv: tuple[str, ...]
+    ready: str
+    env: dict[str, str] = field(default_factory=dict)
+    ready_timeout_s: float = 20.0
+    cwd: Path | None = None

@@ -1,0 +1,1 @@
+"""Probes: names to addresses, and the first answer of QUIC servers."""

@@ -1,0 +1,1 @@
+"""The record kinds, tables, views and queries."""

@@ -1,0 +1,1 @@
+//! Pure encoding and parsing of QUIC, TLS and TCP: no sockets, no clock.
