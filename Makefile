@@ -1,0 +1,44 @@
+# Everything a person does with this tree. `make help` lists it.
+SHELL := /bin/bash
+export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
+FF := .venv/bin/firstflight
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint bench format clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: ## Install what is missing and build the native programs.
+	@deploy/setup.sh
+
+build: setup ## The same as setup.
+
+demo: setup ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth.
+	@deploy/demo.sh
+
+test: setup ## Run every test.
+	cargo test --quiet --release --workspace --locked
+	cd lab/quicgo && go vet ./... && go test ./...
+	.venv/bin/python -m pytest -q
+
+lint: setup ## Check style, types, imports between folders, and the native code.
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	cargo fmt --all --check
+	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
+	cd lab/quicgo && test -z "$$(gofmt -l .)"
+
+bench: setup ## Measure speed and size, each with how it was measured.
+	.venv/bin/python -m bench
+
+format: ## Put all code into the project's style.
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+	cargo fmt --all
+	cd lab/quicgo && gofmt -w .
+
+clean: ## Remove what was built and measured (not the download caches).
+	-@[ -x $(FF) ] && $(FF) lab down
+	rm -rf target var .venv

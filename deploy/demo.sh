@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The main job on the lab: raise it, run the campaign of lab/campaign.toml, print Table 1 beside the truth.
+# The lab is removed at the end, however that comes; the store stays in var/store.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ff=.venv/bin/firstflight
+started=$SECONDS
+
+trap '"$ff" lab down' EXIT
+"$ff" lab up
+run="$("$ff" campaign run --config lab/campaign.toml | tail -n 1)"
+"$ff" lab truth --table1 >var/table1_truth.jsonl
+"$ff" report table1 --run "$run" --truth var/table1_truth.jsonl
+echo
+echo "Run $run took $((SECONDS - started)) s, lab included. Ask the store yourself:"
+echo "  $ff sql \"SELECT * FROM table1\""
