@@ -1,0 +1,274 @@
+"""A run on disk: where its files are, what its manifest says, what each stage reports.
+
+The campaign alone writes `manifest.json`. Every stage process writes a `report.json` of its own beside its
+output, so that processes never write into each other's files; `Run.reports` gathers them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from firstflight import files
+from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.settings import Settings, check
+
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
+CENTRE_STAGES = ("targets", "as_data")
+VANTAGE_STAGES = ("resolve", "probe", "dissect")
+
+State = Literal["running", "done", "failed", "interrupted"]
+
+
+class Rejected(BaseModel):
+    """An input line that was not used, and why."""
+
+    line: int  # from 1
+    reason: str
+
+
+class StageReport(BaseModel):
+    """What one stage did: written when it starts and when it ends (report.json)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stage: str
+    vantage: str | None = None
+    repetition: int | None = None
+    state: State = "running"
+    started_at: datetime
+    ended_at: datetime | None = None
+    pid: int
+    tool_version: str
+    rows_in: int | None = None  # null = not known (the stage ended before it counted)
+    rows_out: int | None = None
+    rejected: list[Rejected] = Field(default_factory=list)
+    counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
+    warnings: list[str] = Field(default_factory=list)
+    outputs: dict[str, str] = Field(default_factory=dict)  # path within the run -> sha256
+    message: str | None = None  # the sentence of a failure
+
+
+class Run:
+    """One run's folder. Paths are methods and properties; nothing else knows the layout."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+
+    # ---- making and finding runs
+
+    @classmethod
+    def create(cls, settings: Settings, text: str, overrides: Sequence[str] = ()) -> Run:
+        """Make a new run folder with its settings as given (`text`) and in force, and a first manifest."""
+        started = datetime.now(UTC)
+        run = cls(runs_root() / f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
+        with files.said_in_one_sentence(run.path):
+            run.path.mkdir(parents=True)
+        files.write_text(run.path / "config.toml", text)
+        files.write_json(run.path / "settings.json", settings.model_dump(mode="json"))
+        seed = settings.probe.seed
+        run.write_manifest(
+            {
+                "id": run.id,
+                "name": settings.campaign.name,
+                "state": "running",
+                "started_at": started.isoformat(),
+                "tool_version": tool_version(),
+                "overrides": list(overrides),
+                "seed": secrets.randbits(62) if seed is None else seed,
+                "cid_key": secrets.token_hex(16),
+                "repetitions": settings.campaign.repetitions,
+                "settings_sha256": files.sha256_of(run.path / "settings.json"),
+            }
+        )
+        return run
+
+    @classmethod
+    def open(cls, name: str) -> Run:
+        """The run with that id, or at that path. UsageError if there is none."""
+        path = Path(name) if "/" in name else runs_root() / name
+        if not (path / "manifest.json").is_file():
+            raise UsageError(f"there is no run {name} in {path.parent}; `firstflight runs` lists them")
+        return cls(path.resolve())
+
+    @classmethod
+    def all(cls) -> list[Run]:
+        """All runs, oldest first."""
+        root = runs_root()
+        if not root.is_dir():
+            return []
+        return [cls(path) for path in sorted(root.iterdir()) if (path / "manifest.json").is_file()]
+
+    # ---- what it was told
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        where = self.path / "settings.json"
+        return check(files.read_json(where), str(where), self.path, check_files=False)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as it stands on disk."""
+        manifest = files.read_json(self.path / "manifest.json")
+        if not isinstance(manifest, dict):
+            raise InputError(f"{self.path / 'manifest.json'} is not a manifest")
+        return manifest
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest; only the campaign does this."""
+        files.write_json(self.path / "manifest.json", manifest)
+
+    # ---- where things are
+
+    @property
+    def targets(self) -> Path:
+        """targets.parquet: rank, domain, list_id."""
+        return self.path / "targets" / "targets.parquet"
+
+    @property
+    def as_data(self) -> Path:
+        """Folder of rib.pyasn, cdn_map.toml, as_data.json."""
+        return self.path / "as_data"
+
+    def stage_dir(self, stage: str, vantage: str | None = None, repetition: int | None = None) -> Path:
+        """Folder of a stage's output; vantage and repetition for the stages that have them."""
+        if vantage is None:
+            return self.path / stage
+        if repetition is None:
+            raise UsageError(f"stage {stage} at {vantage} needs a repetition")
+        return self.path / vantage / str(repetition) / stage
+
+    def dns_answer(self, vantage: str, repetition: int) -> Path:
+        """Record file of the resolve stage."""
+        return self.stage_dir("resolve", vantage, repetition) / "dns_answer.parquet"
+
+    def quic_probe(self, vantage: str, repetition: int) -> Path:
+        """Record file of the probe stage."""
+        return self.stage_dir("probe", vantage, repetition) / "quic_probe.parquet"
+
+    def capture(self, vantage: str, repetition: int) -> Path:
+        """Capture beside the probe."""
+        return self.stage_dir("capture", vantage, repetition) / "probe.pcap"
+
+    def quic_connection(self, vantage: str, repetition: int) -> Path:
+        """Record file of the dissect stage."""
+        return self.stage_dir("dissect", vantage, repetition) / "quic_connection.parquet"
+
+    def name_of(self, path: Path) -> str:
+        """A file's name in records: RUN/ and the path within the run."""
+        return f"{self.id}/{path.relative_to(self.path)}"
+
+    # ---- what was done
+
+    def report_path(self, stage: str, vantage: str | None = None, repetition: int | None = None) -> Path:
+        """Where a stage's report stands."""
+        return self.stage_dir(stage, vantage, repetition) / "report.json"
+
+    def report(
+        self, stage: str, vantage: str | None = None, repetition: int | None = None
+    ) -> StageReport | None:
+        """A stage's report, or None if it never started. A process that is gone did not keep running."""
+        path = self.report_path(stage, vantage, repetition)
+        if not path.is_file():
+            return None
+        return StageReport.model_validate(files.read_json(path))
+
+    def reports(self) -> list[StageReport]:
+        """All stages' reports, in order of their start."""
+        found = [StageReport.model_validate(files.read_json(p)) for p in self.path.glob("**/report.json")]
+        return sorted(found, key=lambda report: report.started_at)
+
+    def done(self, stage: str, vantage: str | None = None, repetition: int | None = None) -> bool:
+        """Whether a stage ended well and all its outputs are still there."""
+        report = self.report(stage, vantage, repetition)
+        return (
+            report is not None
+            and report.state == "done"
+            and all((self.path / name).exists() for name in report.outputs)
+        )
+
+    @contextmanager
+    def stage(
+        self, stage: str, vantage: str | None = None, repetition: int | None = None
+    ) -> Iterator[StageReport]:
+        """Run a block as a stage: the report is written at its start and, whatever happens, at its end.
+
+        The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
+        """
+        report = StageReport(
+            stage=stage,
+            vantage=vantage,
+            repetition=repetition,
+            started_at=datetime.now(UTC),
+            pid=os.getpid(),
+            tool_version=tool_version(),
+        )
+        self._write_report(report)
+        try:
+            yield report
+            report.state = "done"
+        except (Interrupted, KeyboardInterrupt):
+            report.state = "interrupted"
+            raise
+        except BaseException as error:
+            report.state = "failed"
+            report.message = str(error) if isinstance(error, FirstflightError) else repr(error)
+            raise
+        finally:
+            report.ended_at = datetime.now(UTC)
+            self._write_report(report)
+
+    def add_output(self, report: StageReport, path: Path) -> None:
+        """Note a finished output file, with its hash, in the stage's report."""
+        report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
+
+    def _write_report(self, report: StageReport) -> None:
+        path = self.report_path(report.stage, report.vantage, report.repetition)
+        files.write_json(path, json.loads(report.model_dump_json()))
+
+
+def runs_root() -> Path:
+    """Folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
+    return Path(os.environ.get("FIRSTFLIGHT_RUNS", "var/runs")).resolve()
+
+
+@cache
+def tool_version() -> str:
+    """Version of the package and, from a checkout, its commit and whether files differ from it.
+
+    Without a checkout the commit comes from firstflight/COMMIT, which an installation writes.
+    """
+    package = Path(__file__).resolve().parent
+    recorded = package / "COMMIT"
+    if recorded.is_file():
+        commit = recorded.read_text(encoding="utf-8").strip()
+    else:
+        command = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        try:
+            commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            commit = "unknown"
+    return f"{version('firstflight')}+{commit}"
+
+
+def ruleset_hash(rule_files: Sequence[Path]) -> str:
+    """Short hash of the rule files in force (CDN map, block and opt-out lists), by content and order."""
+    digest = sha256()
+    for path in rule_files:
+        digest.update(bytes.fromhex(files.sha256_of(path)))
+    return digest.hexdigest()[:12]

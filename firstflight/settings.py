@@ -1,0 +1,335 @@
+"""The settings of a campaign: one typed TOML file, checked once, stored with the run.
+
+`load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
+sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
+folder and are made absolute, so that every stage, wherever it starts, means the same files.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import date as Date
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from firstflight.errors import UsageError
+
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
+LAB_NETWORKS = tuple(
+    ipaddress.ip_network(net)
+    for net in (
+        "127.0.0.0/8",
+        "::1/128",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "fc00::/7",
+        "198.18.0.0/15",
+        "2001:db8::/32",
+    )
+)
+
+
+def _absolute(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base", Path.cwd())
+    return Path(base, path.expanduser()).resolve()
+
+
+def _existing(path: Path, info: ValidationInfo) -> Path:
+    # `check_files` is off when the settings of an old run are read back: its files may be gone by now.
+    if (info.context or {}).get("check_files", True) and not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    return path
+
+
+def _lab_network(text: str) -> str:
+    network = ipaddress.ip_network(text)
+    if not any(_inside(network, lab) for lab in LAB_NETWORKS):
+        raise ValueError(
+            f"{text} is not inside loopback, RFC 1918, ULA, 198.18.0.0/15 or 2001:db8::/32; "
+            "probing elsewhere needs a contact instead"
+        )
+    return text
+
+
+def _inside(network: IPNetwork, outer: IPNetwork) -> bool:
+    if isinstance(network, ipaddress.IPv4Network):
+        return isinstance(outer, ipaddress.IPv4Network) and network.subnet_of(outer)
+    return isinstance(outer, ipaddress.IPv6Network) and network.subnet_of(outer)
+
+
+def _port_range(text: str) -> str:
+    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
+    if found is None or not 1024 <= int(found[1]) <= int(found[2]) <= 65535:
+        raise ValueError(f"{text!r} is not FIRST-LAST with 1024 <= FIRST <= LAST <= 65535")
+    return text
+
+
+def _address(text: str) -> str:
+    return str(ipaddress.ip_address(text))
+
+
+PathSetting = Annotated[Path, AfterValidator(_absolute)]
+FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
+PortRange = Annotated[str, AfterValidator(_port_range)]
+Address = Annotated[str, AfterValidator(_address)]
+Command = tuple[str, ...]
+# TOML knows dates; --set and the stored form give text.
+DateSetting = Annotated[
+    Date, BeforeValidator(lambda v: Date.fromisoformat(v) if isinstance(v, str) else v), Field(strict=True)
+]
+
+
+class Section(BaseModel):
+    """Base of all sections: an unknown key is an error, values do not change afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Campaign(Section):
+    """What the whole campaign is called, who answers for it, how often it repeats."""
+
+    name: str = Field(default="campaign", pattern=r"^[A-Za-z0-9_.-]+$")
+    # Goes out in every CONNECTION_CLOSE, so that an operator can ask us to stop.
+    contact: str = ""
+    repetitions: int = Field(default=1, ge=1, le=1000)
+    # From the start of one repetition to the start of the next; in the field a day or more (definitions.md).
+    repetition_interval_s: float = Field(default=86_400, ge=0)
+    # Run here before each repetition; {repetition} is replaced by its number.
+    before_repetition: Command = ()
+
+
+class Targets(Section):
+    """Where the names come from."""
+
+    source: Literal["tranco", "file"]
+    # Tranco: the list of a day, or a list by its id.
+    date: DateSetting | None = None
+    list_id: str | None = None
+    # The user's own list: a name per line, or `rank,name`.
+    file: FileSetting | None = None
+    top: int | None = Field(default=None, ge=1)
+    cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
+
+    @model_validator(mode="after")
+    def _source_is_named(self) -> Targets:
+        if self.source == "file" and (self.file is None or self.date or self.list_id):
+            raise ValueError('source = "file" needs `file`, and neither `date` nor `list_id`')
+        if self.source == "tranco" and (self.file is not None or bool(self.date) == bool(self.list_id)):
+            raise ValueError('source = "tranco" needs either `date` or `list_id`, and no `file`')
+        if self.source == "tranco" and self.top is None:
+            raise ValueError('source = "tranco" needs `top`, the number of names to take from the list')
+        return self
+
+
+class AsData(Section):
+    """Which routing table gives the origin AS, and which AS belongs to which CDN."""
+
+    rib: Literal["routeviews", "file"]
+    date: DateSetting | None = None
+    files: tuple[FileSetting, ...] = ()
+    # None = the list of the paper's Table 5 that comes with firstflight.
+    cdn_map: FileSetting | None = None
+    cdn_map_extra: tuple[FileSetting, ...] = ()
+    cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
+
+    @model_validator(mode="after")
+    def _rib_is_named(self) -> AsData:
+        if self.rib == "file" and (not self.files or self.date):
+            raise ValueError('rib = "file" needs `files` (MRT table dumps, may be bz2 or gz), and no `date`')
+        if self.rib == "routeviews" and (self.files or not self.date):
+            raise ValueError('rib = "routeviews" needs `date`, and no `files`')
+        return self
+
+
+class Resolve(Section):
+    """How names are resolved."""
+
+    # None = the first name server in the vantage point's /etc/resolv.conf.
+    resolver: Address | None = None
+    port: int = Field(default=53, ge=1, le=65535)
+    concurrency: int = Field(default=64, ge=1, le=10_000)
+    rate: float = Field(default=100, gt=0)  # queries per second
+    timeout_s: float = Field(default=3.0, gt=0)  # per attempt
+    attempts: int = Field(default=3, ge=1, le=10)
+
+
+class Probe(Section):
+    """How servers are probed; the options of `firstflight probe`."""
+
+    rate: float = Field(default=500, gt=0)  # new probes per second and vantage point
+    per_address_rate: float = Field(default=1, ge=0)  # 0 = no limit
+    per_prefix_rate: float = Field(default=10, ge=0)  # /24 and /48; 0 = no limit
+    timeout_s: float = Field(default=3.0, gt=0, le=60)  # the answer window
+    settle_ms: int = Field(default=100, ge=0, le=10_000)
+    attempts: int = Field(default=2, ge=1, le=5)
+    # None = 1252 bytes on IPv4, 1232 on IPv6. RFC 9000 14.1: at least 1200.
+    initial_size: int | None = Field(default=None, ge=1200, le=1472)
+    port: int = Field(default=443, ge=1, le=65535)
+    all_addresses: bool = False
+    families: tuple[Literal[4, 6], ...] = (4, 6)
+    # Source ports, above the range that Linux gives to others.
+    ports: PortRange = "61000-64999"
+    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = drawn for the run
+    blocklist: tuple[FileSetting, ...] = ()
+    optout: tuple[FileSetting, ...] = ()
+    allow_net: tuple[Annotated[str, AfterValidator(_lab_network)], ...] = ()
+
+
+class Capture(Section):
+    """The capture beside the probe."""
+
+    enabled: bool = True
+    snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes
+    buffer_kib: int = Field(default=16_384, ge=256)  # tcpdump -B
+    drain_ms: int = Field(default=200, ge=0, le=10_000)  # between the prober's end and the stop
+
+
+class Network(Section):
+    """How lists and tables are fetched."""
+
+    # Certificates to trust instead of the system's own (requests' `verify`).
+    ca_bundle: FileSetting | None = None
+
+
+class Store(Section):
+    """Where rows go: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
+
+    url: str | None = Field(default=None, pattern=r"^(chdb:.+|clickhouse://.+)$")
+
+
+class Centre(Section):
+    """Where targets and AS data are fetched."""
+
+    command: Command = ()
+
+
+class Vantage(Section):
+    """One vantage point. `command` is put before every stage's own command; empty = this machine."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")
+    city: str = ""
+    command: Command = ()
+    # The firstflight program there; None = the one that runs the campaign.
+    program: str | None = None
+    # Interface to capture on; None = the one of the default route.
+    interface: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.@-]{1,15}$")
+    sources: tuple[Address, ...] = ()
+    rate: float | None = Field(default=None, gt=0)
+    ports: PortRange | None = None
+
+
+class Settings(Section):
+    """All settings of a campaign."""
+
+    campaign: Campaign = Campaign()
+    targets: Targets
+    as_data: AsData
+    resolve: Resolve = Resolve()
+    probe: Probe = Probe()
+    capture: Capture = Capture()
+    network: Network = Network()
+    store: Store = Store()
+    centre: Centre = Centre()
+    vantage: tuple[Vantage, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _stands_together(self) -> Settings:
+        names = [vantage.name for vantage in self.vantage]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two vantage points are called {name}")
+        if {"targets", "as_data"} & set(names):
+            raise ValueError("a vantage point cannot be called targets or as_data (folders of the run)")
+        if not self.campaign.contact.strip() and not self.probe.allow_net:
+            raise ValueError(
+                "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
+                "or name lab networks in probe.allow_net"
+            )
+        return self
+
+    def vantage_named(self, name: str) -> Vantage:
+        """The vantage point called `name`; UsageError if there is none."""
+        for vantage in self.vantage:
+            if vantage.name == name:
+                return vantage
+        known = ", ".join(v.name for v in self.vantage)
+        raise UsageError(f"no vantage point is called {name}; the settings name {known}")
+
+    def rate_at(self, vantage: Vantage) -> float:
+        """New probes per second at that vantage point."""
+        return self.probe.rate if vantage.rate is None else vantage.rate
+
+    def ports_at(self, vantage: Vantage) -> str:
+        """Source ports there, as FIRST-LAST."""
+        return vantage.ports or self.probe.ports
+
+
+def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
+    """Read and check a settings file.
+
+    `overrides` are `section.key=value` texts, where value is TOML (`probe.rate=100`) or else a plain string.
+    Returns the settings in force and the file's text as given. Raises UsageError: one sentence per fault.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    for override in overrides:
+        _apply(data, override)
+    return check(data, str(path), path.resolve().parent), text
+
+
+def check(data: Mapping[str, Any], where: str, base: Path, *, check_files: bool = True) -> Settings:
+    """Check settings given as plain data. `where` names them in messages, `base` anchors relative paths."""
+    try:
+        return Settings.model_validate(dict(data), context={"base": base, "check_files": check_files})
+    except ValidationError as error:
+        raise UsageError("\n".join(_sentence(where, fault) for fault in error.errors())) from error
+
+
+def _sentence(where: str, fault: Any) -> str:
+    place = ".".join(str(part) for part in fault["loc"]) or "settings"
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: {place}: no such setting"
+    if fault["type"] == "missing":
+        return f"{where}: {place}: missing"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    given = fault.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    return f"{where}: {place}: {message}{shown}"
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or len(parts) != 2 or not all(parts):
+        raise UsageError(f"--set {override}: write it as section.key=value, for example probe.rate=100")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    section = data.setdefault(parts[0], {})
+    if not isinstance(section, dict):
+        raise UsageError(f"--set {override}: {parts[0]} is a list; change it in the file")
+    section[parts[1]] = parsed
