@@ -1,0 +1,91 @@
+"""Origin AS and CDN of an address, by the routing table and the AS -> CDN map of a run.
+
+The `as_data` stage (crawler/) writes both into the run's folder; whoever needs the answer asks `Mapper`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyasn
+
+from firstflight.errors import InputError, UsageError
+
+RIB_FILE = "rib.pyasn"
+CDN_MAP_FILE = "cdn_map.toml"
+AS_DATA_FILE = "as_data.json"
+
+# An origin AS that no CDN's list holds (docs/definitions.md).
+OTHERS = "Others"
+
+
+class Origin(NamedTuple):
+    """Who announces an address. No route, or a route without a usable origin: both are None."""
+
+    asn: int | None
+    cdn: str | None
+
+
+class Mapper:
+    """Looks up addresses in the AS data of one run. Loading takes about 2 s for a full routing table."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load `folder` (RUN/as_data); InputError if the stage has not run or a file is broken."""
+        rib, cdn_map = folder / RIB_FILE, folder / CDN_MAP_FILE
+        for path in (rib, cdn_map):
+            if not path.is_file():
+                raise InputError(f"there is no {path}: run the as_data stage of this run first")
+        try:
+            self._routes = pyasn.pyasn(str(rib))
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InputError(f"{rib} is not a pyasn database ({error}); run the as_data stage again") from error
+        text = cdn_map.read_bytes()
+        self._cdn_of = read_cdn_map(cdn_map)
+        self.cdn_map_sha256 = hashlib.sha256(text).hexdigest()
+
+    def origin(self, ip: str) -> Origin:
+        """Origin AS of the longest matching prefix, and its CDN. ValueError if `ip` is not an address."""
+        asn = self._routes.lookup(ip)[0]
+        if asn is None:
+            return Origin(None, None)
+        return Origin(asn, self._cdn_of.get(asn, OTHERS))
+
+
+def read_cdn_map(path: Path) -> dict[int, str]:
+    """Read an AS -> CDN file: a TOML table `[cdn]` of name = [AS numbers]. Returns {AS number: name}.
+
+    UsageError (one sentence) if the file is not of that shape, or if two CDNs claim one AS.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    table = data.pop("cdn", None)
+    if not isinstance(table, dict) or data:
+        raise UsageError(f"{path}: expected one table [cdn] with lines like Fastly = [54113], and nothing else")
+    cdn_of: dict[int, str] = {}
+    for name, numbers in table.items():
+        if not name.strip() or name == OTHERS:
+            raise UsageError(f"{path}: {name!r} cannot be the name of a CDN: {OTHERS} means an AS in no list")
+        if not isinstance(numbers, list) or not numbers or not all(_is_asn(number) for number in numbers):
+            raise UsageError(f"{path}: {name}: expected a list of AS numbers from 1 to 4294967295")
+        merge_cdn_map(cdn_of, dict.fromkeys(numbers, name), path)
+    return cdn_of
+
+
+def merge_cdn_map(cdn_of: dict[int, str], more: Mapping[int, str], path: Path) -> None:
+    """Add `more` (read from `path`) to `cdn_of`; UsageError if an AS belongs to another CDN already."""
+    for asn, name in more.items():
+        holder = cdn_of.setdefault(asn, name)
+        if holder != name:
+            raise UsageError(f"{path}: AS{asn} is claimed by {name} and by {holder}: leave it with one of them")
+
+
+def _is_asn(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**32
