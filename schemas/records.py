@@ -1,0 +1,183 @@
+"""Record kinds: the one description of every column that a stage writes and the store keeps.
+
+A kind is a YAML file in `schemas/records/`. A stage that writes a record file does:
+
+    import pyarrow as pa, pyarrow.parquet as pq
+    from schemas import records
+
+    kind = records.load("dns_answer")
+    table = pa.Table.from_pylist(rows, schema=kind.arrow_schema())   # rows: list of dicts
+    pq.write_table(table, "dns_answer.parquet.part", compression="zstd")   # then rename
+
+`arrow_schema()` leaves out the columns marked `from: loader`, which the loader fills. A column that is
+not nullable in the YAML is not nullable in the schema, and the loader refuses a file with a null there.
+A column marked `derived` stands in record files, but the store computes it from others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = Path(__file__).parent / "records"
+
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+TYPES = frozenset(["string", "bool", *_INTEGERS, "float32", "float64", "list<string>"])
+UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
+
+_KIND_KEYS = {"kind", "meaning", "unit", "time", "columns"}
+_COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived", "values"}
+
+
+class DescriptionError(Exception):
+    """A record kind that does not exist, or whose YAML says something this module does not know."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a record kind.
+
+    `type` is one of `TYPES`; `unit` one of `UNITS` or None for a number without one; `source` says who
+    fills the column (the stage or program, or `loader`); `derived` is the SQL expression by which the store
+    computes it instead of keeping it; `values` is the closed list of what it may hold.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    unit: str | None = None
+    nullable: bool = False
+    source: str | None = None
+    derived: str | None = None
+    values: tuple[str, ...] = ()
+
+    @property
+    def comment(self) -> str:
+        """The text that stands in the database beside the column: unit first, then meaning."""
+        return f"[{self.unit}] {self.meaning}" if self.unit else self.meaning
+
+    def arrow_type(self) -> pa.DataType:
+        """The pyarrow type of the column in a record file."""
+        import pyarrow as pa
+
+        if self.type == "list<string>":
+            return pa.list_(pa.string())
+        if self.type == "bool":
+            return pa.bool_()
+        arrow_type: pa.DataType = getattr(pa, self.type)()
+        return arrow_type
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A record kind. `unit` names the columns whose values say which load a row belongs to.
+
+    A record file with the same values in these columns replaces what was loaded before (a stage that was
+    done again); `time` names the column, if any, that says when a row was measured (ns since 1970, UTC).
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    unit: tuple[str, ...] = ()
+    time: str | None = None
+
+    def column(self, name: str) -> Column:
+        """The column of that name; KeyError if the kind has none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    @property
+    def file_columns(self) -> tuple[Column, ...]:
+        """The columns of a record file, in order: all but those that the loader fills."""
+        return tuple(column for column in self.columns if column.source != "loader")
+
+    def arrow_schema(self) -> pa.Schema:
+        """The pyarrow schema of a record file of this kind; its metadata names the kind."""
+        import pyarrow as pa
+
+        fields = [pa.field(c.name, c.arrow_type(), nullable=c.nullable) for c in self.file_columns]
+        return pa.schema(fields, metadata={b"firstflight.kind": self.name.encode()})
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One dict per column: name, type, unit, nullable, meaning, from, values (None if not closed)."""
+        return [
+            {
+                "name": c.name,
+                "type": c.type,
+                "unit": c.unit,
+                "nullable": c.nullable,
+                "meaning": c.meaning,
+                "from": c.source,
+                "values": list(c.values) or None,
+            }
+            for c in self.columns
+        ]
+
+
+def names() -> list[str]:
+    """The names of all record kinds, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+@cache
+def load(name: str) -> Kind:
+    """The record kind of that name; `DescriptionError` if there is none or its YAML is wrong."""
+    path = FOLDER / f"{name}.yaml"
+    if name not in names():
+        raise DescriptionError(f"there is no record kind {name!r}; there are: {', '.join(names())}")
+    return parse(path.read_text(encoding="utf-8"), path.name)
+
+
+def parse(text: str, where: str) -> Kind:
+    """The kind that a YAML text describes; `where` names the text in errors."""
+    raw = yaml.safe_load(text)
+    _known(raw, _KIND_KEYS, where)
+    columns = tuple(_column(entry, where) for entry in raw["columns"])
+    by_name = [column.name for column in columns]
+    twice = sorted({name for name in by_name if by_name.count(name) > 1})
+    if twice:
+        raise DescriptionError(f"{where}: column {twice[0]} stands there twice")
+    unit = tuple(raw.get("unit", ()))
+    time = raw.get("time")
+    for name in (*unit, *([time] if time else [])):
+        if name not in by_name:
+            raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is no column")
+    return Kind(str(raw["kind"]), str(raw["meaning"]).strip(), columns, unit, time)
+
+
+def _column(entry: Any, where: str) -> Column:
+    _known(entry, _COLUMN_KEYS, where)
+    name, type_, unit = str(entry["name"]), str(entry["type"]), entry.get("unit")
+    if type_ not in TYPES:
+        raise DescriptionError(f"{where}: column {name} has the unknown type {type_!r}")
+    if unit is not None and unit not in UNITS:
+        raise DescriptionError(f"{where}: column {name} has the unknown unit {unit!r}")
+    return Column(
+        name=name,
+        type=type_,
+        meaning=str(entry["meaning"]).strip(),
+        unit=unit,
+        nullable=bool(entry.get("nullable", False)),
+        source=entry.get("from"),
+        derived=entry.get("derived"),
+        values=tuple(entry.get("values", ())),
+    )
+
+
+def _known(raw: Any, keys: set[str], where: str) -> None:
+    """Refuse a mapping with an unknown key, so that a misspelt one is not silently without effect."""
+    if not isinstance(raw, dict):
+        raise DescriptionError(f"{where}: expected a mapping, found {type(raw).__name__}")
+    unknown = sorted(set(raw) - keys)
+    if unknown:
+        raise DescriptionError(f"{where}: unknown key {unknown[0]!r}")
