@@ -1,0 +1,147 @@
+"""The lab's routing table: two BIRD routers that speak real BGP, and the collector's table as MRT.
+
+A route server on host `dns` announces every `Route` of the lab over eBGP, one session for IPv4 and one for
+IPv6. It leaves its own AS out of the path (RFC 7947, 2.2.2.1), so that a path is exactly what was declared. A
+collector on host `web` learns them and writes its tables as TABLE_DUMP_V2 (RFC 6396, 4.3) by BIRD's MRT
+protocol; `lab.routeviews` publishes them. Neither router touches the kernel's routes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.errors import UsageError
+from lab.model import Route, Service
+
+COLLECTOR_AS = 6447  # what RouteViews' collectors use
+ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never seen in a path
+
+# AS numbers that pyasn's converter takes for bogus and skips, naming the AS before it as the origin.
+_BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
+
+
+@dataclass(frozen=True)
+class Router:
+    """Where a router lives: its host, and the addresses that it speaks from."""
+
+    host: str
+    v4: str
+    v6: str
+
+
+def check_routes(routes: Iterable[Route]) -> None:
+    """Raise UsageError for a route that cannot be announced or whose origin a reader of the dump would miss."""
+    seen = set()
+    for route in routes:
+        try:
+            network = ipaddress.ip_network(route.prefix)
+        except ValueError as error:
+            raise UsageError(
+                f"lab route {route.prefix}: {error}; write a prefix without host bits"
+            ) from error
+        if network in seen:
+            raise UsageError(f"lab route {route.prefix} is declared twice; leave one")
+        seen.add(network)
+        if not route.as_path:
+            raise UsageError(f"lab route {route.prefix} has an empty AS path; name at least the origin AS")
+        origin = route.as_path[-1]
+        if any(first <= origin <= last for first, last in _BOGUS):
+            raise UsageError(
+                f"lab route {route.prefix}: AS{origin} is reserved, so pyasn would not take it for the origin; "
+                "use a public AS number"
+            )
+        if COLLECTOR_AS in route.as_path:
+            raise UsageError(
+                f"lab route {route.prefix}: AS{COLLECTOR_AS} is the collector itself, which drops such a path "
+                "as a loop; use another AS number"
+            )
+
+
+def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
+    """The IPv4 and the IPv6 routes."""
+    v4: list[Route] = []
+    v6: list[Route] = []
+    for route in routes:
+        (v6 if ":" in route.prefix else v4).append(route)
+    return v4, v6
+
+
+def route_server_config(routes: Sequence[Route], here: Router, collector: Router) -> str:
+    """BIRD configuration of the announcing router."""
+    lines = [
+        "log stderr all;",
+        f"router id {here.v4};",
+        "protocol device {}",
+    ]
+    for family, part in zip(("ipv4", "ipv6"), split_families(routes), strict=True):
+        lines += [f"protocol static announced_{family} {{", f"  {family};"]
+        for route in part:
+            # prepend puts an AS in front, so the origin goes first.
+            path = " ".join(f"bgp_path.prepend({asn});" for asn in reversed(route.as_path))
+            lines.append(f"  route {route.prefix} blackhole {{ {path} }};")
+        lines.append("}")
+    lines += _session("ipv4", here.v4, ROUTE_SERVER_AS, collector.v4, COLLECTOR_AS, server=True)
+    lines += _session("ipv6", here.v6, ROUTE_SERVER_AS, collector.v6, COLLECTOR_AS, server=True)
+    return "\n".join(lines) + "\n"
+
+
+def collector_config(here: Router, server: Router) -> str:
+    """BIRD configuration of the collector, which only learns. Its tables are `master4` and `master6`."""
+    lines = [
+        "log stderr all;",
+        f"router id {here.v4};",
+        "protocol device {}",
+    ]
+    lines += _session("ipv4", here.v4, COLLECTOR_AS, server.v4, ROUTE_SERVER_AS, server=False)
+    lines += _session("ipv6", here.v6, COLLECTOR_AS, server.v6, ROUTE_SERVER_AS, server=False)
+    return "\n".join(lines) + "\n"
+
+
+def _session(family: str, here: str, here_as: int, there: str, there_as: int, *, server: bool) -> list[str]:
+    # The two routers may be any distance apart, hence multihop; the short times are for a quick start.
+    lines = [
+        f"protocol bgp session_{family} {{",
+        f"  local {here} as {here_as};",
+        f"  neighbor {there} as {there_as};",
+        "  multihop;",
+        "  strict bind yes;",
+        "  connect delay time 1; connect retry time 2; error wait time 1, 4;",
+    ]
+    if server:
+        lines.append("  rs client;")
+        lines.append(f"  {family} {{ import none; export where source = RTS_STATIC; }};")
+    else:
+        lines.append(f"  {family} {{ import all; export none; }};")
+    return [*lines, "}"]
+
+
+def routing_services(
+    routes: Sequence[Route], state: Path, server: Router, collector: Router
+) -> list[Service]:
+    """Write both configurations under state/bird and return the two routers as services.
+
+    BIRD's control sockets are reached by names relative to state/bird, because the path of a Unix socket may
+    not exceed 107 bytes.
+    """
+    program = shutil.which("bird", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+    if program is None:
+        raise UsageError("the lab needs the BIRD routing daemon: apt-get install bird2")
+    check_routes(routes)
+    folder = state / "bird"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "server.conf").write_text(route_server_config(routes, server, collector))
+    (folder / "collector.conf").write_text(collector_config(collector, server))
+    return [
+        Service(
+            name=f"bird-{role}",
+            host=router.host,
+            argv=(program, "-f", "-c", f"{role}.conf", "-s", f"{role}.ctl", "-P", f"{role}.pid"),
+            ready=r"\bStarted$",
+            cwd=folder,
+        )
+        for role, router in (("server", server), ("collector", collector))
+    ]
