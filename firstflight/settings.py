@@ -198,7 +198,8 @@ class Capture(Section):
     enabled: bool = True
     snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes
     buffer_kib: int = Field(default=16_384, ge=256)  # tcpdump -B
-    drain_ms: int = Field(default=200, ge=0, le=10_000)  # between the prober's end and the stop
+    # Between the prober's end and the stop: the kernel may hold packets back for a second (capture.py).
+    drain_ms: int = Field(default=1100, ge=0, le=10_000)
 
 
 class Network(Section):

@@ -1,0 +1,152 @@
+"""The capture beside the probe, with real tcpdump on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight import capture
+from firstflight.errors import FirstflightError, UsageError
+
+FILTER = "udp and portrange 61900-61999"
+
+
+def send(count: int, port: int = 61950) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for number in range(count):
+            sock.sendto(struct.pack("!I", number), ("127.0.0.1", port))
+
+
+def packets(path: Path) -> list[bytes]:
+    """Packets of a pcap file; fails when the file is not in nanoseconds."""
+    data = path.read_bytes()
+    assert struct.unpack_from("=I", data)[0] == 0xA1B23C4D, "not a pcap file in nanoseconds"
+    found, at = [], 24
+    while at < len(data):
+        (length,) = struct.unpack_from("=8xI", data, at)
+        found.append(data[at + 16 : at + 16 + length])
+        assert len(found[-1]) == length, "the last packet is cut"
+        at += 16 + length
+    return found
+
+
+def new(path: Path, interface: str = "lo", bpf: str = FILTER) -> capture.Capture:
+    return capture.Capture(path, interface, bpf, snaplen=262_144, buffer_kib=4096, drain_s=1.1)
+
+
+def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
+    with new(tmp_path / "probe.pcap") as running:
+        send(500)
+        assert not (tmp_path / "probe.pcap").exists(), "a file with its final name is whole"
+    send(3)
+    numbers = [struct.unpack("!I", packet[-4:])[0] for packet in packets(tmp_path / "probe.pcap")]
+    assert sorted(set(numbers)) == list(range(500))
+    (record,) = capture.records(tmp_path)
+    assert record.captured == len(numbers)
+    assert record.dropped_by_kernel == 0
+    assert record.ended_ns is not None and 0 < record.started_ns < record.ended_ns
+    assert running.losses() == []
+
+
+def test_drops_are_a_warning(tmp_path: Path) -> None:
+    running = new(tmp_path / "probe.pcap")
+    running.record.captured, running.record.dropped_by_kernel = 10, 3
+    assert "dropped 3 packets" in running.losses()[0]
+    running.record.captured = None
+    assert "unknown" in running.losses()[0]
+
+
+def test_a_missing_interface_is_one_sentence(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match=r"^tcpdump could not start on nosuch0: .*nosuch0"),
+        new(tmp_path / "probe.pcap", "nosuch0"),
+    ):
+        pass
+
+
+def test_a_missing_tcpdump_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="tcpdump was not found"), new(tmp_path / "probe.pcap"):
+        pass
+
+
+def test_a_capture_that_dies_is_noticed(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FirstflightError, match="ended while the probe ran"),
+        new(tmp_path / "probe.pcap") as running,
+    ):
+        assert running._process is not None
+        running._process.kill()
+        running._process.wait()
+        running.check()
+
+
+def test_a_killed_parent_takes_tcpdump_along_and_the_packets_stay(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from test_capture import new, send\n"
+        "c = new(Path(sys.argv[1]) / 'probe.pcap').__enter__()\n"
+        "send(20); time.sleep(1.2); print(c._process.pid, flush=True); time.sleep(60)\n"
+    )
+    root = str(Path(__file__).parent)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path), root], stdout=subprocess.PIPE, cwd=root
+    ) as parent:
+        assert parent.stdout is not None
+        tcpdump = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{tcpdump}").exists() and _state(tcpdump) != "Z":
+        assert time.monotonic() < deadline, "tcpdump outlived its parent"
+        time.sleep(0.05)
+    assert capture.next_path(tmp_path).name == "probe-2.pcap"
+    assert len(packets(tmp_path / "probe.pcap")) >= 20
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
+def test_a_cut_capture_keeps_its_whole_packets(tmp_path: Path) -> None:
+    with new(tmp_path / "probe.pcap"):
+        send(4)
+    whole = (tmp_path / "probe.pcap").read_bytes()
+    (tmp_path / "probe.pcap").unlink()
+    for cut in (1, 10, 30, 47):
+        (tmp_path / "probe.pcap.part").write_bytes(whole[:-cut])
+        capture.next_path(tmp_path)
+        assert 2 <= len(packets(tmp_path / "probe.pcap")) < len(packets_of(whole, tmp_path))
+        (tmp_path / "probe.pcap").unlink()
+
+
+def packets_of(data: bytes, folder: Path) -> list[bytes]:
+    path = folder / "whole.pcap"
+    path.write_bytes(data)
+    return packets(path)
+
+
+def test_default_interface_is_one_of_ours_or_a_sentence() -> None:
+    try:
+        assert (Path("/sys/class/net") / capture.default_interface()).exists()
+    except UsageError as error:
+        assert "interface" in str(error)
+
+
+def test_stopping_while_capturing_leaves_a_whole_file(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), new(tmp_path / "probe.pcap"):
+        send(5)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    assert len(packets(tmp_path / "probe.pcap")) >= 5
