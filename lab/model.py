@@ -13,6 +13,10 @@ from typing import Literal
 HostKind = Literal["vantage", "centre", "dns", "web", "edge"]
 Stack = Literal["quiche", "aioquic", "quic-go", "rogue", "none"]
 
+# What the link loses on purpose, per address of an edge. `odd_flows`: the first, third, fifth ... flow
+# (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client.
+DropRule = Literal["odd_flows", "first_answer"]
+
 
 @dataclass(frozen=True)
 class Host:
@@ -61,6 +65,14 @@ class Route:
 
     prefix: str
     as_path: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Datagrams of the edge address `ip` that the link emulator loses."""
+
+    ip: str
+    rule: DropRule
 
 
 @dataclass(frozen=True)

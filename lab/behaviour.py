@@ -1,0 +1,195 @@
+"""The behaviour file (lab/internet.toml): its entries, typed and checked once.
+
+Unknown keys, impossible counts and names declared twice are errors. What the entries mean stands in the
+file itself; lab/internet.py expands them into an `Internet`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from firstflight.errors import UsageError
+from lab.model import DropRule, HostKind, Stack
+
+QuicStack = Literal["quiche", "aioquic", "quic-go"]
+DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HostEntry(_Entry):
+    """A host that is not an edge."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,14}$")
+    kind: HostKind
+    v4: IPv4Address
+    v6: IPv6Address
+
+
+class Distribution(_Entry):
+    """A lognormal, whose top `tail_share` is a Pareto with exponent `tail_alpha`; milliseconds."""
+
+    median_ms: float = Field(gt=0, le=1000)
+    sigma: float = Field(ge=0, le=3)
+    tail_share: float = Field(default=0.0, ge=0, lt=0.5)
+    tail_alpha: float = Field(default=1.5, gt=0)
+    max_ms: float = Field(gt=0, le=2000)
+
+
+class RouteEntry(_Entry):
+    """One announcement; the last AS of the path is the origin."""
+
+    prefix: str
+    path: tuple[int, ...] = Field(min_length=1)
+
+    @field_validator("prefix")
+    @classmethod
+    def _is_network(cls, value: str) -> str:
+        return str(ip_network(value))
+
+
+class Varying(_Entry):
+    """How many names send instant ACKs in each epoch."""
+
+    iack: tuple[int, ...] = Field(min_length=1)
+
+
+class CdnEntry(_Entry):
+    """A CDN: how many names behave how."""
+
+    name: str
+    host: str
+    asns: tuple[int, ...]
+    https: bool = False
+    block4: IPv4Network
+    block6: IPv6Network
+    names: int = Field(gt=0, le=2000)
+    iack: int = Field(ge=0)
+    delay: Distribution | None = None
+    wait: Distribution
+    stack: QuicStack = "quiche"
+    wait_stacks: tuple[QuicStack, ...] = ()
+    shared: int = Field(default=0, ge=0)
+    aaaa: int = Field(default=0, ge=0)
+    cname: int = Field(default=0, ge=0)
+    large: float = Field(default=0.0, ge=0, le=1)
+    varying: Varying | None = None
+    routes: tuple[RouteEntry, ...]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> CdnEntry:
+        if self.iack > self.names:
+            raise ValueError(f"{self.name}: more instant ACK names ({self.iack}) than names ({self.names})")
+        if self.iack and self.delay is None:
+            raise ValueError(f"{self.name}: instant ACK names need `delay`")
+        if self.iack and self.iack % 2 == 0:
+            # An even number has no middle name, so the median could not be exactly the declared one.
+            raise ValueError(f"{self.name}: `iack` must be odd")
+        if self.varying and (self.varying.iack[0] != self.iack or max(self.varying.iack) > self.iack):
+            raise ValueError(f"{self.name}: `varying.iack` starts with `iack` and never exceeds it")
+        if self.varying and any((self.iack - count) % 2 for count in self.varying.iack):
+            raise ValueError(
+                f"{self.name}: names vary in pairs around the median: counts differ by even numbers"
+            )
+        if 2 * self.shared > self.names or self.aaaa > self.names or self.cname > self.names:
+            raise ValueError(f"{self.name}: `shared`, `aaaa` or `cname` exceed the names there are")
+        return self
+
+
+class OddEntry(_Entry):
+    """The host of the special names."""
+
+    host: str
+    block4: IPv4Network
+    block6: IPv6Network
+    routes: tuple[RouteEntry, ...]
+
+
+class SpecialEntry(_Entry):
+    """One special name: its addresses and what answers there, or how DNS fails for it."""
+
+    domain: str
+    a: tuple[IPv4Address, ...] = ()
+    aaaa: tuple[IPv6Address, ...] = ()
+    stack: Stack = "quiche"
+    mode: str = ""
+    delay_ms: float | None = Field(default=None, ge=0, le=2000)
+    certificate: Literal["small", "large"] = "small"
+    outcome: str = ""
+    dns_status: DnsStatus = "NOERROR"
+    drop: DropRule | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> SpecialEntry:
+        if (self.a or self.aaaa) and not (self.mode and self.outcome and self.dns_status == "NOERROR"):
+            raise ValueError(
+                f"{self.domain}: a name with an address needs `mode` and `outcome`, and resolves"
+            )
+        return self
+
+
+class OverrideEntry(_Entry):
+    """A change to one name after everything else was drawn."""
+
+    domain: str
+    mode: Literal["iack", "wait"]
+    delay_ms: float = Field(gt=0, le=2000)
+
+
+class Behaviour(_Entry):
+    """The whole behaviour file."""
+
+    seed: int
+    epochs: int = Field(gt=0, le=20)
+    ttl: int = Field(gt=0)
+    blocklist: tuple[str, ...]
+    optout: tuple[str, ...]
+    host: tuple[HostEntry, ...]
+    default_rtt_ms: float = Field(gt=0, le=250)
+    rtt_ms: dict[str, dict[str, float]]
+    cdn: tuple[CdnEntry, ...]
+    odd: OddEntry
+    special: tuple[SpecialEntry, ...]
+    override: tuple[OverrideEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Behaviour:
+        hosts = [h.name for h in self.host] + [c.host for c in self.cdn] + [self.odd.host]
+        if len(set(hosts)) != len(hosts):
+            raise ValueError("two hosts have the same name")
+        for one, others in self.rtt_ms.items():
+            for other, rtt in others.items():
+                if one not in hosts or other not in hosts:
+                    raise ValueError(f"rtt_ms.{one}.{other}: no such host")
+                if not 1 <= rtt <= 250:
+                    raise ValueError(f"rtt_ms.{one}.{other}: must be 1 to 250 ms")
+        special = [s.domain for s in self.special]
+        if len(set(special)) != len(special):
+            raise ValueError("a special name is declared twice")
+        for cdn in self.cdn:
+            if cdn.varying and len(cdn.varying.iack) != self.epochs:
+                raise ValueError(f"{cdn.name}: `varying.iack` needs one number per epoch")
+        return self
+
+
+def read(path: Path) -> Behaviour:
+    """Read and check a behaviour file; `UsageError` says in one sentence what is wrong with it."""
+    try:
+        return Behaviour.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"cannot read the behaviour file {path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the behaviour file {path} is not TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"the behaviour file {path} is wrong at {where or 'top level'}: {first['msg']}"
+        ) from error

@@ -1,0 +1,287 @@
+"""Expands the behaviour file into an `Internet`: every host, endpoint, DNS record, route, link and name.
+
+The expansion is a pure function of the file. Each CDN draws from random numbers of its own, so that
+changing one entry changes nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+
+from firstflight.errors import UsageError
+from lab import behaviour
+from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
+from lab.draw import quantiles, symmetric_pairs
+from lab.model import DnsRecord, Drop, Endpoint, Host, Route, Stack
+
+DEFAULT = Path(__file__).with_name("internet.toml")
+
+# Addresses are dealt over this many /24s of a block, so that limits per /24 are met without waiting.
+_SUBNETS = 10
+
+
+@dataclass(frozen=True)
+class Internet:
+    """The whole lab as plain data.
+
+    `endpoints` holds one entry per (name, address), over all epochs. `names` are (rank, domain) of the target
+    list, from rank 1 without gaps. `servfail` are names whose zone (the name without its first label) answers
+    SERVFAIL; `nxdomain` are names in existing zones that do not exist. `blocklist` and `optout` are lines.
+    """
+
+    hosts: tuple[Host, ...]
+    endpoints: tuple[Endpoint, ...]
+    routes: tuple[Route, ...]
+    names: tuple[tuple[int, str], ...]
+    servfail: tuple[str, ...]
+    nxdomain: tuple[str, ...]
+    blocklist: tuple[str, ...]
+    optout: tuple[str, ...]
+    drops: tuple[Drop, ...]
+    epochs: int
+    cdns: tuple[str, ...]
+    _records: tuple[DnsRecord, ...] = field(repr=False, default=())
+    _moved: dict[int, dict[str, str]] = field(repr=False, default_factory=dict)
+    _rtt_us: dict[frozenset[str], int] = field(repr=False, default_factory=dict)
+    _default_rtt_us: int = 1000
+
+    def records(self, epoch: int) -> list[DnsRecord]:
+        """Give all A, AAAA, CNAME, HTTPS and TXT records of an epoch (1 to `epochs`)."""
+        if not 1 <= epoch <= self.epochs:
+            raise UsageError(f"epoch {epoch} does not exist: choose 1 to {self.epochs}")
+        moved = self._moved.get(epoch, {})
+        return [
+            DnsRecord(r.name, r.type, r.ttl, moved[r.name]) if r.type == "A" and r.name in moved else r
+            for r in self._records
+        ]
+
+    def rtt_us(self, one: str, other: str) -> int:
+        """Give the round-trip time that the link emulator keeps between two hosts, in microseconds."""
+        return self._rtt_us.get(frozenset((one, other)), self._default_rtt_us)
+
+    def host(self, name: str) -> Host:
+        """Find a host by name; `UsageError` lists the ones there are."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise UsageError(f"no host {name!r} in the lab; there are {', '.join(h.name for h in self.hosts)}")
+
+
+class _Addresses:
+    """Deals out the addresses of a block, one /24 (or /64) after the other."""
+
+    def __init__(self, block4: IPv4Network, block6: IPv6Network) -> None:
+        self._block4, self._block6 = block4, block6
+        self._next4 = self._next6 = 0
+
+    def v4(self) -> str:
+        row, subnet = divmod(self._next4, _SUBNETS)
+        self._next4 += 1
+        return str(self._block4[subnet * 256 + 1 + row])
+
+    def v6(self) -> str:
+        row, subnet = divmod(self._next6, 4)  # four /64s, a quarter of the block apart
+        self._next6 += 1
+        return str(self._block6[(subnet << 78) + 1 + row])
+
+
+def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, more: Iterable[str]) -> Host:
+    return Host(name, "edge", str(block4[-2]), str(block6[0xFFFF]), tuple(dict.fromkeys(more)))
+
+
+def _edges(spec: Behaviour) -> list[CdnEntry | OddEntry]:
+    edges: list[CdnEntry | OddEntry] = list(spec.cdn)
+    edges.append(spec.odd)
+    return edges
+
+
+class _Builder:
+    """Collects what the entries of the behaviour file expand into."""
+
+    def __init__(self, spec: Behaviour) -> None:
+        self.spec = spec
+        self.endpoints: list[Endpoint] = []
+        self.records: list[DnsRecord] = []
+        self.domains: list[str] = []
+        self.moved: dict[int, dict[str, str]] = {epoch: {} for epoch in range(1, spec.epochs + 1)}
+        self.routes = [
+            (ip_network(route.prefix), route.path) for part in _edges(spec) for route in part.routes
+        ]
+        self.cdn_of_as = {asn: cdn.name for cdn in spec.cdn for asn in cdn.asns}
+        self.overrides = {entry.domain: entry for entry in spec.override}
+
+    def origin(self, ip: str) -> tuple[int | None, str | None]:
+        """Longest prefix match: the origin AS of an address and its CDN (null when nobody announces it)."""
+        address = ip_address(ip)
+        matches = [(net.prefixlen, path[-1]) for net, path in self.routes if address in net]
+        if not matches:
+            return None, None
+        asn = max(matches)[1]
+        return asn, self.cdn_of_as.get(asn, "Others")
+
+    def record(self, name: str, kind: str, data: str) -> None:
+        self.records.append(DnsRecord(name, kind, self.spec.ttl, data))  # type: ignore[arg-type]
+
+    def endpoint(
+        self,
+        domain: str,
+        ip: str,
+        host: str,
+        stack: Stack,
+        mode: str,
+        delay_us: int | None,
+        large: bool,
+        outcome: str,
+    ) -> None:
+        override = self.overrides.get(domain)
+        if override is not None:
+            mode, delay_us = override.mode, round(override.delay_ms * 1000)
+            outcome = {"iack": "iack", "wait": "coalesced"}[mode]
+        asn, cdn = self.origin(ip)
+        certificate = "large" if large else "small"
+        self.endpoints.append(
+            Endpoint(domain, ip, host, stack, mode, delay_us, certificate, outcome, asn, cdn)  # type: ignore[arg-type]
+        )
+
+    def cdn(self, cdn: CdnEntry) -> None:
+        """Expand one CDN: who sends instant ACKs, who waits, on which address, with which certificate."""
+        rng = random.Random(f"{self.spec.seed}/{cdn.name}")
+        addresses = _Addresses(cdn.block4, cdn.block6)
+        names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
+        customers = set(rng.sample(range(cdn.names), cdn.cname))
+        domains = [
+            f"www.customer-{i + 1:03d}-{cdn.host}.test" if i in customers else n for i, n in enumerate(names)
+        ]
+        large = set(rng.sample(domains, round(cdn.large * cdn.names)))
+
+        order = rng.sample(domains, len(domains))
+        delays = quantiles(cdn.delay, cdn.iack) if cdn.delay else []
+        waits = rng.sample(quantiles(cdn.wait, cdn.names), cdn.names)
+        iack = dict(zip(order[: cdn.iack], delays, strict=True))  # by rising delay
+        waiting = order[cdn.iack :]
+
+        least = min(cdn.varying.iack) if cdn.varying else cdn.iack
+        pairs = symmetric_pairs(cdn.iack, rng)
+        varying_pairs, steady_pairs = pairs[: (cdn.iack - least) // 2], pairs[(cdn.iack - least) // 2 :]
+        varying = [order[i] for pair in varying_pairs for i in pair]
+        with_v6 = self._names_with_v6(cdn, order, steady_pairs, waiting)
+
+        half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
+        shares_left = cdn.shared
+        turn = 0
+        for name, domain, wait_us in zip(names, domains, waits, strict=True):
+            stack: Stack = cdn.stack
+            if domain not in iack and cdn.wait_stacks:
+                stack = cdn.wait_stacks[turn % len(cdn.wait_stacks)]
+                turn += 1
+            if domain in varying:
+                ip = addresses.v4()
+            elif half_full.get(stack):
+                ip = half_full[stack].pop()
+            else:
+                ip = addresses.v4()
+                if shares_left:
+                    half_full.setdefault(stack, []).append(ip)
+                    shares_left -= 1
+            mode, delay, outcome = (
+                ("iack", iack[domain], "iack") if domain in iack else ("wait", wait_us, "coalesced")
+            )
+            holder = domain
+            if name != domain:
+                holder = f"{domain}.edge.{cdn.host}.test"
+                self.record(domain, "CNAME", holder)
+            self.domains.append(domain)
+            self.record(holder, "A", ip)
+            self.endpoint(domain, ip, cdn.host, stack, mode, delay, domain in large, outcome)
+            if domain in with_v6:
+                v6 = addresses.v6()
+                self.record(holder, "AAAA", v6)
+                self.endpoint(domain, v6, cdn.host, stack, mode, delay, domain in large, outcome)
+            if cdn.https:
+                self.record(holder, "HTTPS", "1 . alpn=h3,h2")
+            if domain in varying and cdn.varying:
+                other = addresses.v4()
+                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, domain in large, "coalesced")
+                place = varying.index(domain) // 2
+                for epoch, count in enumerate(cdn.varying.iack, start=1):
+                    if place < (cdn.iack - count) // 2:
+                        self.moved[epoch][holder] = other
+
+    @staticmethod
+    def _names_with_v6(
+        cdn: CdnEntry, order: list[str], pairs: list[tuple[int, int]], waiting: list[str]
+    ) -> set[str]:
+        """Choose the names with an IPv6 address; instant ACK names in pairs, so that the median stays."""
+        want_iack = cdn.aaaa // 2 if waiting else cdn.aaaa
+        chosen = [order[i] for pair in pairs[: want_iack // 2] for i in pair]
+        chosen += waiting[: cdn.aaaa - len(chosen)]
+        return set(chosen)
+
+    def special(self, entry: SpecialEntry) -> None:
+        """Expand one special name."""
+        self.domains.append(entry.domain)
+        if not (entry.a or entry.aaaa) and entry.dns_status == "NOERROR":
+            self.record(entry.domain, "TXT", "a name without an address")
+        delay_us = None if entry.delay_ms is None else round(entry.delay_ms * 1000)
+        for kind, ips in (("A", entry.a), ("AAAA", entry.aaaa)):
+            for ip in ips:
+                self.record(entry.domain, kind, str(ip))
+                self.endpoint(
+                    entry.domain,
+                    str(ip),
+                    self.spec.odd.host,
+                    entry.stack,
+                    entry.mode,
+                    delay_us,
+                    entry.certificate == "large",
+                    entry.outcome,
+                )
+
+
+def expand(spec: Behaviour) -> Internet:
+    """Expand a checked behaviour file; `UsageError` if an override names a domain that does not exist."""
+    build = _Builder(spec)
+    for cdn in spec.cdn:
+        build.cdn(cdn)
+    for entry in spec.special:
+        build.special(entry)
+    if unknown := set(build.overrides) - {e.domain for e in build.endpoints}:
+        raise UsageError(
+            f"the behaviour file overrides {sorted(unknown)[0]!r}, which is no name with an address"
+        )
+
+    hosts = [Host(h.name, h.kind, str(h.v4), str(h.v6)) for h in spec.host]
+    for part in _edges(spec):
+        more = (e.ip for e in build.endpoints if e.host == part.host)
+        hosts.append(_edge_host(part.host, part.block4, part.block6, more))
+    ranked = random.Random(f"{spec.seed}/ranks").sample(build.domains, len(build.domains))
+    return Internet(
+        hosts=tuple(hosts),
+        endpoints=tuple(build.endpoints),
+        routes=tuple(Route(str(net), path) for net, path in build.routes),
+        names=tuple(enumerate(ranked, start=1)),
+        servfail=tuple(s.domain for s in spec.special if s.dns_status == "SERVFAIL"),
+        nxdomain=tuple(s.domain for s in spec.special if s.dns_status == "NXDOMAIN"),
+        blocklist=spec.blocklist,
+        optout=spec.optout,
+        drops=tuple(Drop(str(ip), s.drop) for s in spec.special if s.drop for ip in (*s.a, *s.aaaa)),
+        epochs=spec.epochs,
+        cdns=tuple(cdn.name for cdn in spec.cdn),
+        _records=tuple(build.records),
+        _moved=build.moved,
+        _rtt_us={
+            frozenset((one, other)): round(rtt * 1000)
+            for one, others in spec.rtt_ms.items()
+            for other, rtt in others.items()
+        },
+        _default_rtt_us=round(spec.default_rtt_ms * 1000),
+    )
+
+
+def load(path: Path = DEFAULT) -> Internet:
+    """Read, check and expand a behaviour file; `UsageError` in one sentence if it is wrong."""
+    return expand(behaviour.read(path))
