@@ -1,4 +1,4 @@
-"""The AS -> CDN map in force: the paper's Table 5 (cdn_as.toml) or the user's own, plus the user's additions."""
+"""The AS -> CDN map in force: Table 5 of the paper (cdn_as.toml) or the user's own, plus additions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
     """
     cdn_of = read_cdn_map(base or TABLE_5)
     for path in extra:
-        merge_cdn_map(cdn_of, read_cdn_map(path), path)
+        merge_cdn_map(cdn_of, read_cdn_map(path).items(), path)
     return cdn_of
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +42,9 @@ class Mapper:
         try:
             self._routes = pyasn.pyasn(str(rib))
         except (OSError, RuntimeError, ValueError) as error:
-            raise InputError(f"{rib} is not a pyasn database ({error}); run the as_data stage again") from error
+            raise InputError(
+                f"{rib} is not a pyasn database ({error}); run the as_data stage again"
+            ) from error
         text = cdn_map.read_bytes()
         self._cdn_of = read_cdn_map(cdn_map)
         self.cdn_map_sha256 = hashlib.sha256(text).hexdigest()
@@ -68,23 +70,27 @@ def read_cdn_map(path: Path) -> dict[int, str]:
         raise UsageError(f"{path} is not TOML: {error}") from error
     table = data.pop("cdn", None)
     if not isinstance(table, dict) or data:
-        raise UsageError(f"{path}: expected one table [cdn] with lines like Fastly = [54113], and nothing else")
+        raise UsageError(
+            f"{path}: expected one table [cdn] with lines like Fastly = [54113], and nothing else"
+        )
     cdn_of: dict[int, str] = {}
     for name, numbers in table.items():
         if not name.strip() or name == OTHERS:
             raise UsageError(f"{path}: {name!r} cannot be the name of a CDN: {OTHERS} means an AS in no list")
         if not isinstance(numbers, list) or not numbers or not all(_is_asn(number) for number in numbers):
             raise UsageError(f"{path}: {name}: expected a list of AS numbers from 1 to 4294967295")
-        merge_cdn_map(cdn_of, dict.fromkeys(numbers, name), path)
+        merge_cdn_map(cdn_of, [(number, name) for number in numbers], path)
     return cdn_of
 
 
-def merge_cdn_map(cdn_of: dict[int, str], more: Mapping[int, str], path: Path) -> None:
+def merge_cdn_map(cdn_of: dict[int, str], more: Iterable[tuple[int, str]], path: Path) -> None:
     """Add `more` (read from `path`) to `cdn_of`; UsageError if an AS belongs to another CDN already."""
-    for asn, name in more.items():
+    for asn, name in more:
         holder = cdn_of.setdefault(asn, name)
         if holder != name:
-            raise UsageError(f"{path}: AS{asn} is claimed by {name} and by {holder}: leave it with one of them")
+            raise UsageError(
+                f"{path}: AS{asn} is claimed by {name} and by {holder}: leave it with one of them"
+            )
 
 
 def _is_asn(value: object) -> bool:

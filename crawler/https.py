@@ -1,0 +1,116 @@
+"""HTTPS for lists and routing tables: time limits, retries, and a CA bundle of the user's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from firstflight import files
+from firstflight.errors import FirstflightError
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 60.0
+RETRIES = 3
+_CHUNK_BYTES = 1 << 20
+
+
+class FetchError(FirstflightError):
+    """A host could not be reached, or did not give what was asked for (exit 1)."""
+
+
+class Session(requests.Session):
+    """A requests session with time limits and retries; `ca_bundle` wins over the environment's."""
+
+    def __init__(self, ca_bundle: Path | None) -> None:
+        super().__init__()
+        self.ca_bundle = ca_bundle
+        retry = Retry(
+            total=RETRIES,
+            backoff_factor=0.5,
+            status_forcelist=(429, 500, 503, 504),
+            allowed_methods=("GET",),
+            raise_on_status=False,
+        )
+        self.mount("https://", HTTPAdapter(max_retries=retry))
+
+    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """As requests', but never without a time limit."""
+        if kwargs.get("timeout") is None:
+            kwargs["timeout"] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
+        return super().request(*args, **kwargs)
+
+    def merge_environment_settings(  # type: ignore[override]
+        self, url: str, proxies: Any, stream: Any, verify: Any, cert: Any
+    ) -> Mapping[str, Any]:
+        """As requests', but REQUESTS_CA_BUNDLE of the environment does not replace a chosen bundle."""
+        merged = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
+        if self.ca_bundle is not None:
+            merged["verify"] = str(self.ca_bundle)
+        return merged
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn what requests raises inside the block into a FetchError: what was fetched, why not, what to do."""
+    try:
+        yield
+    except requests.exceptions.SSLError as error:
+        raise FetchError(
+            f"cannot fetch {what}: the host's certificate is not trusted ({_root(error)}); "
+            "if it is signed by a private authority, name its file as [network] ca_bundle"
+        ) from error
+    except requests.exceptions.Timeout as error:
+        raise FetchError(f"cannot fetch {what}: no answer in time; try again later") from error
+    except requests.exceptions.ConnectionError as error:
+        raise FetchError(f"cannot fetch {what}: {_root(error)}; is there a way to that host?") from error
+    except requests.exceptions.RequestException as error:
+        raise FetchError(f"cannot fetch {what}: {_root(error)}") from error
+
+
+def get_text(session: Session, url: str) -> str:
+    """The body at `url` as text; FetchError unless the status is 200."""
+    with explained(url):
+        response = session.get(url)
+        if response.status_code != 200:
+            raise FetchError(
+                f"cannot fetch {url}: the host answered {response.status_code} {response.reason}"
+            )
+        return response.text
+
+
+def download(session: Session, url: str, path: Path) -> None:
+    """Write the body at `url` to `path` in one step: a download that is cut leaves nothing behind."""
+    with (
+        files.replacing(path) as part,
+        explained(url),
+        # identity: what is stored is the file that the host has, byte by byte. urllib3 checks its length.
+        session.get(url, stream=True, headers={"Accept-Encoding": "identity"}) as response,
+        part.open("wb") as out,
+    ):
+        if response.status_code != 200:
+            raise FetchError(
+                f"cannot fetch {url}: the host answered {response.status_code} {response.reason}"
+            )
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            out.write(chunk)
+
+
+def _root(error: BaseException) -> str:
+    """The innermost cause, in words: requests and urllib3 wrap it several times."""
+    seen: BaseException = error
+    while True:
+        reason = getattr(seen, "reason", None)
+        inner = seen.__cause__ or (reason if isinstance(reason, BaseException) else None)
+        if inner is None and seen.args and isinstance(seen.args[0], BaseException):
+            inner = seen.args[0]
+        if inner is None or inner is seen:
+            break
+        seen = inner
+    text = getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
+    return " ".join(str(text).split())

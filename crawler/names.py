@@ -1,0 +1,63 @@
+"""Domain names as a target list gives them, brought to the one form that is resolved and sent as SNI."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+import idna
+
+# LDH labels (RFC 1123 2.1), plus the underscore that names in use have although host names may not.
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+
+
+class NotAName(ValueError):
+    """A text that is no domain name; the message says why, in words that fit behind `line N: `."""
+
+
+def normalise(text: str) -> str:
+    """Return the name in lower case, A-labels (IDNA 2008 with the mapping of UTS 46), without final dot.
+
+    Raises NotAName for anything that cannot be resolved as a host's name: addresses, URLs, wildcards,
+    labels over 63 bytes, names over 253 (RFC 1035 2.3.4).
+    """
+    name = text.strip()
+    if not name:
+        raise NotAName("the name is empty")
+    if "://" in name or "/" in name:
+        raise NotAName(f"{shown(name)} is a URL or a path, not a name; write only the host's name")
+    if _is_address(name):
+        raise NotAName(f"{shown(name)} is an address, not a name")
+    if "\ufffd" in name:
+        raise NotAName(f"{shown(name)} is not UTF-8 text")
+    if not name.isascii():
+        try:
+            name = idna.encode(name, uts46=True).decode("ascii")
+        except idna.IDNAError as error:
+            raise NotAName(f"{shown(name)} is not an internationalised name ({error})") from error
+    name = name.lower().removesuffix(".")
+    if len(name) > 253:
+        raise NotAName(f"{shown(name)} is longer than 253 characters")
+    for label in name.split("."):
+        if not label:
+            raise NotAName(f"{shown(name)} is not a domain name: it has an empty label")
+        if len(label) > 63:
+            raise NotAName(f"{shown(name)} has a label of more than 63 characters")
+        if not _LABEL.fullmatch(label):
+            raise NotAName(f"{shown(name)} is not a domain name: label {shown(label)} is not allowed")
+    if name.rpartition(".")[2].isdigit():
+        raise NotAName(f"{shown(name)} is not a domain name: it ends in a number")
+    return name
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """`text` quoted for a message: one line, no control characters, cut to `limit` characters."""
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True

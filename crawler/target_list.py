@@ -1,0 +1,94 @@
+"""What reading a target list gives, whichever list it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crawler.names import NotAName, normalise, shown
+
+# Ranks are stored as uint32.
+MAX_RANK = 2**32 - 1
+
+
+class Target(NamedTuple):
+    """One name of the list."""
+
+    rank: int
+    domain: str
+
+
+class Rejected(NamedTuple):
+    """A line that is not used; `line` counts from 1."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class TargetList:
+    """A list as read: `targets` in its order, each name once; `rejected` lines; how many came twice."""
+
+    list_id: str
+    targets: list[Target] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    duplicates: int = 0
+    lines: int = 0  # that hold, or should hold, a name
+
+
+def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) -> TargetList:
+    """Read `(line number, text)` pairs, each `domain` or `rank,domain`; the first `top` of them, if given.
+
+    A line that does not fit is rejected and the rest goes on; of a name that comes twice the first counts.
+    Without a rank of its own a name's rank is the place of its line among `lines`, so that mending a
+    rejected line moves no other name.
+    """
+    found = TargetList(list_id)
+    seen: set[str] = set()
+    for place, (number, text) in enumerate(lines, start=1):
+        if top is not None and place > top:
+            break
+        found.lines += 1
+        try:
+            target = _parse(text, place)
+        except NotAName as error:
+            found.rejected.append(Rejected(number, str(error)))
+            continue
+        if target.domain in seen:
+            found.duplicates += 1
+            continue
+        seen.add(target.domain)
+        found.targets.append(target)
+    return found
+
+
+def data_lines(content: bytes) -> Iterator[tuple[int, str]]:
+    """The lines of a list file that hold data, with their numbers.
+
+    Blank lines, lines and line ends from `#` on, a byte order mark and a header (`domain` or `rank,domain`)
+    are left out. Bytes that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
+    """
+    first = True
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        text = raw.decode("utf-8", errors="replace").partition("#")[0].strip()
+        if not text:
+            continue
+        header = first and text.lower().replace(" ", "") in ("domain", "rank,domain")
+        first = False
+        if not header:
+            yield number, text
+
+
+def _parse(text: str, place: int) -> Target:
+    fields = [part.strip().strip('"') for part in text.split(",")]
+    if len(fields) == 1:
+        return Target(place, normalise(fields[0]))
+    if len(fields) > 2:
+        raise NotAName(f"{shown(text)} has {len(fields)} fields; write `domain` or `rank,domain`")
+    rank, name = fields
+    if not (rank.isascii() and rank.isdigit() and 1 <= int(rank[:11]) <= MAX_RANK):
+        raise NotAName(
+            f"{shown(rank)} is not a rank (a whole number from 1); write `domain` or `rank,domain`"
+        )
+    return Target(int(rank), normalise(name))

@@ -1,0 +1,89 @@
+"""Tranco lists (https://tranco-list.eu), fetched by the package `tranco` and kept on disk.
+
+A list never changes under its id, so one that is in the cache is not fetched again, and the id of a day's
+list is asked for once. The package writes its files in place; therefore it works in a folder of its own, and
+only what is whole moves into the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from datetime import date as Date
+from pathlib import Path
+
+from tranco import Tranco
+from tranco.tranco import TrancoCacheType, TrancoList
+
+from crawler import https
+from crawler.target_list import TargetList, read_lines
+from firstflight import files
+from firstflight.errors import InputError
+
+# What the package fetches; the full lists, which are longer, are not used.
+MAX_TOP = 1_000_000
+_LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
+
+
+def read(
+    *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, ca_bundle: Path | None
+) -> TargetList:
+    """The first `top` names of the daily list of `date` (domains, no subdomains), or of the list `list_id`.
+
+    FetchError if it has to be fetched and cannot be; InputError if what came is no list.
+    """
+    what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
+    if list_id is None and date is not None:
+        list_id = _known_id(cache_dir, date)
+    found = _list(what, date, list_id, cache_dir, ca_bundle)
+    if date is not None:
+        _remember_id(cache_dir, date, found.list_id)
+    names = found.top(min(top or MAX_TOP, MAX_TOP))
+    lines = ((rank, f"{rank},{name}") for rank, name in ((found.rank(name), name) for name in names))
+    return read_lines(found.list_id, lines, None)
+
+
+def _list(
+    what: str, date: Date | None, list_id: str | None, cache_dir: Path, ca_bundle: Path | None
+) -> TrancoList:
+    with files.said_in_one_sentence(cache_dir):
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
+    try:
+        cached = {path.stem for path in cache_dir.glob("*.csv")}
+        metadata = dict.fromkeys(cached, int(TrancoCacheType.CACHED_NOT_FULL))
+        (work / "metadata.json").write_text(json.dumps(metadata))
+        for name in cached:
+            (work / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
+        package = Tranco(cache_dir=str(work))
+        session = https.Session(ca_bundle)
+        session.headers.update(package.session.headers)
+        package.session = session
+        try:
+            with https.explained(what):
+                found = package.list(list_id=list_id) if list_id else package.list(date=str(date))
+        except AttributeError as error:  # what the package raises for any other status than 200
+            raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
+        except (zipfile.BadZipFile, KeyError, ValueError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error
+        if not found.list or not _LIST_ID.fullmatch(found.list_id):
+            raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")
+        if found.list_id not in cached:
+            (work / f"{found.list_id}.csv").replace(cache_dir / f"{found.list_id}.csv")
+        return found
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _known_id(cache_dir: Path, date: Date) -> str | None:
+    note = cache_dir / f"daily-{date}.id"
+    return note.read_text(encoding="ascii").strip() if note.is_file() else None
+
+
+def _remember_id(cache_dir: Path, date: Date, list_id: str) -> None:
+    note = cache_dir / f"daily-{date}.id"
+    if not note.is_file():
+        files.write_text(note, f"{list_id}\n")
