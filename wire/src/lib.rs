@@ -1,1 +1,89 @@
-//! Pure encoding and parsing of QUIC, TLS and TCP: no sockets, no clock.
+//! Pure encoding and parsing of QUIC and TLS first flights: no sockets, no clock.
+//!
+//! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
+//!
+//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`] open an Initial in
+//! place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO bytes in order.
+//!
+//! ```
+//! # use firstflight_wire::*;
+//! # fn receive(datagram: &mut [u8], odcid: ConnectionId) -> Result<(), Box<dyn std::error::Error>> {
+//! let secret = InitialSecret::new(Version::V1, &odcid).ok_or("version")?;
+//! let keys = Keys::new(&secret.server());
+//! let (mut at, mut largest) = (0, None);
+//! while at < datagram.len() {
+//!     let packet = parse_packet(datagram, at, 8)?;
+//!     at = packet.end;
+//!     if packet.kind == PacketType::Initial {
+//!         let opened = keys.open(datagram, &packet, largest)?;
+//!         largest = largest.max(Some(opened.packet_number));
+//!         for frame in Frames::new(opened.payload) {
+//!             if let Frame::Ack(ack) = frame? { println!("acknowledges 0: {}", ack.contains(0)) }
+//!         }
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Sending: [`tls::ClientHelloTemplate`] writes the hello, [`build_packet`] a whole Initial around it.
+//!
+//! ```
+//! # use firstflight_wire::*;
+//! # fn main() -> Result<(), Error> {
+//! let template = tls::ClientHelloTemplate::new(&tls::TemplateOptions::default())?;
+//! let (dcid, scid) = (ConnectionId::from([1; 8]), ConnectionId::from([2; 8]));
+//! let keys = Keys::new(&InitialSecret::new(Version::V1, &dcid).ok_or(Error::Malformed("version"))?.client());
+//! let (mut hello, mut datagram) = ([0; 600], [0; 1500]);
+//! let mut w = Writer::new(&mut hello);
+//! template.write(&mut w, &[7; 32], &[8; 32], "www.example.net", &scid)?;
+//! let header = LongHeader::initial(Version::V1, dcid, scid, 0);
+//! let size = build_packet(&mut datagram, &header, &keys, Some(1252), |p| write_crypto(p, 0, w.written()))?;
+//! assert_eq!(size, 1252);
+//! # Ok(()) }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod buf;
+mod build;
+mod cid;
+mod crypto;
+mod error;
+mod frame;
+mod packet;
+mod reassembly;
+pub mod tls;
+pub mod transport;
+mod version;
+
+pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
+pub use build::{LongHeader, build_packet};
+pub use cid::{ConnectionId, MAX_CID_LEN};
+pub use crypto::{
+    InitialSecret, KeyMaterial, Keys, Opened, TAG_LEN, decode_packet_number, retry_is_intact,
+    write_retry,
+};
+pub use error::{Error, OpenError};
+pub use frame::{
+    Ack, AckRanges, Frame, Frames, write_ack, write_connection_close, write_crypto, write_ping,
+};
+pub use packet::{Packet, PacketType, Packets, parse_packet, write_version_negotiation};
+pub use reassembly::{CryptoStream, Full};
+pub use version::Version;
+
+#[cfg(test)]
+mod testing {
+    /// Bytes from hex digits; white space is skipped.
+    pub fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text
+            .chars()
+            .filter_map(|c| c.to_digit(16))
+            .map(|d| d as u8)
+            .collect();
+        assert!(digits.len().is_multiple_of(2));
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()
+    }
+}

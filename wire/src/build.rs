@@ -1,0 +1,218 @@
+//! Building whole protected packets with a long header (RFC 9000 17.2.2, 17.2.4; 14.1 for padding).
+
+use crate::crypto::TAG_LEN;
+use crate::packet::write_long_header;
+use crate::{ConnectionId, Error, Keys, PacketType, Version, Writer};
+
+/// Header fields of an Initial or Handshake packet to be sent, by a client or a server.
+#[derive(Clone, Copy, Debug)]
+pub struct LongHeader<'a> {
+    pub kind: PacketType,
+    pub version: Version,
+    pub dcid: ConnectionId,
+    pub scid: ConnectionId,
+    /// Initial only: from a Retry or NEW_TOKEN; servers send none.
+    pub token: &'a [u8],
+    pub packet_number: u64,
+    /// Bytes of packet number on the wire, 1 to 4.
+    pub pn_len: usize,
+}
+
+impl<'a> LongHeader<'a> {
+    /// An Initial of `version`, packet number in one byte if it fits, else four.
+    pub fn initial(
+        version: Version,
+        dcid: ConnectionId,
+        scid: ConnectionId,
+        packet_number: u64,
+    ) -> LongHeader<'a> {
+        let pn_len = if packet_number < 128 { 1 } else { 4 };
+        LongHeader {
+            kind: PacketType::Initial,
+            version,
+            dcid,
+            scid,
+            token: &[],
+            packet_number,
+            pn_len,
+        }
+    }
+}
+
+/// Writes one packet at the front of `out` and seals it; gives its size.
+///
+/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many bytes (1200 and more
+/// for a client's Initial; the sum of the datagram's packets counts). Without, only what the header protection sample needs.
+/// Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or `out`.
+pub fn build_packet(
+    out: &mut [u8],
+    header: &LongHeader<'_>,
+    keys: &Keys,
+    pad_to: Option<usize>,
+    frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let (pn_offset, plain_end) = {
+        let room = out.len().checked_sub(TAG_LEN).ok_or(Error::NoRoom)?;
+        let mut w = Writer::new(&mut out[..room]);
+        if !(1..=4).contains(&header.pn_len) {
+            return Err(Error::Malformed("packet number length"));
+        }
+        let low_bits = header.pn_len as u8 - 1;
+        write_long_header(
+            &mut w,
+            header.kind,
+            header.version,
+            &header.dcid,
+            &header.scid,
+            low_bits,
+        )?;
+        match header.kind {
+            PacketType::Initial => w.varint_bytes(header.token)?,
+            PacketType::Handshake => {}
+            _ => return Err(Error::Malformed("packet type to build")),
+        }
+        let length_offset = w.position();
+        w.varint2(0)?;
+        let pn_offset = w.position();
+        w.bytes(&header.packet_number.to_be_bytes()[8 - header.pn_len..])?;
+        frames(&mut w)?;
+        let end = w.position();
+        // The sample of header protection starts 4 bytes after the packet number starts.
+        let padded = pad_to
+            .map_or(end, |size| size.saturating_sub(TAG_LEN))
+            .max(pn_offset + 4);
+        w.zeros(padded.checked_sub(end).ok_or(Error::NoRoom)?)?;
+        Writer::new(&mut out[length_offset..pn_offset]).varint2(padded + TAG_LEN - pn_offset)?;
+        (pn_offset, padded)
+    };
+    let size = plain_end + TAG_LEN;
+    keys.seal(
+        &mut out[..size],
+        pn_offset,
+        header.pn_len,
+        header.packet_number,
+    )?;
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hex;
+    use crate::{Frame, Frames, InitialSecret, OpenError, parse_packet, tls, write_crypto};
+
+    fn file(name: &str) -> Vec<u8> {
+        let path = format!("{}/testdata/{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        hex(&std::fs::read_to_string(path).unwrap())
+    }
+
+    /// Client and server Initial of RFC 9001 A.2, A.3 or RFC 9369 A.2, A.3, opened and built again.
+    fn check(rfc: &str, version: Version) {
+        let odcid = ConnectionId::from([0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]);
+        let secret = InitialSecret::new(version, &odcid).unwrap();
+        for (side, material, number, pn_len) in [
+            ("client", secret.client(), 2, 4),
+            ("server", secret.server(), 1, 2),
+        ] {
+            let keys = Keys::new(&material);
+            let sealed = file(&format!("{rfc}_{side}_packet"));
+            let plain = file(&format!("{rfc}_{side}_plain"));
+            let packet = parse_packet(&sealed, 0, 0).unwrap();
+            assert_eq!(
+                (packet.kind, packet.version, packet.end),
+                (PacketType::Initial, version, sealed.len())
+            );
+            let mut bytes = sealed.clone();
+            let opened = keys.open(&mut bytes, &packet, None).unwrap();
+            let header_len = packet.pn_offset + pn_len;
+            assert_eq!((opened.packet_number, opened.pn_len), (number, pn_len));
+            assert!(opened.reserved_bits_clear);
+            assert_eq!(opened.payload, &plain[header_len..]);
+            assert_eq!(bytes[..header_len], plain[..header_len]);
+
+            let mut out = [0; 1500];
+            let header = LongHeader {
+                kind: PacketType::Initial,
+                version,
+                dcid: packet.dcid,
+                scid: packet.scid,
+                token: &[],
+                packet_number: number,
+                pn_len,
+            };
+            let n = build_packet(&mut out, &header, &keys, None, |w| {
+                w.bytes(&plain[header_len..])
+            })
+            .unwrap();
+            assert_eq!(out[..n], sealed);
+
+            let mut forged = sealed.clone();
+            *forged.last_mut().unwrap() ^= 1;
+            assert_eq!(
+                keys.open(&mut forged, &packet, None),
+                Err(OpenError::Unauthentic)
+            );
+        }
+    }
+
+    #[test]
+    fn samples_of_rfc_9001_a() {
+        check("rfc9001_a", Version::V1);
+    }
+
+    #[test]
+    fn samples_of_rfc_9369_a() {
+        check("rfc9369_a", Version::V2);
+    }
+
+    #[test]
+    fn hellos_of_rfc_9001_a_parse() {
+        let plain = file("rfc9001_a_client_plain");
+        let Some(Ok(Frame::Crypto { offset: 0, data })) = Frames::new(&plain[22..]).next() else {
+            panic!()
+        };
+        let (_, body) = tls::read_message(&mut crate::Reader::new(data)).unwrap();
+        let hello = tls::ClientHello::parse(body).unwrap();
+        assert_eq!(hello.sni, Some(&b"example.com"[..]));
+        let plain = file("rfc9001_a_server_plain");
+        let frames: Vec<_> = Frames::new(&plain[20..]).map(|f| f.unwrap()).collect();
+        assert!(matches!(frames[0], Frame::Ack(ack) if ack.largest == 0 && ack.first_range == 0));
+        let Frame::Crypto { data, .. } = frames[1] else {
+            panic!()
+        };
+        assert_eq!(tls::hello_kind(data), Ok(tls::HelloKind::ServerHello));
+    }
+
+    #[test]
+    fn padding_reaches_the_size_asked_for_and_short_packets_can_be_sampled() {
+        let cid = ConnectionId::from([4; 8]);
+        let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
+        let mut out = [0; 1500];
+        let header = LongHeader {
+            token: b"a token",
+            ..LongHeader::initial(Version::V1, cid, cid, 3)
+        };
+        let n = build_packet(&mut out, &header, &keys, Some(1252), |w| {
+            write_crypto(w, 0, b"x")
+        })
+        .unwrap();
+        assert_eq!(n, 1252);
+        let packet = parse_packet(&out[..n], 0, 0).unwrap();
+        assert_eq!(packet.token(&out), b"a token");
+        assert_eq!(
+            keys.open(&mut out[..n], &packet, Some(2))
+                .unwrap()
+                .packet_number,
+            3
+        );
+
+        let n = build_packet(&mut out, &header, &keys, None, |w| w.u8(1)).unwrap();
+        let packet = parse_packet(&out[..n], 0, 0).unwrap();
+        assert_eq!(
+            keys.open(&mut out[..n], &packet, None).unwrap().payload,
+            [1, 0, 0]
+        );
+        let too_small = build_packet(&mut out, &header, &keys, Some(40), |w| w.zeros(100));
+        assert_eq!(too_small, Err(Error::NoRoom));
+    }
+}

@@ -1,0 +1,72 @@
+//! Connection IDs of up to 20 bytes, held inline (RFC 9000 17.2).
+
+use std::fmt;
+
+use crate::Error;
+
+/// Longest connection ID in the versions known here.
+pub const MAX_CID_LEN: usize = 20;
+
+/// A connection ID; `Display` writes it in hex.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId {
+    len: u8,
+    bytes: [u8; MAX_CID_LEN],
+}
+
+impl ConnectionId {
+    /// The connection ID without bytes.
+    pub const EMPTY: ConnectionId = ConnectionId {
+        len: 0,
+        bytes: [0; MAX_CID_LEN],
+    };
+
+    /// Copies `bytes`; more than 20 are malformed.
+    pub fn new(bytes: &[u8]) -> Result<Self, Error> {
+        let mut cid = ConnectionId::EMPTY;
+        let place = cid
+            .bytes
+            .get_mut(..bytes.len())
+            .ok_or(Error::Malformed("connection ID length"))?;
+        place.copy_from_slice(bytes);
+        cid.len = bytes.len() as u8;
+        Ok(cid)
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl From<[u8; 8]> for ConnectionId {
+    fn from(eight: [u8; 8]) -> Self {
+        let mut bytes = [0; MAX_CID_LEN];
+        bytes[..8].copy_from_slice(&eight);
+        ConnectionId { len: 8, bytes }
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice()
+            .iter()
+            .try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

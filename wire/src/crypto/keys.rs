@@ -1,0 +1,132 @@
+//! Opening and sealing packets in place (RFC 9001 5.3, 5.4).
+
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey, quic};
+
+use super::{KeyMaterial, TAG_LEN, decode_packet_number};
+use crate::{Error, OpenError, Packet};
+
+/// AES-128-GCM and header protection of one direction, ready for use.
+pub struct Keys {
+    aead: LessSafeKey,
+    hp: quic::HeaderProtectionKey,
+    iv: [u8; 12],
+}
+
+/// A packet that authenticated.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opened<'a> {
+    pub packet_number: u64,
+    /// Bytes of the packet number on the wire.
+    pub pn_len: usize,
+    /// False when the reserved bits are set, which RFC 9000 17.2 calls a connection error.
+    pub reserved_bits_clear: bool,
+    /// The frames.
+    pub payload: &'a [u8],
+}
+
+impl Keys {
+    /// Expands `material` into key schedules.
+    pub fn new(material: &KeyMaterial) -> Keys {
+        let valid = "AES-128 takes any 16 bytes as a key";
+        Keys {
+            aead: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &material.key).expect(valid)),
+            hp: quic::HeaderProtectionKey::new(&quic::AES_128, &material.hp).expect(valid),
+            iv: material.iv,
+        }
+    }
+
+    fn nonce(&self, packet_number: u64) -> Nonce {
+        let mut nonce = self.iv;
+        for (n, p) in nonce[4..].iter_mut().zip(packet_number.to_be_bytes()) {
+            *n ^= p;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+
+    fn mask(&self, sample: &[u8; 16]) -> [u8; 5] {
+        self.hp
+            .new_mask(sample)
+            .expect("a sample of AES has 16 bytes")
+    }
+
+    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this space.
+    /// After an error the packet's bytes are of no more use: keep a copy to try other keys.
+    pub fn open<'a>(
+        &self,
+        datagram: &'a mut [u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<Opened<'a>, OpenError> {
+        let bytes = datagram
+            .get_mut(packet.start..packet.end)
+            .ok_or(OpenError::TooShort)?;
+        let pn_offset = packet
+            .pn_offset
+            .checked_sub(packet.start)
+            .ok_or(OpenError::TooShort)?;
+        let sample = bytes
+            .get(pn_offset..)
+            .and_then(|b| b.get(4..))
+            .and_then(|b| b.first_chunk::<16>());
+        let mask = self.mask(sample.ok_or(OpenError::TooShort)?);
+        // Long headers protect four bits of the first byte, short ones five (RFC 9001 5.4.1).
+        let long = bytes[0] & 0x80 != 0;
+        bytes[0] ^= mask[0] & if long { 0x0f } else { 0x1f };
+        let reserved_bits_clear = bytes[0] & if long { 0x0c } else { 0x18 } == 0;
+        let pn_len = usize::from(bytes[0] & 3) + 1;
+        let mut truncated = 0;
+        for (byte, mask) in bytes[pn_offset..pn_offset + pn_len]
+            .iter_mut()
+            .zip(&mask[1..])
+        {
+            *byte ^= mask;
+            truncated = truncated << 8 | u32::from(*byte);
+        }
+        let packet_number = decode_packet_number(largest, truncated, pn_len);
+        let (header, body) = bytes.split_at_mut(pn_offset + pn_len);
+        let payload = self
+            .aead
+            .open_in_place(self.nonce(packet_number), Aad::from(&*header), body)
+            .map_err(|_| OpenError::Unauthentic)?;
+        Ok(Opened {
+            packet_number,
+            pn_len,
+            reserved_bits_clear,
+            payload,
+        })
+    }
+
+    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len` bytes at
+    /// `pn_offset`), the frames, and 16 bytes of room for the tag.
+    pub fn seal(
+        &self,
+        packet: &mut [u8],
+        pn_offset: usize,
+        pn_len: usize,
+        packet_number: u64,
+    ) -> Result<(), Error> {
+        // The sample starts four bytes after the packet number's start and must lie inside the packet.
+        if !(1..=4).contains(&pn_len) || packet.len() < pn_offset + 4 + TAG_LEN {
+            return Err(Error::NoRoom);
+        }
+        let (header, body) = packet.split_at_mut(pn_offset + pn_len);
+        let (plain, tag_place) = body.split_at_mut(body.len() - TAG_LEN);
+        let tag = self
+            .aead
+            .seal_in_place_separate_tag(self.nonce(packet_number), Aad::from(&*header), plain)
+            .map_err(|_| Error::NoRoom)?;
+        tag_place.copy_from_slice(tag.as_ref());
+        let sample = packet[pn_offset + 4..]
+            .first_chunk::<16>()
+            .ok_or(Error::NoRoom)?;
+        let mask = self.mask(sample);
+        packet[0] ^= mask[0] & if packet[0] & 0x80 != 0 { 0x0f } else { 0x1f };
+        for (byte, mask) in packet[pn_offset..pn_offset + pn_len]
+            .iter_mut()
+            .zip(&mask[1..])
+        {
+            *byte ^= mask;
+        }
+        Ok(())
+    }
+}

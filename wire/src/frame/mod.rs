@@ -1,0 +1,149 @@
+//! Frames (RFC 9000 19, RFC 9221, draft-ietf-quic-ack-frequency).
+
+mod ack;
+mod parse;
+mod write;
+
+pub use ack::{Ack, AckRanges};
+pub use parse::Frames;
+pub use write::{write_ack, write_connection_close, write_crypto, write_ping};
+
+/// One frame; byte strings borrow from the packet's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Frame<'a> {
+    /// A run of `length` PADDING frames.
+    Padding {
+        length: usize,
+    },
+    Ping,
+    Ack(Ack<'a>),
+    ResetStream {
+        id: u64,
+        code: u64,
+        final_size: u64,
+    },
+    StopSending {
+        id: u64,
+        code: u64,
+    },
+    Crypto {
+        offset: u64,
+        data: &'a [u8],
+    },
+    NewToken {
+        token: &'a [u8],
+    },
+    Stream {
+        id: u64,
+        offset: u64,
+        fin: bool,
+        data: &'a [u8],
+    },
+    MaxData(u64),
+    MaxStreamData {
+        id: u64,
+        max: u64,
+    },
+    MaxStreams {
+        bidirectional: bool,
+        max: u64,
+    },
+    DataBlocked(u64),
+    StreamDataBlocked {
+        id: u64,
+        limit: u64,
+    },
+    StreamsBlocked {
+        bidirectional: bool,
+        limit: u64,
+    },
+    NewConnectionId {
+        sequence: u64,
+        retire_prior_to: u64,
+        cid: crate::ConnectionId,
+        reset_token: [u8; 16],
+    },
+    RetireConnectionId {
+        sequence: u64,
+    },
+    PathChallenge([u8; 8]),
+    PathResponse([u8; 8]),
+    /// 0x1c: a transport error, with the type of the frame that caused it (0: unknown).
+    ConnectionClose {
+        code: u64,
+        frame_type: u64,
+        reason: &'a [u8],
+    },
+    /// 0x1d: closed by the application.
+    ApplicationClose {
+        code: u64,
+        reason: &'a [u8],
+    },
+    HandshakeDone,
+    ImmediateAck,
+    AckFrequency {
+        sequence: u64,
+        ack_eliciting_threshold: u64,
+        max_ack_delay_us: u64,
+        reordering_threshold: u64,
+    },
+    Datagram {
+        data: &'a [u8],
+    },
+}
+
+impl Frame<'_> {
+    /// Name for people and records, in the words of RFC 9000 19 in lower case.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Frame::Padding { .. } => "padding",
+            Frame::Ping => "ping",
+            Frame::Ack(_) => "ack",
+            Frame::ResetStream { .. } => "reset_stream",
+            Frame::StopSending { .. } => "stop_sending",
+            Frame::Crypto { .. } => "crypto",
+            Frame::NewToken { .. } => "new_token",
+            Frame::Stream { .. } => "stream",
+            Frame::MaxData(_) => "max_data",
+            Frame::MaxStreamData { .. } => "max_stream_data",
+            Frame::MaxStreams { .. } => "max_streams",
+            Frame::DataBlocked(_) => "data_blocked",
+            Frame::StreamDataBlocked { .. } => "stream_data_blocked",
+            Frame::StreamsBlocked { .. } => "streams_blocked",
+            Frame::NewConnectionId { .. } => "new_connection_id",
+            Frame::RetireConnectionId { .. } => "retire_connection_id",
+            Frame::PathChallenge(_) => "path_challenge",
+            Frame::PathResponse(_) => "path_response",
+            Frame::ConnectionClose { .. } => "connection_close",
+            Frame::ApplicationClose { .. } => "application_close",
+            Frame::HandshakeDone => "handshake_done",
+            Frame::ImmediateAck => "immediate_ack",
+            Frame::AckFrequency { .. } => "ack_frequency",
+            Frame::Datagram { .. } => "datagram",
+        }
+    }
+
+    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 2).
+    pub fn is_ack_eliciting(&self) -> bool {
+        !matches!(
+            self,
+            Frame::Padding { .. }
+                | Frame::Ack(_)
+                | Frame::ConnectionClose { .. }
+                | Frame::ApplicationClose { .. }
+        )
+    }
+
+    /// Whether Initial and Handshake packets may carry it (RFC 9000 12.4, table 3; 12.5).
+    pub fn allowed_in_initial(&self) -> bool {
+        matches!(
+            self,
+            Frame::Padding { .. }
+                | Frame::Ping
+                | Frame::Ack(_)
+                | Frame::Crypto { .. }
+                | Frame::ConnectionClose { .. }
+        )
+    }
+}

@@ -1,0 +1,314 @@
+//! Packet headers as far as they can be read without keys (RFC 9000 17, RFC 8999), and the packets that
+//! share a datagram (RFC 9000 12.2).
+
+use std::ops::Range;
+
+use crate::version::Family;
+use crate::{ConnectionId, Error, Reader, Version, Writer};
+
+/// Kinds of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketType {
+    Initial,
+    ZeroRtt,
+    Handshake,
+    Retry,
+    VersionNegotiation,
+    /// Short header: 1-RTT.
+    OneRtt,
+    /// Long header of a version that is not known here; it fills the datagram.
+    UnknownVersion,
+}
+
+impl PacketType {
+    /// Name for people and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            PacketType::Initial => "initial",
+            PacketType::ZeroRtt => "0rtt",
+            PacketType::Handshake => "handshake",
+            PacketType::Retry => "retry",
+            PacketType::VersionNegotiation => "version_negotiation",
+            PacketType::OneRtt => "1rtt",
+            PacketType::UnknownVersion => "unknown_version",
+        }
+    }
+
+    /// The two type bits of a long header of `family`; `None` for kinds that have none.
+    fn bits(self, family: Family) -> Option<u8> {
+        let v1 = match self {
+            PacketType::Initial => 0,
+            PacketType::ZeroRtt => 1,
+            PacketType::Handshake => 2,
+            PacketType::Retry => 3,
+            _ => return None,
+        };
+        // RFC 9369 3.2 rotates the codes by one.
+        Some(if family == Family::V2 {
+            (v1 + 1) & 3
+        } else {
+            v1
+        })
+    }
+
+    fn from_bits(bits: u8, family: Family) -> PacketType {
+        match if family == Family::V2 {
+            bits.wrapping_sub(1) & 3
+        } else {
+            bits & 3
+        } {
+            0 => PacketType::Initial,
+            1 => PacketType::ZeroRtt,
+            2 => PacketType::Handshake,
+            _ => PacketType::Retry,
+        }
+    }
+}
+
+/// Where a packet lies in its datagram and what its unprotected header says. Holds offsets, not borrows, so
+/// that the datagram can be opened in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub kind: PacketType,
+    /// First byte as on the wire (partly protected).
+    pub first_byte: u8,
+    /// Meaningless (0) in a short header.
+    pub version: Version,
+    pub dcid: ConnectionId,
+    /// Empty in a short header.
+    pub scid: ConnectionId,
+    /// Offset of the first byte in the datagram.
+    pub start: usize,
+    /// Offset after the last byte; the next packet starts here.
+    pub end: usize,
+    /// Offset of the packet number; for Retry and Version Negotiation, of what follows the connection IDs.
+    pub pn_offset: usize,
+    /// Token of an Initial or a Retry, as offsets in the datagram.
+    pub token: Range<usize>,
+}
+
+impl Packet {
+    /// Number of bytes in the datagram.
+    pub fn size(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The token's bytes, from the datagram that the packet was parsed from; empty if there is none.
+    pub fn token<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
+        datagram.get(self.token.clone()).unwrap_or_default()
+    }
+
+    /// Versions listed in a Version Negotiation packet; a trailing fragment of a version is malformed.
+    pub fn versions<'a>(
+        &self,
+        datagram: &'a [u8],
+    ) -> Result<impl Iterator<Item = Version> + 'a, Error> {
+        let list = datagram
+            .get(self.pn_offset..self.end)
+            .ok_or(Error::Truncated)?;
+        let (versions, rest) = list.as_chunks::<4>();
+        if self.kind != PacketType::VersionNegotiation || versions.is_empty() || !rest.is_empty() {
+            return Err(Error::Malformed("version negotiation list"));
+        }
+        Ok(versions.iter().map(|v| Version(u32::from_be_bytes(*v))))
+    }
+}
+
+/// Parses the packet that starts at `start` in `datagram`. A short header carries no length for its connection
+/// ID: `short_dcid_len` gives it. The error is final for the rest of the datagram.
+pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Result<Packet, Error> {
+    let bytes = datagram.get(start..).ok_or(Error::Truncated)?;
+    let mut r = Reader::new(bytes);
+    let offset = |r: &Reader<'_>| start + bytes.len() - r.len();
+    let first_byte = r.u8()?;
+    let mut packet = Packet {
+        kind: PacketType::OneRtt,
+        first_byte,
+        version: Version(0),
+        dcid: ConnectionId::EMPTY,
+        scid: ConnectionId::EMPTY,
+        start,
+        end: datagram.len(),
+        pn_offset: 0,
+        token: 0..0,
+    };
+    if first_byte & 0x80 == 0 {
+        if first_byte & 0x40 == 0 {
+            return Err(Error::Malformed("fixed bit"));
+        }
+        packet.dcid = ConnectionId::new(r.bytes(short_dcid_len)?)?;
+        packet.pn_offset = offset(&r);
+        return Ok(packet);
+    }
+    packet.version = Version(r.u32()?);
+    packet.dcid = ConnectionId::new(r.vec8()?)?;
+    packet.scid = ConnectionId::new(r.vec8()?)?;
+    packet.pn_offset = offset(&r);
+    if packet.version == Version::NEGOTIATION {
+        packet.kind = PacketType::VersionNegotiation;
+        return Ok(packet);
+    }
+    let Some(family) = packet.version.family() else {
+        packet.kind = PacketType::UnknownVersion;
+        return Ok(packet);
+    };
+    if first_byte & 0x40 == 0 {
+        return Err(Error::Malformed("fixed bit"));
+    }
+    packet.kind = PacketType::from_bits(first_byte >> 4, family);
+    match packet.kind {
+        PacketType::Retry => {
+            let end = packet
+                .end
+                .checked_sub(crate::crypto::TAG_LEN)
+                .filter(|&end| end >= packet.pn_offset);
+            packet.token = packet.pn_offset..end.ok_or(Error::Truncated)?;
+            return Ok(packet);
+        }
+        PacketType::Initial => {
+            let token = r.varint_bytes()?;
+            packet.token = offset(&r) - token.len()..offset(&r);
+        }
+        _ => {}
+    }
+    let body = r.varint_bytes()?;
+    packet.end = offset(&r);
+    packet.pn_offset = packet.end - body.len();
+    Ok(packet)
+}
+
+/// The packets of one datagram, in order; ends after the first error.
+#[derive(Clone, Debug)]
+pub struct Packets<'a> {
+    datagram: &'a [u8],
+    at: usize,
+    short_dcid_len: usize,
+}
+
+impl<'a> Packets<'a> {
+    /// `short_dcid_len` as in [`parse_packet`].
+    pub fn new(datagram: &'a [u8], short_dcid_len: usize) -> Self {
+        Packets {
+            datagram,
+            at: 0,
+            short_dcid_len,
+        }
+    }
+}
+
+impl Iterator for Packets<'_> {
+    type Item = Result<Packet, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.datagram.len() {
+            return None;
+        }
+        let packet = parse_packet(self.datagram, self.at, self.short_dcid_len);
+        self.at = packet.as_ref().map_or(self.datagram.len(), |p| p.end);
+        Some(packet)
+    }
+}
+
+/// Writes a long header up to its connection IDs, with `low_bits` as the four bits after the type.
+pub(crate) fn write_long_header(
+    w: &mut Writer<'_>,
+    kind: PacketType,
+    version: Version,
+    dcid: &ConnectionId,
+    scid: &ConnectionId,
+    low_bits: u8,
+) -> Result<(), Error> {
+    let bits = version
+        .family()
+        .and_then(|f| kind.bits(f))
+        .ok_or(Error::Malformed("packet type or version"))?;
+    w.u8(0xc0 | bits << 4 | low_bits & 0x0f)?;
+    w.u32(version.0)?;
+    w.vec8(dcid.as_slice())?;
+    w.vec8(scid.as_slice())
+}
+
+/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and gives its size. `unused` fills the seven unused bits.
+pub fn write_version_negotiation(
+    out: &mut [u8],
+    dcid: &ConnectionId,
+    scid: &ConnectionId,
+    versions: &[Version],
+    unused: u8,
+) -> Result<usize, Error> {
+    let mut w = Writer::new(out);
+    w.u8(0x80 | unused)?;
+    w.u32(Version::NEGOTIATION.0)?;
+    w.vec8(dcid.as_slice())?;
+    w.vec8(scid.as_slice())?;
+    versions.iter().try_for_each(|v| w.u32(v.0))?;
+    Ok(w.position())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_negotiation_round_trip() {
+        let (dcid, scid) = (
+            ConnectionId::from([1; 8]),
+            ConnectionId::new(&[2; 5]).unwrap(),
+        );
+        let mut out = [0; 64];
+        let n = write_version_negotiation(
+            &mut out,
+            &dcid,
+            &scid,
+            &[Version::V2, Version(0x1a2a_3a4a)],
+            0,
+        )
+        .unwrap();
+        let p = parse_packet(&out[..n], 0, 0).unwrap();
+        assert_eq!(
+            (p.kind, p.dcid, p.scid),
+            (PacketType::VersionNegotiation, dcid, scid)
+        );
+        assert_eq!(
+            p.versions(&out[..n]).unwrap().collect::<Vec<_>>(),
+            [Version::V2, Version(0x1a2a_3a4a)]
+        );
+        assert!(
+            parse_packet(&out[..n - 1], 0, 0)
+                .unwrap()
+                .versions(&out[..n - 1])
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn broken_headers_are_errors() {
+        assert_eq!(parse_packet(&[], 0, 0), Err(Error::Truncated));
+        assert_eq!(
+            parse_packet(&[0xc0, 0, 0, 0, 1, 21], 0, 0),
+            Err(Error::Truncated)
+        );
+        let mut long_cid = vec![0xc0, 0, 0, 0, 1, 21];
+        long_cid.extend([0; 40]);
+        assert_eq!(
+            parse_packet(&long_cid, 0, 0),
+            Err(Error::Malformed("connection ID length"))
+        );
+        assert_eq!(
+            parse_packet(&[0x20, 0, 0], 0, 0),
+            Err(Error::Malformed("fixed bit"))
+        );
+        // A length field that points past the datagram.
+        assert_eq!(
+            parse_packet(&[0xc0, 0, 0, 0, 1, 0, 0, 0, 0x7f, 0xff, 1], 0, 0),
+            Err(Error::Truncated)
+        );
+    }
+
+    #[test]
+    fn retry_shorter_than_its_tag_is_truncated() {
+        let mut bytes = vec![0xf0, 0, 0, 0, 1, 0, 0];
+        bytes.extend([0; 15]);
+        assert_eq!(parse_packet(&bytes, 0, 0), Err(Error::Truncated));
+    }
+}

@@ -1,0 +1,102 @@
+//! CRYPTO streams put back in order (RFC 9000 19.6), within a fixed budget of memory.
+
+use std::collections::BTreeMap;
+
+/// Bytes did not fit the budget and were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes, all of
+/// which were received: an offset alone allocates nothing.
+#[derive(Clone, Debug)]
+pub struct CryptoStream {
+    contiguous: Vec<u8>,
+    ahead: BTreeMap<u64, Vec<u8>>,
+    ahead_bytes: usize,
+    limit: usize,
+}
+
+impl CryptoStream {
+    /// An empty stream with room for `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        CryptoStream {
+            contiguous: Vec::new(),
+            ahead: BTreeMap::new(),
+            ahead_bytes: 0,
+            limit,
+        }
+    }
+
+    /// All bytes without a gap from offset 0.
+    pub fn contiguous(&self) -> &[u8] {
+        &self.contiguous
+    }
+
+    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Says whether
+    /// [`Self::contiguous`] grew.
+    pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
+        let before = self.contiguous.len();
+        let Some(data) = self.beyond_contiguous(offset, data) else {
+            return Ok(false);
+        };
+        if before + self.ahead_bytes + data.len() > self.limit {
+            return Err(Full);
+        }
+        if offset > before as u64 {
+            let held = self.ahead.get(&offset).map_or(0, Vec::len);
+            if data.len() > held {
+                self.ahead_bytes += data.len() - held;
+                self.ahead.insert(offset, data.to_vec());
+            }
+            return Ok(false);
+        }
+        self.contiguous.extend_from_slice(data);
+        while let Some(entry) = self.ahead.first_entry() {
+            if *entry.key() > self.contiguous.len() as u64 {
+                break;
+            }
+            let (offset, piece) = entry.remove_entry();
+            self.ahead_bytes -= piece.len();
+            if let Some(new) = self.beyond_contiguous(offset, &piece) {
+                self.contiguous.extend_from_slice(new);
+            }
+        }
+        Ok(self.contiguous.len() > before)
+    }
+
+    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing new.
+    fn beyond_contiguous<'a>(&self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
+        let known = (self.contiguous.len() as u64).saturating_sub(offset);
+        usize::try_from(known)
+            .ok()
+            .and_then(|known| data.get(known..))
+            .filter(|rest| !rest.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_in_any_order_with_overlaps() {
+        let text = b"the first flight";
+        let mut stream = CryptoStream::new(64);
+        assert_eq!(stream.insert(10, &text[10..]), Ok(false));
+        assert_eq!(stream.insert(4, &text[4..12]), Ok(false));
+        assert_eq!(stream.insert(4, &text[4..6]), Ok(false));
+        assert_eq!(stream.insert(0, &text[..5]), Ok(true));
+        assert_eq!(stream.contiguous(), text);
+        assert_eq!(stream.insert(2, &text[2..9]), Ok(false));
+        assert_eq!((stream.ahead.len(), stream.ahead_bytes), (0, 0));
+    }
+
+    #[test]
+    fn the_budget_holds() {
+        let mut stream = CryptoStream::new(8);
+        assert_eq!(stream.insert(1 << 60, &[0; 5]), Ok(false));
+        assert_eq!(stream.insert(0, &[0; 4]), Err(Full));
+        assert_eq!(stream.insert(0, &[0; 3]), Ok(true));
+        assert_eq!(stream.contiguous().len(), 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! The TLS 1.3 handshake messages of a first flight (RFC 8446 4), as CRYPTO frames carry them.
+
+mod client_hello;
+mod server_hello;
+mod template;
+
+pub use client_hello::ClientHello;
+pub use server_hello::{
+    HelloKind, ServerHello, hello_kind, write_hello_retry_request, write_server_hello,
+};
+pub use template::{ClientHelloTemplate, TemplateOptions};
+
+use crate::{Error, Reader};
+
+/// Numbers of RFC 8446 and the IANA TLS registries that are used here.
+pub mod number {
+    pub const CLIENT_HELLO: u8 = 1;
+    pub const SERVER_HELLO: u8 = 2;
+
+    pub const SERVER_NAME: u16 = 0;
+    pub const SUPPORTED_GROUPS: u16 = 10;
+    pub const SIGNATURE_ALGORITHMS: u16 = 13;
+    pub const ALPN: u16 = 16;
+    pub const SUPPORTED_VERSIONS: u16 = 43;
+    pub const COOKIE: u16 = 44;
+    pub const PSK_KEY_EXCHANGE_MODES: u16 = 45;
+    pub const KEY_SHARE: u16 = 51;
+    pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
+    /// Of QUIC drafts up to 32.
+    pub const QUIC_TRANSPORT_PARAMETERS_DRAFT: u16 = 0xffa5;
+
+    pub const TLS_AES_128_GCM_SHA256: u16 = 0x1301;
+    pub const TLS_AES_256_GCM_SHA384: u16 = 0x1302;
+    pub const TLS_CHACHA20_POLY1305_SHA256: u16 = 0x1303;
+
+    pub const SECP256R1: u16 = 0x17;
+    pub const SECP384R1: u16 = 0x18;
+    pub const SECP521R1: u16 = 0x19;
+    pub const X25519: u16 = 0x1d;
+}
+
+/// Reads one handshake message from the front: its type and body. [`Error::Truncated`] until all of it is there.
+pub fn read_message<'a>(r: &mut Reader<'a>) -> Result<(u8, &'a [u8]), Error> {
+    let mut ahead = *r;
+    let kind = ahead.u8()?;
+    let length = ahead.u24()? as usize;
+    let body = ahead.bytes(length)?;
+    *r = ahead;
+    Ok((kind, body))
+}
+
+/// Calls `visit` with type and body of each extension in the list that `r` stands before.
+fn each_extension<'a>(
+    r: &mut Reader<'a>,
+    mut visit: impl FnMut(u16, &'a [u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut list = Reader::new(r.vec16()?);
+    while !list.is_empty() {
+        let kind = list.u16()?;
+        visit(kind, list.vec16()?)?;
+    }
+    Ok(())
+}
