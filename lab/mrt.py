@@ -1,4 +1,4 @@
-"""The little of MRT (RFC 6396) that the lab needs beside what BIRD writes: walking records, moving their time."""
+"""What the lab needs of MRT (RFC 6396) beside what BIRD writes: walking records, moving their time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RIB_IPV6_UNICAST = 4
 
 
 def records(dump: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Walk a dump: (offset of the header, type, subtype, bytes of the body) per record; InputError if cut off."""
+    """Walk a dump: (offset of header, type, subtype, bytes of body) per record; InputError if cut off."""
     at = 0
     while at < len(dump):
         if at + HEADER_BYTES > len(dump):

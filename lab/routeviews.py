@@ -1,8 +1,8 @@
 """RouteViews' archive in the lab: dumps the collector's tables and publishes them under the archive's paths.
 
 IPv4 stands under /bgpdata, IPv6 under /route-views6/bgpdata, as YYYY.MM/RIBS/rib.YYYYMMDD.HHMM.bz2, with
-directory pages as Apache writes them. A table is named after the last even hour (UTC), as RouteViews does, and a
-new one follows every two hours while the lab stands. Runs on host `web` beside the collector:
+directory pages as Apache writes them. A table is named after the last even hour (UTC), as RouteViews does,
+and a new one follows every two hours while the lab stands. Runs on host `web` beside the collector:
 `python -m lab.routeviews --help`.
 """
 
@@ -12,7 +12,6 @@ import argparse
 import bz2
 import html
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -20,9 +19,10 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError
 from lab.model import Service
 from lab.mrt import count_prefixes, retimed
+from lab.programs import program
 
 PERIOD = timedelta(hours=2)
 LEARN_TIMEOUT_S = 25.0
@@ -33,7 +33,7 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
     """The service that fills `tree` (the document root of archive.routeviews.org).
 
     `expected` are the numbers of IPv4 and IPv6 prefixes that the collector must have learned before the first
-    dump; the service is up once that dump is published. `past` are days under which the same table also stands.
+    dump; the service is up once that dump is published. `past` are more days to publish the same table under.
     """
     argv = [sys.executable, "-u", "-m", "lab.routeviews", "--bird", str(state / "bird"), "--tree", str(tree)]
     argv += ["--ipv4", str(expected[0]), "--ipv6", str(expected[1])]
@@ -60,7 +60,7 @@ def last_table_time(now: datetime) -> datetime:
 
 
 def publish(dump: bytes, tree: Path, root: str, at: datetime) -> Path:
-    """Write one compressed table into the archive and renew the directory pages above it; returns its path."""
+    """Write one table, compressed, into the archive and renew the directory pages above; returns its path."""
     path = tree / rib_path(root, at)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -74,7 +74,7 @@ def publish(dump: bytes, tree: Path, root: str, at: datetime) -> Path:
 
 
 def write_index(folder: Path, tree: Path) -> None:
-    """Write folder/index.html in the form of Apache's fancy index: sort links, parent directory, one row per entry."""
+    """Write folder/index.html like Apache's fancy index: sort links, parent directory, a row per entry."""
     here = "/" + ("" if folder == tree else f"{folder.relative_to(tree)}")
     title = html.escape(f"Index of {here}")
     columns = (("N", "Name"), ("M", "Last modified"), ("S", "Size"), ("D", "Description"))
@@ -111,11 +111,8 @@ class Collector:
     """The running collector, asked through its control socket in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        program = shutil.which("birdc", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-        if program is None:
-            raise UsageError("the lab needs BIRD's control program birdc: apt-get install bird2")
         self.folder = folder
-        self._argv = [program, "-s", "collector.ctl"]
+        self._argv = [program("birdc", "bird2"), "-s", "collector.ctl"]
 
     def ask(self, command: str) -> str:
         """Give one command and return what BIRD printed (an error text, too, if it is not up yet)."""
@@ -135,8 +132,8 @@ class Collector:
         while (held := {table: self.prefixes(table) for table in expected}) != expected:
             if time.monotonic() > end:
                 raise FirstflightError(
-                    f"the lab's collector holds {held} prefixes instead of {expected} after {timeout_s:.0f} s; "
-                    "see the logs of bird-server and bird-collector"
+                    f"the lab's collector holds {held} prefixes instead of {expected} after "
+                    f"{timeout_s:.0f} s; see the logs of bird-server and bird-collector"
                 )
             time.sleep(0.1)
 
@@ -155,7 +152,7 @@ class Collector:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Wait for the routes, publish, then publish again every two hours; ends only by a signal or an error (1)."""
+    """Wait for the routes, publish, and again every two hours; ends only by a signal or an error (1)."""
     parser = argparse.ArgumentParser(prog="python -m lab.routeviews", description=__doc__)
     parser.add_argument("--bird", type=Path, required=True, help="folder of the collector's control socket")
     parser.add_argument("--tree", type=Path, required=True, help="document root of the archive")

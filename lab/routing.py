@@ -9,13 +9,12 @@ protocol; `lab.routeviews` publishes them. Neither router touches the kernel's r
 from __future__ import annotations
 
 import ipaddress
-import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab.model import Route, Service
+from lab.model import Host, Route, Service
+from lab.programs import program
 
 COLLECTOR_AS = 6447  # what RouteViews' collectors use
 ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never seen in a path
@@ -24,17 +23,8 @@ ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never seen in a path
 _BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
 
 
-@dataclass(frozen=True)
-class Router:
-    """Where a router lives: its host, and the addresses that it speaks from."""
-
-    host: str
-    v4: str
-    v6: str
-
-
 def check_routes(routes: Iterable[Route]) -> None:
-    """Raise UsageError for a route that cannot be announced or whose origin a reader of the dump would miss."""
+    """Raise UsageError for a route that cannot be announced or whose origin a reader would not see."""
     seen = set()
     for route in routes:
         try:
@@ -51,13 +41,13 @@ def check_routes(routes: Iterable[Route]) -> None:
         origin = route.as_path[-1]
         if any(first <= origin <= last for first, last in _BOGUS):
             raise UsageError(
-                f"lab route {route.prefix}: AS{origin} is reserved, so pyasn would not take it for the origin; "
-                "use a public AS number"
+                f"lab route {route.prefix}: AS{origin} is reserved, so pyasn would "
+                "not take it for the origin; use a public AS number"
             )
         if COLLECTOR_AS in route.as_path:
             raise UsageError(
-                f"lab route {route.prefix}: AS{COLLECTOR_AS} is the collector itself, which drops such a path "
-                "as a loop; use another AS number"
+                f"lab route {route.prefix}: AS{COLLECTOR_AS} is the collector itself, "
+                "which drops such a path as a loop; use another AS number"
             )
 
 
@@ -70,7 +60,7 @@ def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
     return v4, v6
 
 
-def route_server_config(routes: Sequence[Route], here: Router, collector: Router) -> str:
+def route_server_config(routes: Sequence[Route], here: Host, collector: Host) -> str:
     """BIRD configuration of the announcing router."""
     lines = [
         "log stderr all;",
@@ -89,7 +79,7 @@ def route_server_config(routes: Sequence[Route], here: Router, collector: Router
     return "\n".join(lines) + "\n"
 
 
-def collector_config(here: Router, server: Router) -> str:
+def collector_config(here: Host, server: Host) -> str:
     """BIRD configuration of the collector, which only learns. Its tables are `master4` and `master6`."""
     lines = [
         "log stderr all;",
@@ -119,17 +109,13 @@ def _session(family: str, here: str, here_as: int, there: str, there_as: int, *,
     return [*lines, "}"]
 
 
-def routing_services(
-    routes: Sequence[Route], state: Path, server: Router, collector: Router
-) -> list[Service]:
+def routing_services(routes: Sequence[Route], state: Path, server: Host, collector: Host) -> list[Service]:
     """Write both configurations under state/bird and return the two routers as services.
 
     BIRD's control sockets are reached by names relative to state/bird, because the path of a Unix socket may
     not exceed 107 bytes.
     """
-    program = shutil.which("bird", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-    if program is None:
-        raise UsageError("the lab needs the BIRD routing daemon: apt-get install bird2")
+    bird = program("bird", "bird2")
     check_routes(routes)
     folder = state / "bird"
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,8 +124,8 @@ def routing_services(
     return [
         Service(
             name=f"bird-{role}",
-            host=router.host,
-            argv=(program, "-f", "-c", f"{role}.conf", "-s", f"{role}.ctl", "-P", f"{role}.pid"),
+            host=router.name,
+            argv=(bird, "-f", "-c", f"{role}.conf", "-s", f"{role}.ctl", "-P", f"{role}.pid"),
             ready=r"\bStarted$",
             cwd=folder,
         )

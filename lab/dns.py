@@ -1,0 +1,236 @@
+"""The lab's name server: BIND on host `dns`, authoritative for all there is, a resolver to those who ask.
+
+Every registered domain is a zone of its own, and the root zone is there and empty, so that an unknown name is
+an NXDOMAIN at once and nothing is ever asked elsewhere. CNAMEs are followed from zone to zone within one
+answer, as by a resolver. A zone listed as broken has a file that cannot be loaded: SERVFAIL, at once and
+always. Everything lives in STATE/dns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import ipaddress
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import dns.exception
+import dns.message
+import dns.query
+import dns.rdatatype
+
+from firstflight.errors import FirstflightError, UsageError
+from lab.model import DnsRecord, Host, Service
+from lab.programs import program
+
+SERVER_NAME = "ns.lab.test"
+RELOAD_TIMEOUT_S = 15.0
+_SERIAL = re.compile(r"^@ \d+ IN SOA \S+ \S+ (\d+) ", re.MULTILINE)
+
+
+def zone_of(name: str) -> str:
+    """The zone that holds a name: its registered domain, here always the last two labels."""
+    labels = name.rstrip(".").lower().split(".")
+    if len(labels) < 2:
+        raise UsageError(f"lab name {name}: needs at least two labels, as in example.test")
+    return ".".join(labels[-2:])
+
+
+def zone_text(zone: str, records: Iterable[DnsRecord], server: Host, serial: int) -> str:
+    """A zone in master file format (RFC 1035, 5.1). `zone` is "" for the root."""
+    origin = f"{zone}."
+    lines = [
+        f"$ORIGIN {origin}",
+        f"@ 300 IN SOA {SERVER_NAME}. hostmaster.lab.test. {serial} 3600 600 86400 60",
+        f"@ 300 IN NS {SERVER_NAME}.",
+    ]
+    if zone in ("", zone_of(SERVER_NAME)):  # both hold the server's own name
+        lines += [f"{SERVER_NAME}. 300 IN A {server.v4}", f"{SERVER_NAME}. 300 IN AAAA {server.v6}"]
+    for record in records:
+        if record.type == "CNAME" and record.name.lower() == zone:
+            raise UsageError(
+                f"lab name {record.name}: a registered domain cannot be a CNAME; use a name below it"
+            )
+        lines.append(f"{record.name}. {record.ttl} IN {record.type} {_data(record)}")
+    return "\n".join(lines) + "\n"
+
+
+def _data(record: DnsRecord) -> str:
+    if record.type in ("CNAME", "NS"):
+        return record.data.rstrip(".") + "."
+    if record.type == "TXT" and not record.data.startswith('"'):
+        return '"' + record.data.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return record.data
+
+
+def write_zones(
+    folder: Path, records: Iterable[DnsRecord], broken: Collection[str], server: Host
+) -> list[str]:
+    """Write every zone whose content differs from what is there, with a higher serial; returns those zones.
+
+    `broken` are zones that must fail to load. The file of a zone is folder/ZONE.zone, the root's `root.zone`.
+    """
+    zones: dict[str, list[DnsRecord]] = {"": [], zone_of(SERVER_NAME): []}
+    for record in records:
+        zones.setdefault(zone_of(record.name), []).append(record)
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = []
+    for zone, content in zones.items():
+        path = folder / f"{zone or 'root'}.zone"
+        old = path.read_text() if path.exists() else ""
+        serial = served_serial(old)
+        if old != zone_text(zone, content, server, serial):
+            _replace(path, zone_text(zone, content, server, serial + 1))
+            changed.append(zone)
+    for zone in broken:
+        if zone in zones:
+            raise UsageError(f"lab zone {zone} is declared broken and has records; remove one of the two")
+        # A zone without SOA does not load, and a zone that is configured but not loaded is SERVFAIL.
+        _replace(folder / f"{zone}.zone", f"; {zone} cannot be loaded: it has no SOA record\n")
+    return changed
+
+
+def served_serial(text: str) -> int:
+    """The serial in a zone file's text; 0 if it has none."""
+    found = _SERIAL.search(text)
+    return int(found[1]) if found else 0
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.rename(path)
+
+
+def named_config(folder: Path, server: Host, secret: str) -> str:
+    """BIND's configuration: all paths inside `folder`, no cache worth naming, control on loopback by key."""
+    options = [
+        f'directory "{folder}"',
+        "pid-file none",
+        "lock-file none",
+        "session-keyfile none",
+        f'managed-keys-directory "{folder}"',
+        f"listen-on {{ {server.v4}; 127.0.0.1; }}",
+        f"listen-on-v6 {{ {server.v6}; }}",
+        "recursion yes",
+        "allow-query { any; }",
+        "allow-recursion { any; }",
+        "empty-zones-enable no",
+        "dnssec-validation no",
+        "notify no",
+        "minimal-responses yes",
+        # The first address must be the same for everyone, or no row could be compared with the truth.
+        "rrset-order { order none; }",
+        "max-cache-size 8m",
+    ]
+    lines = [
+        _key(secret),
+        "controls { inet 127.0.0.1 port 953 allow { 127.0.0.1; } keys { lab; }; };",
+        "options {",
+        *(f"  {option};" for option in options),
+        "};",
+        "logging { category lame-servers { null; }; };",
+    ]
+    for path in sorted((folder / "zones").glob("*.zone")):
+        zone = "." if path.stem == "root" else path.stem
+        lines.append(f'zone "{zone}" {{ type primary; file "zones/{path.name}"; }};')
+    return "\n".join(lines) + "\n"
+
+
+def _key(secret: str) -> str:
+    return f'key "lab" {{ algorithm hmac-sha256; secret "{secret}"; }};'
+
+
+def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken: Collection[str]) -> Service:
+    """Write STATE/dns anew and return BIND as a service."""
+    folder = state / "dns"
+    write_zones(folder / "zones", records, broken, server)
+    secret = base64.b64encode(os.urandom(32)).decode()
+    for name, text in (
+        ("named.conf", named_config(folder, server, secret)),
+        (
+            "rndc.conf",
+            f"{_key(secret)}\noptions {{ default-key lab; default-server 127.0.0.1; default-port 953; }};\n",
+        ),
+    ):
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_text(text)
+    argv = (program("named", "bind9"), "-g", "-n", "1", "-c", str(folder / "named.conf"))
+    return Service(name="named", host=server.name, argv=argv, ready=r"\brunning$", cwd=folder)
+
+
+def reload_command(state: Path, server: Host) -> tuple[str, list[str]]:
+    """(host, argv) of the command that has the written zones served; it ends when they are."""
+    return server.name, [sys.executable, "-m", "lab.dns", "--state", str(state), "--server", server.v4]
+
+
+def expected_serials(folder: Path) -> dict[str, int]:
+    """zone -> serial of the zone files in `folder`, broken zones left out."""
+    serials = {path.stem: served_serial(path.read_text()) for path in folder.glob("*.zone")}
+    return {"" if zone == "root" else zone: serial for zone, serial in serials.items() if serial}
+
+
+def outdated(server: str, serials: Mapping[str, int]) -> dict[str, int | None]:
+    """zone -> serial that `server` serves instead of the expected one (None: no answer or no SOA)."""
+    wrong: dict[str, int | None] = {}
+    for zone, serial in serials.items():
+        query = dns.message.make_query(f"{zone}.", dns.rdatatype.SOA)
+        try:
+            answer = dns.query.udp(query, server, timeout=2)
+        except (dns.exception.Timeout, OSError):
+            wrong[zone] = None
+            continue
+        found = [
+            rdata.serial for rrset in answer.answer for rdata in rrset if rdata.rdtype == dns.rdatatype.SOA
+        ]
+        if found != [serial]:
+            wrong[zone] = found[0] if found else None
+    return wrong
+
+
+def reload(state: Path, server: str) -> None:
+    """Have BIND read the zone files again; return when `server` serves all of them."""
+    folder = state / "dns"
+    serials = expected_serials(folder / "zones")
+    command = [program("rndc", "bind9"), "-c", str(folder / "rndc.conf"), "reload"]
+    end = time.monotonic() + RELOAD_TIMEOUT_S
+    wrong = outdated(server, serials)
+    while wrong:
+        for zone in wrong:  # BIND skips a file that is not newer than its zone
+            os.utime(folder / "zones" / f"{zone or 'root'}.zone")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise FirstflightError(f"BIND cannot be told to reload: {done.stderr.strip()}; is the lab up?")
+        again = min(time.monotonic() + 1.0, end)
+        while (
+            wrong := outdated(server, {zone: serials[zone] for zone in wrong})
+        ) and time.monotonic() < again:
+            time.sleep(0.02)
+        if wrong and time.monotonic() >= end:
+            zones = ", ".join(zone or "." for zone in wrong)
+            raise FirstflightError(f"BIND does not serve the new zones {zones}; see the log of named")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m lab.dns --state DIR --server IP`: reload, on host `dns`; 0 when the new zones are served."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.dns", description="serve the zone files as they are now"
+    )
+    parser.add_argument("--state", type=Path, required=True, help="the lab's state folder")
+    parser.add_argument("--server", required=True, type=lambda text: str(ipaddress.ip_address(text)))
+    options = parser.parse_args(arguments)
+    try:
+        reload(options.state, options.server)
+    except FirstflightError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""The lab's infrastructure services: names, lists and routing table, as the real Internet would give them.
+
+`services` writes their files below STATE and says which programs run where. An epoch changes names alone:
+`apply_epoch` writes the zones, then `epoch_commands` have them served.
+"""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from firstflight.errors import UsageError
+from lab import dns, list_host, routeviews, routing, web
+from lab.certificates import Authority, issue, make_authority
+from lab.internet import Internet
+from lab.model import DnsRecord, Host, HostKind, Service
+
+ARCHIVE_HOST = "archive.routeviews.org"
+WEB_NAMES = (list_host.HOST, ARCHIVE_HOST)
+FIRST_EPOCH = 1
+
+
+def services(internet: Internet, state: Path) -> list[Service]:
+    """Write all configuration and content for epoch 1 and return the services, in the order to start them.
+
+    They are: named, the announcing BIRD (host `dns`), nginx, the collecting BIRD, and the publisher of its
+    tables (host `web`). Raises UsageError if a program is missing or the Internet cannot be served so.
+    """
+    state = state.resolve()
+    names, site = _only(internet, "dns"), _only(internet, "web")
+    today = datetime.now(UTC).date()
+    for left_over in ("dns", "web", "bird"):
+        shutil.rmtree(state / left_over, ignore_errors=True)
+
+    lists = list_host.lists([domain for _, domain in internet.names], today)
+    lists_root, archive_root = state / "web" / "tranco", state / "web" / "routeviews"
+    list_host.write_tree(lists_root, lists)
+    archive_root.mkdir(parents=True, exist_ok=True)
+    authority = make_authority(state)
+    sites = [
+        _site(
+            authority,
+            list_host.HOST,
+            lists_root,
+            before=list_host.nginx_map(lists),
+            locations=list_host.nginx_locations(lists),
+        ),
+        _site(authority, ARCHIVE_HOST, archive_root),
+    ]
+
+    v4, v6 = routing.split_families(internet.routes)
+    server, collector = routing.routing_services(internet.routes, state, names, site)
+    return [
+        dns.dns_service(state, names, _records(internet, FIRST_EPOCH, site), _broken(internet)),
+        server,
+        web.nginx_service(state, site, sites),
+        collector,
+        routeviews.publisher(
+            state, archive_root, site.name, (len(v4), len(v6)), [list_host.MAIN_DAY, list_host.OLD_DAY]
+        ),
+    ]
+
+
+def apply_epoch(internet: Internet, state: Path, epoch: int) -> None:
+    """Write the zones of an epoch (1 to `internet.epochs`); served once `epoch_commands` have run."""
+    names, site = _only(internet, "dns"), _only(internet, "web")
+    records = _records(internet, epoch, site)
+    dns.write_zones(state.resolve() / "dns" / "zones", records, _broken(internet), names)
+
+
+def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]]]:
+    """(host, argument list) of what to run, in order, after `apply_epoch`.
+
+    Each ends with status 0 when the new zones are served, or with another and one sentence on standard error.
+    """
+    return [dns.reload_command(state.resolve(), _only(internet, "dns"))]
+
+
+def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
+    certificate = issue(authority, name, [name])
+    return web.Site(name, root, certificate.chain, certificate.key, before, locations)
+
+
+def _only(internet: Internet, kind: HostKind) -> Host:
+    found = [host for host in internet.hosts if host.kind == kind]
+    if len(found) != 1:
+        raise UsageError(f"the lab has {len(found)} hosts of kind {kind!r}; declare exactly one")
+    return found[0]
+
+
+def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
+    """All records of an epoch, the list and routing-table hosts among them under their real names."""
+    records = internet.records(epoch)
+    for name in WEB_NAMES:
+        records += [DnsRecord(name, "A", 3600, site.v4), DnsRecord(name, "AAAA", 3600, site.v6)]
+    return records
+
+
+def _broken(internet: Internet) -> set[str]:
+    return {dns.zone_of(name) for name in internet.servfail}
