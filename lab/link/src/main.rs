@@ -1,1 +1,176 @@
-fn main() {}
+//! The lab's link emulator; see README.md beside this crate.
+
+mod clock;
+mod config;
+mod drops;
+mod frame;
+mod log;
+mod queue;
+mod socket;
+
+use clock::now_ns;
+use config::{Config, Mac};
+use drops::Drops;
+use log::{Fate, Log};
+use queue::Queue;
+use socket::{Arrival, Receiver, Sender};
+use std::collections::HashMap;
+use std::error::Error;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The last stretch before a release is spent spinning: sleeping ends some 5 to 20 us late.
+const SPIN_NS: u64 = 25_000;
+
+/// So many releases at most before arrivals are looked at, lest the ring fills.
+const BATCH: usize = 64;
+
+const USAGE: &str = "usage: firstflight-link --config FILE (see lab/link/README.md)";
+
+/// Our side of a host's cable.
+struct Port {
+    interface: i32,
+    mac: Mac,
+    gateway: Mac,
+}
+
+struct Emulator {
+    ports: Vec<Port>,
+    port_of_interface: HashMap<i32, usize>,
+    owners: HashMap<IpAddr, usize>,
+    delays_ns: Vec<Vec<u64>>,
+    drops: Drops,
+    queue: Queue,
+    log: Log,
+}
+
+impl Emulator {
+    fn new(config: &Config) -> Result<Self, Box<dyn Error>> {
+        let mut ports = Vec::with_capacity(config.hosts.len());
+        for host in &config.hosts {
+            let interface = socket::interface_index(&host.interface)
+                .map_err(|error| format!("interface {}: {error}", host.interface))?;
+            ports.push(Port {
+                interface,
+                mac: host.mac,
+                gateway: host.gateway,
+            });
+        }
+        let port_of_interface = ports
+            .iter()
+            .enumerate()
+            .map(|(i, port)| (port.interface, i))
+            .collect();
+        Ok(Self {
+            ports,
+            port_of_interface,
+            owners: config.owners()?,
+            delays_ns: config.delays()?,
+            drops: Drops::new(&config.drops),
+            queue: Queue::default(),
+            log: Log::create(&config.lateness)
+                .map_err(|error| format!("{}: {error}", config.lateness.display()))?,
+        })
+    }
+
+    /// Takes in a frame: finds its way, and when it will leave.
+    fn arrive(&mut self, arrival: &Arrival<'_>) {
+        let Some(&from) = self.port_of_interface.get(&arrival.interface) else {
+            return;
+        };
+        let Some(packet) = frame::parse(arrival.frame) else {
+            return;
+        };
+        let Some(&to) = self.owners.get(&packet.dst) else {
+            return;
+        };
+        let release_ns = arrival.at_ns + self.delays_ns[from][to];
+        if self.drops.takes(&packet, arrival.at_ns) {
+            self.log.add(release_ns, &packet, Fate::Dropped);
+        } else {
+            self.queue.push(release_ns, to, packet, arrival.frame);
+        }
+    }
+
+    /// Sends the next frame if its time has come; tells whether there was one.
+    fn release(&mut self, sender: &Sender) -> bool {
+        let Some(mut waiting) = self.queue.pop_due(now_ns()) else {
+            return false;
+        };
+        let port = &self.ports[waiting.to];
+        waiting.frame[..6].copy_from_slice(&port.mac);
+        waiting.frame[6..12].copy_from_slice(&port.gateway);
+        let fate = match sender.send(port.interface, &waiting.frame) {
+            Ok(()) => Fate::Sent {
+                late_ns: now_ns().saturating_sub(waiting.release_ns),
+            },
+            Err(error) => {
+                eprintln!(
+                    "firstflight-link: a packet to {} was not sent: {error}",
+                    waiting.packet.dst
+                );
+                Fate::Failed
+            }
+        };
+        self.log.add(waiting.release_ns, &waiting.packet, fate);
+        self.queue.recycle(waiting);
+        true
+    }
+
+    /// How long there is nothing to do (`None`: until a frame comes).
+    fn idle(&self, now_ns: u64) -> Option<Duration> {
+        let release = self.queue.next_ns().map(|at| at.saturating_sub(SPIN_NS));
+        let next = [release, self.log.due_ns()].into_iter().flatten().min()?;
+        Some(Duration::from_nanos(next.saturating_sub(now_ns)))
+    }
+}
+
+fn run(config: &Path) -> Result<(), Box<dyn Error>> {
+    let config = Config::read(config).map_err(|error| format!("{} {error}", config.display()))?;
+    let mut emulator = Emulator::new(&config)?;
+    let sender = Sender::open()?;
+    let mut receiver = Receiver::open()?;
+    clock::sharpen_timers();
+    println!("READY");
+    loop {
+        let mut released = 0;
+        while released < BATCH && emulator.release(&sender) {
+            released += 1;
+        }
+        receiver.drain(|arrival| emulator.arrive(&arrival));
+        let now = now_ns();
+        if emulator.log.flush_if_due(now) {
+            let lost = receiver.lost()?;
+            if lost > 0 {
+                eprintln!("firstflight-link: {lost} packets found the ring full and are lost");
+            }
+        }
+        match emulator.idle(now) {
+            Some(Duration::ZERO) => std::hint::spin_loop(),
+            limit => receiver.wait(limit)?,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [option, file] if option == "--config" => match run(Path::new(file)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("firstflight-link: {error}");
+                ExitCode::from(2)
+            }
+        },
+        [option] if option == "--version" => {
+            println!("firstflight-link {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The lateness log: lines are made by the emulator's thread, written by another.
+
+use crate::frame::Packet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,fate\n";
+const FLUSH_NS: u64 = 100_000_000;
+const FLUSH_BYTES: usize = 1 << 16;
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy)]
+pub enum Fate {
+    Sent { late_ns: u64 },
+    Dropped,
+    Failed,
+}
+
+/// Collects lines and hands them to the writer at least every 100 ms.
+pub struct Log {
+    lines: Vec<u8>,
+    since_ns: u64,
+    writer: Sender<Vec<u8>>,
+}
+
+impl Log {
+    /// Starts the file anew, with its header.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut file = File::create(path)?;
+        file.write_all(HEADER.as_bytes())?;
+        let (writer, lines) = channel::<Vec<u8>>();
+        thread::Builder::new()
+            .name("lateness".into())
+            .spawn(move || {
+                for chunk in lines {
+                    if let Err(error) = file.write_all(&chunk) {
+                        eprintln!("firstflight-link: cannot write the lateness log: {error}");
+                        // A lab whose lateness is unknown proves nothing: end loudly.
+                        std::process::exit(1);
+                    }
+                }
+            })?;
+        Ok(Self {
+            lines: Vec::with_capacity(2 * FLUSH_BYTES),
+            since_ns: 0,
+            writer,
+        })
+    }
+
+    pub fn add(&mut self, release_ns: u64, packet: &Packet, fate: Fate) {
+        if self.lines.is_empty() {
+            self.since_ns = release_ns;
+        }
+        let Packet {
+            src,
+            dst,
+            protocol,
+            src_port,
+            dst_port,
+            ip_length,
+        } = packet;
+        let (late, word) = match fate {
+            Fate::Sent { late_ns } => (late_ns.to_string(), "sent"),
+            Fate::Dropped => (String::new(), "dropped"),
+            Fate::Failed => (String::new(), "failed"),
+        };
+        // Writing to memory cannot fail.
+        let _ = writeln!(
+            self.lines,
+            "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word}"
+        );
+    }
+
+    /// When lines must be handed over at the latest.
+    pub fn due_ns(&self) -> Option<u64> {
+        (!self.lines.is_empty()).then_some(self.since_ns + FLUSH_NS)
+    }
+
+    /// Hands the lines over if it is time, or if there are many; tells whether it did.
+    pub fn flush_if_due(&mut self, now_ns: u64) -> bool {
+        let due = self.lines.len() >= FLUSH_BYTES || self.due_ns().is_some_and(|due| now_ns >= due);
+        if due {
+            let lines = std::mem::replace(&mut self.lines, Vec::with_capacity(2 * FLUSH_BYTES));
+            // The writer ends only together with the process.
+            let _ = self.writer.send(lines);
+        }
+        due
+    }
+}

@@ -1,0 +1,94 @@
+//! Packets on their way, in the order of their release; buffers are used again.
+
+use crate::frame::Packet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A frame that waits for its release.
+#[derive(Debug)]
+pub struct Waiting {
+    pub release_ns: u64,
+    pub to: usize,
+    pub packet: Packet,
+    pub frame: Vec<u8>,
+}
+
+/// Released in the order of `release_ns`; equal times in the order of arrival.
+#[derive(Debug, Default)]
+pub struct Queue {
+    order: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    slots: Vec<Option<Waiting>>,
+    free: Vec<usize>,
+    spare: Vec<Vec<u8>>,
+    arrivals: u64,
+}
+
+impl Queue {
+    /// Copies a frame in.
+    pub fn push(&mut self, release_ns: u64, to: usize, packet: Packet, frame: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(2048));
+        buffer.clear();
+        buffer.extend_from_slice(frame);
+        let waiting = Some(Waiting {
+            release_ns,
+            to,
+            packet,
+            frame: buffer,
+        });
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot] = waiting;
+            slot
+        } else {
+            self.slots.push(waiting);
+            self.slots.len() - 1
+        };
+        self.order.push(Reverse((release_ns, self.arrivals, slot)));
+        self.arrivals += 1;
+    }
+
+    /// When the next frame leaves.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.order
+            .peek()
+            .map(|Reverse((release_ns, ..))| *release_ns)
+    }
+
+    /// Takes the next frame if its time has come.
+    pub fn pop_due(&mut self, now_ns: u64) -> Option<Waiting> {
+        if self.next_ns()? > now_ns {
+            return None;
+        }
+        let Reverse((_, _, slot)) = self.order.pop()?;
+        self.free.push(slot);
+        self.slots[slot].take()
+    }
+
+    /// Takes a frame's buffer back for a later one.
+    pub fn recycle(&mut self, waiting: Waiting) {
+        self.spare.push(waiting.frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{parse, tests::udp};
+
+    #[test]
+    fn by_release_then_by_arrival() {
+        let packet = parse(&udp([198, 18, 0, 1], 1, [198, 18, 0, 2], 2)).expect("a whole datagram");
+        let mut queue = Queue::default();
+        for (release_ns, to) in [(30, 0), (10, 1), (10, 2), (20, 3)] {
+            queue.push(release_ns, to, packet, &[0; 60]);
+        }
+        assert_eq!(queue.next_ns(), Some(10));
+        assert!(queue.pop_due(9).is_none());
+        let mut order = Vec::new();
+        while let Some(waiting) = queue.pop_due(25) {
+            order.push(waiting.to);
+            queue.recycle(waiting);
+        }
+        assert_eq!(order, [1, 2, 3]);
+        assert_eq!(queue.next_ns(), Some(30));
+    }
+}
