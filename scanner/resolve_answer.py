@@ -1,0 +1,152 @@
+"""What a resolver's message says: status, chain of aliases, records. No sockets, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import dns.edns
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.rdtypes.svcbbase as svcb
+import dns.rrset
+
+QTYPES = ("A", "AAAA", "HTTPS")
+
+# More aliases than this are taken for a loop; resolvers stop earlier (BIND at 16).
+MAX_CHAIN = 16
+
+# Response codes that are a status of their own; all others are OTHER, with the code beside it.
+_RCODE_STATUS = {
+    dns.rcode.NXDOMAIN: "NXDOMAIN",
+    dns.rcode.SERVFAIL: "SERVFAIL",
+    dns.rcode.REFUSED: "REFUSED",
+    dns.rcode.FORMERR: "FORMERR",
+    dns.rcode.NOTIMP: "NOTIMP",
+}
+
+# What a name cannot be blamed for, so that asking again may help. NXDOMAIN and NODATA are answers.
+FAILURES = frozenset({"SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "OTHER", "TIMEOUT", "NETWORK", "MALFORMED"})
+# Of these, the ones in which no message of the resolver came.
+UNANSWERED = frozenset({"TIMEOUT", "NETWORK"})
+
+
+@dataclass(frozen=True)
+class Alias:
+    """One CNAME record: what it leads to, and its TTL in seconds."""
+
+    target: str
+    ttl: int
+
+
+@dataclass(frozen=True)
+class HttpsRecord:
+    """One HTTPS record (RFC 9460), as far as it says how a server can be reached."""
+
+    priority: int
+    target: str
+    port: int | None
+    alpn: tuple[str, ...]
+    ipv4hint: tuple[str, ...]
+    ipv6hint: tuple[str, ...]
+    ech: bool
+
+
+@dataclass(frozen=True)
+class Message:
+    """A resolver's answer to one question, read.
+
+    `records` are addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL.
+    `unfinished` is the name to ask next when the answer ends in an alias without telling what it leads to.
+    """
+
+    status: str
+    rcode: int
+    aliases: tuple[Alias, ...] = ()
+    records: tuple[str | HttpsRecord, ...] = ()
+    ttl: int | None = None
+    unfinished: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a question ended: the last attempt's message or failure, and how it was come by."""
+
+    status: str
+    asked_at_ns: int
+    duration_us: int
+    attempts: int
+    rcode: int | None = None
+    aliases: tuple[Alias, ...] = ()
+    records: tuple[str | HttpsRecord, ...] = ()
+    ttl: int | None = None
+    transport: str | None = None
+    detail: str | None = field(default=None)
+
+
+def read(response: dns.message.Message) -> Message:
+    """Read a response that belongs to its query. Never raises: what makes no sense has status MALFORMED."""
+    rcode = int(response.rcode())
+    detail = _extended_errors(response)
+    if len(response.question) != 1:
+        return Message("MALFORMED", rcode, detail="the answer repeats no question")
+    question = response.question[0]
+    aliases: list[Alias] = []
+    name, seen = question.name, {question.name}
+    while (rrset := _find(response, name, question.rdtype)) is None:
+        cname = _find(response, name, dns.rdatatype.CNAME)
+        if cname is None:
+            break
+        name = cname[0].target
+        aliases.append(Alias(_text(name), cname.ttl))
+        if name in seen or len(aliases) > MAX_CHAIN:
+            return Message("CHAIN", rcode, tuple(aliases), detail=detail)
+        seen.add(name)
+    chain = tuple(aliases)
+    if rcode != dns.rcode.NOERROR:
+        return Message(_RCODE_STATUS.get(dns.rcode.Rcode(rcode), "OTHER"), rcode, chain, detail=detail)
+    if rrset is not None:
+        records = tuple(_record(rdata) for rdata in rrset)
+        return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail)
+    # An SOA record says that the chain's end exists and has no such record (RFC 2308 2.2).
+    told = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
+    unfinished = None if told or not chain else chain[-1].target
+    return Message("NODATA", rcode, chain, unfinished=unfinished, detail=detail)
+
+
+def _find(
+    response: dns.message.Message, name: dns.name.Name, rdtype: dns.rdatatype.RdataType
+) -> dns.rrset.RRset | None:
+    return response.get_rrset(response.answer, name, dns.rdataclass.IN, rdtype)
+
+
+def _record(rdata: Any) -> str | HttpsRecord:
+    if rdata.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA):
+        return str(rdata.address)
+    params = rdata.params
+    alpn = params.get(svcb.ParamKey.ALPN)
+    port = params.get(svcb.ParamKey.PORT)
+    hint4, hint6 = params.get(svcb.ParamKey.IPV4HINT), params.get(svcb.ParamKey.IPV6HINT)
+    return HttpsRecord(
+        priority=rdata.priority,
+        target=_text(rdata.target),
+        port=None if port is None else port.port,
+        alpn=() if alpn is None else tuple(i.decode("ascii", "backslashreplace") for i in alpn.ids),
+        ipv4hint=() if hint4 is None else tuple(hint4.addresses),
+        ipv6hint=() if hint6 is None else tuple(hint6.addresses),
+        ech=params.get(svcb.ParamKey.ECH) is not None,
+    )
+
+
+def _text(name: dns.name.Name) -> str:
+    return name.to_text(omit_final_dot=True).lower()
+
+
+def _extended_errors(response: dns.message.Message) -> str | None:
+    errors = [option for option in response.options if isinstance(option, dns.edns.EDEOption)]
+    texts = [f"EDE {int(error.code)}" + (f" ({error.text})" if error.text else "") for error in errors]
+    return "; ".join(texts) or None
