@@ -13,8 +13,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from firstflight.errors import UsageError
+
 AUTHORITY_DAYS = 365
 SERVER_DAYS = 90
+TWO_INTERMEDIATES_BYTES = 3000
 
 
 @dataclass(frozen=True)
@@ -44,39 +47,97 @@ def make_authority(state: Path) -> Authority:
             return Authority(x509.load_pem_x509_certificate(path.read_bytes()), key, path)
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "firstflight lab authority")])
-    certificate = (
-        _builder(name, name, key, AUTHORITY_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    name = "firstflight lab authority"
+    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = _authority(name, key, own, key)
     write_key(key_path, key)
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return Authority(certificate, key, path)
 
 
-def issue(authority: Authority, stem: str, names: Sequence[str]) -> ServerCertificate:
-    """A server certificate for `names`, the first as subject: STEM.pem and STEM.key beside the authority's."""
+def issue(
+    authority: Authority, stem: str, names: Sequence[str], *, chain_bytes: int | None = None
+) -> ServerCertificate:
+    """A server certificate for `names` (the first is its subject), in STEM.pem and STEM.key.
+
+    With `chain_bytes` the chain gets an intermediate authority (two from 3000 bytes on) and the leaf as
+    many more names below `padding.firstflight.test` as make the chain that long: the sum of its
+    certificates in DER, at most 40 bytes more. Raises UsageError if the chain is longer already.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    issuer_key = authority.key.public_key()
-    certificate = (
-        _builder(subject, authority.certificate.subject, key, SERVER_DAYS)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
+    issuer, issuer_key = authority.certificate, authority.key
+    above: list[x509.Certificate] = []
+    for number in range(0 if chain_bytes is None else 2 if chain_bytes >= TWO_INTERMEDIATES_BYTES else 1):
+        own_key = ec.generate_private_key(ec.SECP256R1())
+        issuer = _authority(f"firstflight lab issuer {number + 1}", own_key, issuer.subject, issuer_key)
+        issuer_key = own_key
+        above.insert(0, issuer)
+
+    leaf = _leaf(names, key, issuer.subject, issuer_key)
+    if chain_bytes is not None:
+        missing = chain_bytes - sum(_der_bytes(certificate) for certificate in [leaf, *above])
+        if missing < 0:
+            raise UsageError(
+                f"a chain for {names[0]} takes {-missing} bytes more than {chain_bytes}: ask for more"
+            )
+        entry_bytes = 2 + len(_padding_name(0))
+        padding = [_padding_name(number) for number in range(-(-missing // entry_bytes))]
+        leaf = _leaf([*names, *padding], key, issuer.subject, issuer_key)
+
     files = ServerCertificate(
         authority.path.with_name(f"{stem}.pem"), authority.path.with_name(f"{stem}.key")
     )
     write_key(files.key, key)
-    files.chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pem = [certificate.public_bytes(serialization.Encoding.PEM) for certificate in [leaf, *above]]
+    files.chain.write_bytes(b"".join(pem))
     return files
+
+
+def _authority(
+    common_name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    return (
+        _builder(subject, issuer, key, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+
+
+def _leaf(
+    names: Sequence[str],
+    key: ec.EllipticCurvePrivateKey,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+    return (
+        _builder(subject, issuer, key, SERVER_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+
+
+def _der_bytes(certificate: x509.Certificate) -> int:
+    return len(certificate.public_bytes(serialization.Encoding.DER))
+
+
+def _padding_name(number: int) -> str:
+    return f"{number:03}.padding.firstflight.test"
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:

@@ -1,1 +1,19 @@
-fn main() {}
+//! The lab's quiche server: real handshakes whose first answer leaves when it was told to. See README.md.
+
+#![forbid(unsafe_code)]
+
+mod behaviour;
+mod connection;
+mod server;
+mod tls;
+mod token;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    firstflight_listener::run(
+        "firstflight-edge",
+        env!("CARGO_PKG_VERSION"),
+        server::Edge::new,
+    )
+}

@@ -1,1 +1,65 @@
+//! What the lab's Rust servers share: their configuration, one UDP socket per address, and an event
+//! loop that releases datagrams at a chosen instant.
 
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod release;
+pub mod serve;
+
+pub use config::{CertificateFiles, Config, ConfigError, Endpoint, Routes};
+pub use release::Releases;
+pub use serve::{Arrival, Host, ServeError, Sockets, serve};
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs a server program: reads `--config FILE`, lets `build` make its host, serves until killed.
+///
+/// Prints one sentence and gives exit status 2 for wrong use or configuration, 1 when the sockets fail.
+pub fn run<H: Host>(
+    program: &str,
+    version: &str,
+    build: impl FnOnce(&Config) -> Result<H, String>,
+) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let file = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--version"] => {
+            println!("{program} {version}");
+            return ExitCode::SUCCESS;
+        }
+        ["--help" | "-h"] => {
+            println!(
+                "Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).\n"
+            );
+            println!(
+                "Usage: {program} --config FILE\n\nExample: {program} --config var/lab/edges/akamai.json"
+            );
+            return ExitCode::SUCCESS;
+        }
+        ["--config", file] => PathBuf::from(file),
+        _ => {
+            eprintln!(
+                "{program}: expected --config FILE and nothing else; --help shows an example."
+            );
+            return ExitCode::from(2);
+        }
+    };
+    let prepared = Config::read(&file)
+        .map_err(|error| error.to_string())
+        .and_then(|config| build(&config).map(|host| (config, host)));
+    let (config, host) = match prepared {
+        Ok(prepared) => prepared,
+        Err(problem) => {
+            eprintln!("{program}: {}: {problem}.", file.display());
+            return ExitCode::from(2);
+        }
+    };
+    match serve(&config, host) {
+        Ok(never) => match never {},
+        Err(error) => {
+            eprintln!("{program}: {error}.");
+            ExitCode::FAILURE
+        }
+    }
+}

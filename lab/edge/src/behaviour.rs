@@ -1,0 +1,89 @@
+//! What an endpoint was told to do, checked at the start.
+
+use firstflight_listener::{Config, Endpoint};
+use std::time::Duration;
+
+/// The modes of README.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    InstantAck,
+    Wait,
+    Retry,
+    RetryInstantAck,
+    HelloRetry,
+    ServerHelloThenCertificate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behaviour {
+    pub mode: Mode,
+    pub delay: Duration,
+    /// Index of the certificate among the configuration's, in the order of their names.
+    pub certificate: usize,
+}
+
+impl Behaviour {
+    /// The behaviour of an endpoint, or what is wrong with it.
+    pub fn of(endpoint: &Endpoint, config: &Config) -> Result<Self, String> {
+        let mode = match endpoint.mode.as_str() {
+            "iack" => Mode::InstantAck,
+            "wait" => Mode::Wait,
+            "retry" => Mode::Retry,
+            "retry_iack" => Mode::RetryInstantAck,
+            "hello_retry" => Mode::HelloRetry,
+            "sh_then_certificate" => Mode::ServerHelloThenCertificate,
+            other => return Err(format!("mode `{other}` is none of lab/edge/README.md")),
+        };
+        let needs_delay = matches!(
+            mode,
+            Mode::InstantAck | Mode::RetryInstantAck | Mode::ServerHelloThenCertificate
+        );
+        if needs_delay && endpoint.delay_us.is_none() {
+            return Err(format!("mode `{}` needs `delay_us`", endpoint.mode));
+        }
+        let certificate = config
+            .certificates
+            .keys()
+            .position(|name| *name == endpoint.certificate)
+            .ok_or_else(|| format!("there is no certificate `{}`", endpoint.certificate))?;
+        Ok(Self {
+            mode,
+            delay: endpoint.delay(),
+            certificate,
+        })
+    }
+
+    /// Whether the client's address is to be validated first.
+    pub fn wants_retry(self) -> bool {
+        matches!(self.mode, Mode::Retry | Mode::RetryInstantAck)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(mode: &str, delay: &str) -> Result<Behaviour, String> {
+        let config = Config::parse(&format!(
+            r#"{{"port": 1, "listen": ["::1"],
+                "certificates": {{"small": {{"chain": "c", "key": "k"}}, "large": {{"chain": "c", "key": "k"}}}},
+                "endpoints": [{{"domain": "a.test", "ip": "::1", "mode": "{mode}", "delay_us": {delay},
+                               "certificate": "small"}}]}}"#
+        ))
+        .unwrap();
+        Behaviour::of(&config.endpoints[0], &config)
+    }
+
+    #[test]
+    fn delays_are_demanded_where_they_mean_something() {
+        let iack = endpoint("iack", "3200").unwrap();
+        assert_eq!(iack.delay, Duration::from_micros(3200));
+        assert_eq!(
+            iack.certificate, 1,
+            "in the order of the names: large, small"
+        );
+        assert!(endpoint("iack", "null").unwrap_err().contains("needs"));
+        assert!(endpoint("wait", "null").is_ok());
+        assert!(endpoint("insta", "1").unwrap_err().contains("insta"));
+    }
+}

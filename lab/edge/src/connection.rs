@@ -1,0 +1,107 @@
+//! One client's connection: how far its handshake may go, and datagrams that wait for their instant.
+
+use crate::behaviour::{Behaviour, Mode};
+use crate::tls::{Allowed, SharedGate};
+use firstflight_listener::Sockets;
+use quiche::RecvInfo;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// The largest datagram that is sent; quiche pads datagrams with Initial packets to 1200 bytes.
+pub const DATAGRAM_BYTES: usize = 1200;
+
+pub struct Connection {
+    pub quic: quiche::Connection,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+    pub behaviour: Behaviour,
+    /// The ClientHello was whole, and `behaviour` is that of its SNI.
+    pub hello_read: bool,
+    /// How far TLS may go now.
+    pub allowed: Allowed,
+    /// No datagram may leave before the release.
+    pub silent: bool,
+    /// Finished datagrams that wait for the release.
+    held: Vec<Vec<u8>>,
+    /// The earliest instant for which a wake-up is queued.
+    pub armed: Option<Instant>,
+}
+
+impl Connection {
+    pub fn new(
+        quic: quiche::Connection,
+        local: SocketAddr,
+        peer: SocketAddr,
+        behaviour: Behaviour,
+    ) -> Self {
+        Self {
+            quic,
+            local,
+            peer,
+            behaviour,
+            hello_read: false,
+            allowed: Allowed::Nothing,
+            silent: false,
+            held: Vec::new(),
+            armed: None,
+        }
+    }
+
+    fn open_gate(&self, gate: &SharedGate) {
+        let mut gate = gate.lock();
+        gate.allowed = self.allowed;
+        gate.certificate = self.behaviour.certificate;
+        gate.other_group_only = self.behaviour.mode == Mode::HelloRetry;
+    }
+
+    /// Gives one datagram to quiche, which decides whether it is any good.
+    pub fn receive(&mut self, gate: &SharedGate, bytes: &mut [u8]) {
+        self.open_gate(gate);
+        let _ = self.quic.recv(
+            bytes,
+            RecvInfo {
+                from: self.peer,
+                to: self.local,
+            },
+        );
+    }
+
+    /// Sends what quiche has to send, unless the release is still to come.
+    pub fn flush(&mut self, gate: &SharedGate, sockets: &Sockets) {
+        if self.silent {
+            return;
+        }
+        self.open_gate(gate);
+        let mut buffer = [0_u8; DATAGRAM_BYTES];
+        // Done, or an error that quiche turns into a close by itself: nothing more to send now.
+        while let Ok((length, to)) = self.quic.send(&mut buffer) {
+            sockets.send(self.local, to.to, &buffer[..length]);
+        }
+    }
+
+    /// Does the handshake's remaining work now and keeps the datagrams until `release`.
+    pub fn prepare(&mut self, gate: &SharedGate) {
+        self.allowed = Allowed::All;
+        self.silent = true;
+        self.open_gate(gate);
+        let mut buffer = [0_u8; DATAGRAM_BYTES];
+        while let Ok((length, _)) = self.quic.send(&mut buffer) {
+            self.held.push(buffer[..length].to_vec());
+        }
+    }
+
+    /// Lets go of what was held, and of what has come up since.
+    pub fn release(&mut self, gate: &SharedGate, sockets: &Sockets) {
+        for datagram in std::mem::take(&mut self.held) {
+            sockets.send(self.local, self.peer, &datagram);
+        }
+        self.allowed = Allowed::All;
+        self.silent = false;
+        self.flush(gate, sockets);
+    }
+
+    /// Nothing more is to be said or heard: the client closed, or the connection is over.
+    pub fn is_over(&self) -> bool {
+        self.quic.is_draining() || self.quic.is_closed()
+    }
+}

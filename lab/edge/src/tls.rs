@@ -1,0 +1,197 @@
+//! BoringSSL with two places where a handshake can be held: before anything is answered (the
+//! select-certificate callback), and before the certificate is signed (the private key's operation).
+
+use boring::error::ErrorStack;
+use boring::ex_data::Index;
+use boring::hash::MessageDigest;
+use boring::pkey::{PKey, Private};
+use boring::sign::Signer;
+use boring::ssl::{
+    ClientHello, NameType, PrivateKeyMethod, PrivateKeyMethodError, SelectCertError, Ssl,
+    SslContextBuilder, SslMethod, SslOptions, SslRef, SslSignatureAlgorithm,
+};
+use boring::x509::X509;
+use firstflight_listener::CertificateFiles;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How far a handshake may go while quiche is being called, and what it showed. quiche resumes the handshake in
+/// every call and has no way to pass us through to the callbacks, so the server sets this before each call.
+#[derive(Debug, Clone, Default)]
+pub struct Gate {
+    pub allowed: Allowed,
+    pub certificate: usize,
+    pub other_group_only: bool,
+    /// The ClientHello was whole.
+    pub hello_seen: bool,
+    pub sni: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Allowed {
+    #[default]
+    Nothing,
+    ServerHello,
+    All,
+}
+
+/// The gate, shared with the callbacks. One thread uses it; BoringSSL's types demand the lock.
+#[derive(Clone, Default)]
+pub struct SharedGate(Arc<Mutex<Gate>>);
+
+impl SharedGate {
+    pub fn lock(&self) -> MutexGuard<'_, Gate> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A certificate chain, leaf first, with its key.
+struct Identity {
+    leaf: X509,
+    chain: Vec<X509>,
+    key: PKey<Private>,
+}
+
+impl Identity {
+    fn read(name: &str, files: &CertificateFiles) -> Result<Self, String> {
+        let read = |file: &std::path::Path| {
+            std::fs::read(file).map_err(|error| {
+                format!(
+                    "certificate {name}: {} cannot be read: {error}",
+                    file.display()
+                )
+            })
+        };
+        let bad = |what: &str, file: &std::path::Path| {
+            format!("certificate {name}: {} holds no {what}", file.display())
+        };
+        let mut chain = X509::stack_from_pem(&read(&files.chain)?)
+            .map_err(|_| bad("certificates", &files.chain))?;
+        let key = PKey::private_key_from_pem(&read(&files.key)?)
+            .map_err(|_| bad("private key", &files.key))?;
+        if chain.is_empty() {
+            return Err(bad("certificates", &files.chain));
+        }
+        let leaf = chain.remove(0);
+        Ok(Self { leaf, chain, key })
+    }
+}
+
+/// The TLS side of a quiche configuration with these certificates, held by `gate`.
+pub fn context<'a>(
+    certificates: impl Iterator<Item = (&'a String, &'a CertificateFiles)>,
+    gate: &SharedGate,
+) -> Result<SslContextBuilder, String> {
+    let identities = certificates
+        .map(|(name, files)| Identity::read(name, files))
+        .collect::<Result<Vec<_>, _>>()?;
+    let identities = Arc::new(identities);
+    let build = || -> Result<SslContextBuilder, ErrorStack> {
+        let mut builder = SslContextBuilder::new(SslMethod::tls())?;
+        builder.set_options(SslOptions::NO_TICKET);
+        builder.set_private_key_method(HeldKey {
+            identities: Arc::clone(&identities),
+            gate: gate.clone(),
+            signature: Ssl::new_ex_index()?,
+        });
+        let (identities, gate) = (Arc::clone(&identities), gate.clone());
+        builder.set_select_certificate_callback(move |hello| select(hello, &identities, &gate));
+        Ok(builder)
+    };
+    build().map_err(|error| format!("BoringSSL cannot be set up: {error}"))
+}
+
+fn select(
+    mut hello: ClientHello<'_>,
+    identities: &[Identity],
+    gate: &SharedGate,
+) -> Result<(), SelectCertError> {
+    let mut gate = gate.lock();
+    gate.hello_seen = true;
+    gate.sni = hello.servername(NameType::HOST_NAME).map(str::to_owned);
+    if gate.allowed == Allowed::Nothing {
+        return Err(SelectCertError::RETRY);
+    }
+    let identity = identities
+        .get(gate.certificate)
+        .ok_or(SelectCertError::ERROR)?;
+    let configure = |ssl: &mut SslRef| -> Result<(), ErrorStack> {
+        ssl.set_certificate(&identity.leaf)?;
+        for certificate in &identity.chain {
+            ssl.add_chain_cert(certificate)?;
+        }
+        if gate.other_group_only {
+            ssl.set_curves_list("P-384")?;
+        }
+        Ok(())
+    };
+    configure(hello.ssl_mut()).map_err(|_| SelectCertError::ERROR)
+}
+
+/// A private key whose signature is made at once and handed out when the gate opens.
+struct HeldKey {
+    identities: Arc<Vec<Identity>>,
+    gate: SharedGate,
+    signature: Index<Ssl, Vec<u8>>,
+}
+
+impl HeldKey {
+    fn hand_out(signature: &[u8], output: &mut [u8]) -> Result<usize, PrivateKeyMethodError> {
+        let room = output
+            .get_mut(..signature.len())
+            .ok_or(PrivateKeyMethodError::FAILURE)?;
+        room.copy_from_slice(signature);
+        Ok(signature.len())
+    }
+}
+
+impl PrivateKeyMethod for HeldKey {
+    fn sign(
+        &self,
+        ssl: &mut SslRef,
+        input: &[u8],
+        algorithm: SslSignatureAlgorithm,
+        output: &mut [u8],
+    ) -> Result<usize, PrivateKeyMethodError> {
+        // The lab's leaf keys are all on this curve (lab/certificates.py).
+        if algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
+            return Err(PrivateKeyMethodError::FAILURE);
+        }
+        let gate = self.gate.lock();
+        let identity = self
+            .identities
+            .get(gate.certificate)
+            .ok_or(PrivateKeyMethodError::FAILURE)?;
+        let signature = Signer::new(MessageDigest::sha256(), &identity.key)
+            .and_then(|mut signer| signer.sign_oneshot_to_vec(input))
+            .map_err(|_| PrivateKeyMethodError::FAILURE)?;
+        if gate.allowed == Allowed::All {
+            return Self::hand_out(&signature, output);
+        }
+        ssl.set_ex_data(self.signature, signature);
+        Err(PrivateKeyMethodError::RETRY)
+    }
+
+    fn decrypt(
+        &self,
+        _: &mut SslRef,
+        _: &[u8],
+        _: &mut [u8],
+    ) -> Result<usize, PrivateKeyMethodError> {
+        // For RSA key exchange, which TLS 1.3 does not have.
+        Err(PrivateKeyMethodError::FAILURE)
+    }
+
+    fn complete(
+        &self,
+        ssl: &mut SslRef,
+        output: &mut [u8],
+    ) -> Result<usize, PrivateKeyMethodError> {
+        if self.gate.lock().allowed != Allowed::All {
+            return Err(PrivateKeyMethodError::RETRY);
+        }
+        let signature = ssl
+            .ex_data(self.signature)
+            .ok_or(PrivateKeyMethodError::FAILURE)?;
+        Self::hand_out(signature, output)
+    }
+}

@@ -1,0 +1,211 @@
+//! The JSON file of a lab server (docs/architecture.md), and which endpoint answers a client.
+
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub port: u16,
+    pub listen: Vec<IpAddr>,
+    pub certificates: BTreeMap<String, CertificateFiles>,
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// PEM files: the chain (leaf first, without the root) and the leaf's private key.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateFiles {
+    pub chain: PathBuf,
+    pub key: PathBuf,
+}
+
+/// How one name is answered at one address. `mode` is a word of the server's own README.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub domain: String,
+    pub ip: IpAddr,
+    pub mode: String,
+    pub delay_us: Option<u64>,
+    pub certificate: String,
+}
+
+impl Endpoint {
+    /// The declared delay; none is no delay.
+    pub fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay_us.unwrap_or(0))
+    }
+
+    /// The words a person needs to find this endpoint in the file.
+    pub fn label(&self) -> String {
+        format!("endpoint {} at {}", self.domain, self.ip)
+    }
+}
+
+#[derive(Debug)]
+pub enum ConfigError {
+    Unreadable(std::io::Error),
+    NotJson(serde_json::Error),
+    NothingToListenOn,
+    NobodyAt(IpAddr),
+    NotListened {
+        endpoint: String,
+    },
+    NoCertificate {
+        endpoint: String,
+        certificate: String,
+    },
+    Twice {
+        endpoint: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "cannot be read: {error}"),
+            Self::NotJson(error) => write!(f, "is not a server's configuration: {error}"),
+            Self::NothingToListenOn => write!(f, "`listen` names no address"),
+            Self::NobodyAt(ip) => write!(f, "`listen` names {ip}, but no endpoint has that ip"),
+            Self::NotListened { endpoint } => {
+                write!(f, "{endpoint}: its ip is not in `listen`")
+            }
+            Self::NoCertificate {
+                endpoint,
+                certificate,
+            } => {
+                write!(f, "{endpoint}: there is no certificate `{certificate}`")
+            }
+            Self::Twice { endpoint } => write!(f, "{endpoint} is there twice"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads and checks a configuration file.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(ConfigError::Unreadable)?;
+        Self::parse(&text)
+    }
+
+    /// Checks the text of a configuration file: what one part names, another must declare.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = serde_json::from_str(text).map_err(ConfigError::NotJson)?;
+        if config.listen.is_empty() {
+            return Err(ConfigError::NothingToListenOn);
+        }
+        for endpoint in &config.endpoints {
+            if !config.listen.contains(&endpoint.ip) {
+                return Err(ConfigError::NotListened {
+                    endpoint: endpoint.label(),
+                });
+            }
+            if !config.certificates.contains_key(&endpoint.certificate) {
+                return Err(ConfigError::NoCertificate {
+                    endpoint: endpoint.label(),
+                    certificate: endpoint.certificate.clone(),
+                });
+            }
+        }
+        for &ip in &config.listen {
+            if !config.endpoints.iter().any(|endpoint| endpoint.ip == ip) {
+                return Err(ConfigError::NobodyAt(ip));
+            }
+        }
+        Ok(config)
+    }
+}
+
+/// Finds the behaviour of (address the packet came to, SNI).
+#[derive(Debug)]
+pub struct Routes<B> {
+    addresses: HashMap<IpAddr, Names<B>>,
+}
+
+#[derive(Debug)]
+struct Names<B> {
+    first: B,
+    by_name: HashMap<String, B>,
+}
+
+impl<B: Copy> Routes<B> {
+    /// `behave` makes a program's own behaviour of each endpoint, or says in words why it cannot.
+    pub fn new(
+        config: &Config,
+        mut behave: impl FnMut(&Endpoint) -> Result<B, String>,
+    ) -> Result<Self, String> {
+        let mut addresses: HashMap<IpAddr, Names<B>> = HashMap::new();
+        for endpoint in &config.endpoints {
+            let behaviour =
+                behave(endpoint).map_err(|problem| format!("{}: {problem}", endpoint.label()))?;
+            let names = addresses.entry(endpoint.ip).or_insert_with(|| Names {
+                first: behaviour,
+                by_name: HashMap::new(),
+            });
+            let name = endpoint.domain.to_ascii_lowercase();
+            if names.by_name.insert(name, behaviour).is_some() {
+                return Err(ConfigError::Twice {
+                    endpoint: endpoint.label(),
+                }
+                .to_string());
+            }
+        }
+        Ok(Self { addresses })
+    }
+
+    /// An unknown or missing SNI is answered as the first endpoint of its address.
+    pub fn find(&self, ip: IpAddr, sni: Option<&str>) -> Option<B> {
+        let names = self.addresses.get(&ip)?;
+        let named = sni.and_then(|sni| names.by_name.get(&sni.to_ascii_lowercase()));
+        Some(*named.unwrap_or(&names.first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"port": 443, "listen": ["127.0.0.1"],
+        "certificates": {"small": {"chain": "c.pem", "key": "k.pem"}},
+        "endpoints": [
+          {"domain": "a.test", "ip": "127.0.0.1", "mode": "iack", "delay_us": 3200, "certificate": "small"},
+          {"domain": "B.test", "ip": "127.0.0.1", "mode": "wait", "delay_us": null, "certificate": "small"}]}"#;
+
+    #[test]
+    fn the_name_decides_and_an_unknown_one_is_the_first() {
+        let config = Config::parse(GOOD).unwrap();
+        let routes = Routes::new(&config, |endpoint| Ok(endpoint.delay_us)).unwrap();
+        let ip = config.listen[0];
+        assert_eq!(routes.find(ip, Some("b.TEST")), Some(None));
+        assert_eq!(routes.find(ip, Some("c.test")), Some(Some(3200)));
+        assert_eq!(routes.find(ip, None), Some(Some(3200)));
+        assert_eq!(routes.find("127.0.0.2".parse().unwrap(), None), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (from, to, words) in [
+            ("\"small\"}]", "\"huge\"}]", "no certificate `huge`"),
+            ("[\"127.0.0.1\"]", "[]", "no address"),
+            ("[\"127.0.0.1\"]", "[\"127.0.0.1\", \"::1\"]", "names ::1"),
+            ("[\"127.0.0.1\"]", "[\"127.0.0.9\"]", "not in `listen`"),
+            ("\"port\"", "\"prot\"", "unknown field"),
+        ] {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD);
+            let problem = Config::parse(&text).unwrap_err().to_string();
+            assert!(problem.contains(words), "{problem}");
+        }
+        let twice = GOOD.replace("B.test", "A.test");
+        let config = Config::parse(&twice).unwrap();
+        let problem = Routes::new(&config, |_| Ok(())).unwrap_err();
+        assert!(problem.contains("twice"), "{problem}");
+    }
+}

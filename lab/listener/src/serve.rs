@@ -1,0 +1,165 @@
+//! One UDP socket per address, and the loop that reads them and wakes a host on time.
+//!
+//! A socket per address rather than one for all: several servers may share a lab host, replies leave
+//! from the address that was asked, and an address of the host without a server answers "port
+//! unreachable", which is one of the outcomes to be measured.
+
+use crate::Config;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+/// The loop sleeps until this long before an instant and spins through the rest: the kernel wakes a
+/// sleeper some tens of microseconds late.
+const SPIN: Duration = Duration::from_micros(60);
+/// Datagrams read from one socket before the others and the releases get their turn.
+const BURST: usize = 16;
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
+/// One datagram that came, and the address it came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+    /// When it was read.
+    pub at: Instant,
+}
+
+/// A server program: what to do with a datagram, and when to be woken.
+pub trait Host {
+    /// `bytes` may be changed in place (packet protection is removed there).
+    fn arrived(&mut self, sockets: &Sockets, arrival: Arrival, bytes: &mut [u8]);
+    /// The next instant at which `due` is to be called.
+    fn next_due(&mut self) -> Option<Instant>;
+    /// Does what is due at `now`.
+    fn due(&mut self, sockets: &Sockets, now: Instant);
+}
+
+#[derive(Debug)]
+pub enum ServeError {
+    Bind {
+        address: SocketAddr,
+        error: io::Error,
+    },
+    Wait(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { address, error } => write!(f, "cannot listen on UDP {address}: {error}"),
+            Self::Wait(error) => write!(f, "cannot wait for datagrams: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// The bound sockets, found by local address.
+#[derive(Debug)]
+pub struct Sockets {
+    list: Vec<(SocketAddr, UdpSocket)>,
+    by_address: std::collections::HashMap<SocketAddr, usize>,
+    epoll: OwnedFd,
+}
+
+impl Sockets {
+    fn bind(config: &Config) -> Result<Self, ServeError> {
+        let wait = |error: rustix::io::Errno| ServeError::Wait(error.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait)?;
+        let mut list = Vec::with_capacity(config.listen.len());
+        let mut by_address = std::collections::HashMap::new();
+        for &ip in &config.listen {
+            let address = SocketAddr::new(ip, config.port);
+            let bound = UdpSocket::bind(address).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                // More than the system's limit is cut to it without an error.
+                rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+                Ok(socket)
+            });
+            let socket = bound.map_err(|error| ServeError::Bind { address, error })?;
+            let data = epoll::EventData::new_u64(list.len() as u64);
+            epoll::add(&epoll, &socket, data, epoll::EventFlags::IN).map_err(wait)?;
+            by_address.insert(address, list.len());
+            list.push((address, socket));
+        }
+        Ok(Self {
+            list,
+            by_address,
+            epoll,
+        })
+    }
+
+    /// Sends one datagram from `local`; true when the system took it. Losses are part of UDP: a
+    /// full buffer or an ICMP error of an earlier datagram must not stop a server.
+    pub fn send(&self, local: SocketAddr, peer: SocketAddr, bytes: &[u8]) -> bool {
+        let Some(&index) = self.by_address.get(&local) else {
+            return false;
+        };
+        let socket = &self.list[index].1;
+        // A pending ICMP error is reported once, instead of sending.
+        (0..2).any(|_| socket.send_to(bytes, peer).is_ok())
+    }
+}
+
+/// Binds every address, prints `READY`, and serves for ever.
+pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeError> {
+    let sockets = Sockets::bind(config)?;
+    // Wake within a microsecond instead of the default 50. A refusal costs precision only, which the
+    // spin makes up for.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    println!("READY");
+    // Nobody may be reading; that is no reason to stop.
+    let _ = io::stdout().flush();
+
+    let mut events = Vec::with_capacity(64);
+    let mut buffer = vec![0_u8; 65_536];
+    loop {
+        let now = Instant::now();
+        host.due(&sockets, now);
+        let timeout = host.next_due().map(|at| {
+            let sleep = at
+                .saturating_duration_since(Instant::now())
+                .saturating_sub(SPIN);
+            Timespec {
+                tv_sec: sleep.as_secs() as i64,
+                tv_nsec: i64::from(sleep.subsec_nanos()),
+            }
+        });
+        events.clear();
+        match epoll::wait(
+            &sockets.epoll,
+            rustix::buffer::spare_capacity(&mut events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(ServeError::Wait(error.into())),
+        }
+        for event in &events {
+            let Some((local, socket)) = sockets.list.get(event.data.u64() as usize) else {
+                continue;
+            };
+            for _ in 0..BURST {
+                match socket.recv_from(&mut buffer) {
+                    Ok((length, peer)) => {
+                        let arrival = Arrival {
+                            local: *local,
+                            peer,
+                            at: Instant::now(),
+                        };
+                        host.arrived(&sockets, arrival, &mut buffer[..length]);
+                        host.due(&sockets, Instant::now());
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // An ICMP error of something sent earlier: read on.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+"""The QUIC servers of the lab: one process per (host, stack), each with its configuration file.
+
+docs/architecture.md describes the file; the servers are lab/edge (quiche), lab/aioquic_edge.py,
+lab/quicgo and lab/rogue.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Protocol
+
+from firstflight import native
+from firstflight.errors import UsageError
+from lab.certificates import Authority, ServerCertificate, issue, make_authority
+from lab.model import Endpoint, Service, Stack
+
+PORT = 443
+CHAIN_BYTES = {"small": 1200, "large": 5000}
+"""Length of each certificate chain, in bytes of DER."""
+
+_PROGRAMS = {"quiche": "firstflight-edge", "quic-go": "firstflight-quicgo", "rogue": "firstflight-rogue"}
+
+
+class HasEndpoints(Protocol):
+    """The part of `lab.internet.Internet` that matters here."""
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]: ...
+
+
+def services(internet: HasEndpoints, state: Path) -> list[Service]:
+    """Write the servers' configurations and certificates below STATE and return the servers to run.
+
+    Endpoints of stack `none` get no server: their addresses answer "port unreachable". Raises UsageError if a
+    program was not built or two endpoints contradict each other.
+    """
+    state = state.resolve()
+    authority = make_authority(state)
+    groups: dict[tuple[str, Stack], list[Endpoint]] = defaultdict(list)
+    for endpoint in internet.endpoints:
+        if endpoint.stack != "none":
+            groups[endpoint.host, endpoint.stack].append(endpoint)
+    _check_owners(internet.endpoints)
+
+    by_stack: dict[Stack, set[str]] = defaultdict(set)
+    for (_, stack), endpoints in groups.items():
+        by_stack[stack] |= {_wildcard(endpoint.domain) for endpoint in endpoints}
+    certificates = {stack: _issue(authority, stack, sorted(names)) for stack, names in by_stack.items()}
+    return [
+        _service(state, host, stack, endpoints, certificates[stack])
+        for (host, stack), endpoints in sorted(groups.items())
+    ]
+
+
+def configuration(
+    endpoints: Sequence[Endpoint], certificates: dict[str, ServerCertificate], port: int = PORT
+) -> dict[str, object]:
+    """The configuration of one server process, as written to its JSON file."""
+    return {
+        "port": port,
+        "listen": sorted({endpoint.ip for endpoint in endpoints}, key=_address_order),
+        "certificates": {
+            size: {"chain": str(files.chain), "key": str(files.key)} for size, files in certificates.items()
+        },
+        "endpoints": [
+            {
+                "domain": endpoint.domain,
+                "ip": endpoint.ip,
+                "mode": endpoint.mode,
+                "delay_us": endpoint.delay_us,
+                "certificate": endpoint.certificate,
+            }
+            for endpoint in endpoints
+        ],
+    }
+
+
+def command(stack: Stack, file: Path) -> tuple[str, ...]:
+    """The argument list that starts a stack's server with a configuration file."""
+    if stack == "aioquic":
+        return (sys.executable, "-m", "lab.aioquic_edge", "--config", str(file))
+    return (str(native.find(_PROGRAMS[stack])), "--config", str(file))
+
+
+def _service(
+    state: Path,
+    host: str,
+    stack: Stack,
+    endpoints: Sequence[Endpoint],
+    certificates: dict[str, ServerCertificate],
+) -> Service:
+    file = state / "servers" / f"{host}-{stack}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(configuration(endpoints, certificates), indent=1) + "\n")
+    return Service(
+        name=f"{stack} on {host}",
+        host=host,
+        argv=command(stack, file),
+        ready=r"^READY$",
+        cwd=native.repository(),
+    )
+
+
+def _issue(authority: Authority, stack: Stack, names: Sequence[str]) -> dict[str, ServerCertificate]:
+    return {
+        size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
+        for size, length in CHAIN_BYTES.items()
+    }
+
+
+def _check_owners(endpoints: Sequence[Endpoint]) -> None:
+    """One address belongs to one stack: a socket per address cannot be shared, and `refused` has none."""
+    owners: dict[str, Endpoint] = {}
+    for endpoint in endpoints:
+        first = owners.setdefault(endpoint.ip, endpoint)
+        if (first.host, first.stack) != (endpoint.host, endpoint.stack):
+            raise UsageError(
+                f"{endpoint.ip} is {first.stack} on {first.host} for {first.domain} and {endpoint.stack} on "
+                f"{endpoint.host} for {endpoint.domain}: give them addresses of their own"
+            )
+
+
+def _wildcard(domain: str) -> str:
+    """The certificate name for a domain: a wildcard at its parent, or itself if that is a single label."""
+    _, _, parent = domain.partition(".")
+    return f"*.{parent}" if "." in parent else domain
+
+
+def _address_order(ip: str) -> tuple[int, int]:
+    address = ip_address(ip)
+    return address.version, int(address)
