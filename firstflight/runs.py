@@ -12,7 +12,7 @@ import re
 import secrets
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import sha256
@@ -210,28 +210,42 @@ class Run:
 
         The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
         """
-        report = StageReport(
-            stage=stage,
-            vantage=vantage,
-            repetition=repetition,
-            started_at=datetime.now(UTC),
-            pid=os.getpid(),
-            tool_version=tool_version(),
-        )
-        self._write_report(report)
-        try:
-            yield report
-            report.state = "done"
-        except (Interrupted, KeyboardInterrupt):
-            report.state = "interrupted"
-            raise
-        except BaseException as error:
-            report.state = "failed"
-            report.message = str(error) if isinstance(error, FirstflightError) else repr(error)
-            raise
-        finally:
-            report.ended_at = datetime.now(UTC)
+        # A process that a killed campaign left behind may still be ending in order: wait for it a while.
+        with files.locked(self.stage_dir(stage, vantage, repetition) / "lock", f"stage {stage}", wait_s=30):
+            report = StageReport(
+                stage=stage,
+                vantage=vantage,
+                repetition=repetition,
+                started_at=datetime.now(UTC),
+                pid=os.getpid(),
+                tool_version=tool_version(),
+            )
             self._write_report(report)
+            try:
+                yield report
+                report.state = "done"
+            except (Interrupted, KeyboardInterrupt):
+                report.state = "interrupted"
+                raise
+            except BaseException as error:
+                report.state = "failed"
+                report.message = str(error) if isinstance(error, FirstflightError) else repr(error)
+                raise
+            finally:
+                report.ended_at = datetime.now(UTC)
+                self._write_report(report)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Held by the campaign as long as it runs; UsageError at once if another holds it."""
+        return files.locked(self.path / "lock", f"run {self.id}")
+
+    def stage_is_held(self, stage: str, vantage: str | None, repetition: int | None) -> bool:
+        """Whether a process is doing that stage now."""
+        return files.is_locked(self.stage_dir(stage, vantage, repetition) / "lock")
+
+    def is_held(self) -> bool:
+        """Whether a campaign is running on this run now."""
+        return files.is_locked(self.path / "lock")
 
     def add_output(self, report: StageReport, path: Path) -> None:
         """Note a finished output file, with its hash, in the stage's report."""

@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firstflight import capture, files
+from firstflight import accounting, capture, files
 from firstflight.as_map import CDN_MAP_FILE, Mapper
 from firstflight.errors import InputError
 from firstflight.progress import Progress
 from firstflight.runs import Rejected, Run, StageReport, ruleset_hash
 from firstflight.settings import Vantage
-from scanner import accounting, choose, merge, prober_process
+from scanner import choose, merge, prober_process
 from schemas import records
 
 
@@ -148,6 +148,7 @@ def _write_records(
     if plan.num_rows == 0:
         merge.write(records.load("quic_probe").arrow_schema().empty_table(), out)
         report.rows_out = 0
+        report.counts = {"sent": 0}
         run.add_output(report, out)
         return
     segments = merge.read_segments(

@@ -1,0 +1,102 @@
+"""`firstflight campaign`: run a whole campaign, or go on with one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from firstflight.errors import UsageError
+
+
+@click.group()
+def command() -> None:
+    """Run a whole measurement campaign, or go on with one."""
+
+
+# Flags that stand for one setting each; every other one is reached by --set.
+NAMED = {
+    "repetitions": "campaign.repetitions",
+    "contact": "campaign.contact",
+    "date": "targets.date",
+    "top": "targets.top",
+    "resolver": "resolve.resolver",
+    "rate": "probe.rate",
+    "store": "store.url",
+}
+
+
+@command.command(
+    epilog="Example: firstflight campaign run --config lab/campaign.toml --repetitions 3 --set probe.rate=100"
+)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings (TOML).")
+@click.option("--resume", metavar="RUN", help="Go on with this run; its own settings hold.")
+@click.option("--repetitions", type=click.IntRange(min=1), metavar="N")
+@click.option("--contact", metavar="TEXT", help="How operators reach you; sent in every close.")
+@click.option("--date", metavar="YYYY-MM-DD", help="Day of the Tranco list.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Names to take from the list.")
+@click.option("--resolver", metavar="IP")
+@click.option("--rate", type=float, metavar="N", help="New probes per second and vantage point.")
+@click.option("--store", metavar="URL", help="chdb:PATH or clickhouse://USER:PASSWORD@HOST:PORT/DB.")
+@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
+def run(
+    config: Path | None,
+    resume: str | None,
+    overrides: tuple[str, ...],
+    dry_run: bool,
+    **named: object,
+) -> None:
+    """Run the campaign that FILE describes; the run id is the last line of standard output.
+
+    Ctrl-C ends in order (exit 130); what was written is kept, and --resume RUN goes on. Exit 1: done, but a
+    vantage point or a later stage failed (`firstflight runs` says which).
+    """
+    from firstflight import campaign, campaign_plan, settings
+    from firstflight.runs import Run
+
+    given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
+    given += overrides
+    if (config is None) == (resume is None):
+        raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
+    if resume is not None:
+        the_run = Run.open(resume)
+        repetitions = named.pop("repetitions")
+        if overrides or any(value is not None for value in named.values()):
+            raise UsageError(
+                f"run {the_run.id} keeps its settings; with --resume only --repetitions can change"
+            )
+        if dry_run:
+            _print([*campaign_plan.describe(the_run.settings), *campaign_plan.outstanding(the_run)])
+            return
+        with the_run.lock():
+            if isinstance(repetitions, int):
+                the_run.write_manifest({**the_run.manifest, "repetitions": repetitions})
+    else:
+        assert config is not None
+        in_force, text = settings.load(config, given)
+        if dry_run:
+            _print(campaign_plan.describe(in_force))
+            return
+        the_run = Run.create(in_force, text, given)
+    click.echo(f"run {the_run.id}: {the_run.path}", err=True)
+    try:
+        status = campaign.run_campaign(the_run)
+    finally:
+        click.echo(the_run.id)
+    sys.exit(status)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _toml(value: object) -> str:
+    """A flag's value as --set takes it: numbers as they are, text as a TOML string."""
+    if isinstance(value, int | float):
+        return str(value)
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,84 @@
+"""`firstflight runs`: runs with their states and counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+@click.command(epilog="Example: firstflight runs --format jsonl")
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option("--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
+def command(names: tuple[str, ...], form: str) -> None:
+    """List runs, oldest first, with state and counts; with RUN, its stages too."""
+    from firstflight.runs import Run
+
+    runs = [Run.open(name) for name in names] if names else Run.all()
+    entries = [_entry(run) for run in runs]
+    if form == "jsonl":
+        for entry in entries:
+            click.echo(json.dumps(entry, ensure_ascii=False))
+        return
+    if not entries:
+        click.echo("no runs yet; begin one with: firstflight campaign run --config FILE", err=True)
+    for entry in entries:
+        _print(entry, with_stages=bool(names))
+
+
+def _entry(run: Any) -> dict[str, Any]:
+    from firstflight.campaign_record import stage_entries
+
+    manifest = run.manifest
+    stages = stage_entries(run)
+    state = manifest["state"]
+    if state == "running" and not run.is_held():
+        state = "cut"  # killed: nobody could write down its end
+    probes = [s for s in stages if s["stage"] == "probe" and s["state"] == "done"]
+    outcomes: dict[str, int] = {}
+    for stage in probes:
+        for name, count in stage["counts"].items():
+            outcomes[name] = outcomes.get(name, 0) + count
+    return {
+        "run": run.id,
+        "name": manifest["name"],
+        "state": state,
+        "started_at": manifest["started_at"],
+        "ended_at": manifest.get("ended_at"),
+        "repetitions": manifest["repetitions"],
+        "vantages": [vantage.name for vantage in run.settings.vantage],
+        "probe_stages_done": len(probes),
+        "probes": sum(stage["rows_out"] or 0 for stage in probes),
+        "counts": outcomes,
+        "rejected": sum(stage["rejected"] for stage in stages),
+        "warnings": sum(len(stage["warnings"]) for stage in stages),
+        "message": manifest.get("message"),
+        "stages": stages,
+    }
+
+
+def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
+    wanted = entry["repetitions"] * len(entry["vantages"])
+    click.echo(
+        f"{entry['run']}  {entry['state']:<11}  {entry['name']}: {entry['probes']} probes, "
+        f"{entry['probe_stages_done']} of {wanted} (vantage point, repetition) done"
+    )
+    if entry["counts"]:
+        click.echo("  " + ", ".join(f"{name} {count}" for name, count in entry["counts"].items()))
+    if entry["message"]:
+        click.echo(f"  {entry['message']}")
+    if not with_stages:
+        return
+    for stage in entry["stages"]:
+        place = f" {stage['vantage']} {stage['repetition']}" if stage["vantage"] else ""
+        click.echo(f"  {stage['stage']}{place}: {stage['state']}, {_rows(stage)}")
+        for text in [*stage["warnings"], *([stage["message"]] if stage["message"] else [])]:
+            click.echo(f"    {text}")
+
+
+def _rows(stage: dict[str, Any]) -> str:
+    def shown(number: int | None) -> str:
+        return "?" if number is None else str(number)
+
+    return f"{shown(stage['rows_in'])} in, {shown(stage['rows_out'])} out, {stage['rejected']} rejected"

@@ -1,0 +1,248 @@
+"""The campaign: which stage runs when and where, and what is written down about it.
+
+Targets and AS data at the centre; then, per repetition, all vantage points at once (resolve, probe); then
+their captures are dissected and everything is loaded. Every stage is a process of its own, and what is done
+is not done again: running an interrupted campaign again is how it is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from firstflight import campaign_process as process
+from firstflight.campaign_record import stage_entries, totals
+from firstflight.campaign_show import Show
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.runs import CENTRE_STAGES, Run
+from firstflight.settings import Settings, Vantage
+
+T = TypeVar("T")
+EXIT_INTERRUPTED = 130
+
+
+class CentreFailed(FirstflightError):
+    """A stage that everything else needs failed; `exit_status` is that stage's own."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.exit_status = status if status > 0 else 1
+
+
+@dataclass
+class Campaign:
+    """One campaign over one run. `run_all` does what is left to do; `failures` are sentences."""
+
+    run: Run
+    show: Show
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Settings:
+        """The run's settings in force."""
+        return self.run.settings
+
+    async def run_all(self) -> None:
+        """Do all that is not done yet. Raises CentreFailed; other failures are collected."""
+        await self._centre()
+        for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
+            await self._repetition(repetition)
+
+    async def _centre(self) -> None:
+        centre = self.settings.centre
+        missing = [name for name in CENTRE_STAGES if not self.run.done(name)]
+        statuses = await _together(
+            self._stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
+        )
+        for name, status in zip(missing, statuses, strict=True):
+            if status != 0:
+                raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
+
+    async def _repetition(self, repetition: int) -> None:
+        waiting = [v for v in self.settings.vantage if not self.run.done("probe", v.name, repetition)]
+        if waiting:
+            await self._wait_until_due(repetition)
+            await self._hook(repetition)
+            self.show.say(f"repetition {repetition}: {', '.join(v.name for v in waiting)}")
+            await _together(self._vantage(vantage, repetition) for vantage in waiting)
+        await self._dissect(repetition)
+        # Loading is idempotent and finds out itself what is new.
+        status = await self._stage(["load"], (), None, [])
+        if status != 0:
+            self._failed(f"load after repetition {repetition}: {self._reason(['load'], status)}")
+
+    async def _vantage(self, vantage: Vantage, repetition: int) -> None:
+        names = ["resolve", "probe"]
+        folders = [self.run.stage_dir(name, vantage.name, repetition) for name in names]
+        status = await self._stage(
+            names, vantage.command, vantage.program, folders, (vantage.name, repetition)
+        )
+        if status != 0:
+            reason = self._reason(names, status, (vantage.name, repetition))
+            self._failed(f"{vantage.name}, repetition {repetition}: {reason}")
+            return
+        report = self.run.report("probe", vantage.name, repetition)
+        if report is not None:
+            counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
+            self.show.say(f"{vantage.name}, repetition {repetition}: {report.rows_out} probes ({counts})")
+            for warning in report.warnings:
+                self.show.say(f"{vantage.name}, repetition {repetition}: {warning}")
+
+    async def _dissect(self, repetition: int) -> None:
+        """Dissect here, at most one capture per processor at a time."""
+        if not self.settings.capture.enabled:
+            return
+        places = [
+            (vantage.name, repetition)
+            for vantage in self.settings.vantage
+            if self.run.done("probe", vantage.name, repetition)
+            and not self.run.done("dissect", vantage.name, repetition)
+        ]
+        processors = asyncio.Semaphore(os.cpu_count() or 1)
+
+        async def one(place: tuple[str, int]) -> None:
+            async with processors:
+                status = await self._stage(["dissect"], (), None, [], place)
+            if status != 0:
+                reason = self._reason(["dissect"], status, place)
+                self._failed(f"dissect {place[0]}, repetition {place[1]}: {reason}")
+
+        await _together(one(place) for place in places)
+
+    async def _wait_until_due(self, repetition: int) -> None:
+        """Wait until the interval since the last repetition's start is over; note this one's start."""
+        started: dict[str, str] = dict(self.run.manifest.get("repetition_started", {}))
+        before = started.get(str(repetition - 1))
+        if before is not None and str(repetition) not in started:
+            interval = timedelta(seconds=self.settings.campaign.repetition_interval_s)
+            due = datetime.fromisoformat(before) + interval
+            wait_s = (due - datetime.now(UTC)).total_seconds()
+            if wait_s > 0:
+                self.show.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                await asyncio.sleep(wait_s)
+        started.setdefault(str(repetition), datetime.now(UTC).isoformat())
+        self.run.write_manifest({**self.run.manifest, "repetition_started": started})
+
+    async def _hook(self, repetition: int) -> None:
+        hook = self.settings.campaign.before_repetition
+        if not hook:
+            return
+        argv = [word.replace("{repetition}", str(repetition)) for word in process.expand(hook)]
+        log = self.run.path / "logs" / f"before_repetition-{repetition}.log"
+        status = await process.run_to_end(argv, log)
+        if status != 0:
+            words = process.last_words(log) or f"ended with status {status}"
+            raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {words}", status)
+
+    async def _stage(
+        self,
+        names: list[str],
+        prefix: tuple[str, ...],
+        program: str | None,
+        folders: list[Path],
+        place: tuple[str, int] | None = None,
+    ) -> int:
+        """Run stages in one process; the manifest is up to date when it has begun and when it has ended."""
+        vantage, repetition = place or (None, None)
+        argv = process.stage_argv(prefix, program, names, self.run.path, vantage, repetition)
+        who = " ".join(filter(None, [vantage or names[0], "dissect" if names == ["dissect"] else ""]))
+        self.show.begin(who, folders)
+        try:
+            return await process.run_to_end(argv, self._log(names, place))
+        except UsageError as error:
+            self._log(names, place).write_text(f"{error}\n", encoding="utf-8")
+            return UsageError.exit_status
+        finally:
+            self.show.end(who)
+            write_state(self.run, "running")
+
+    def _log(self, names: list[str], place: tuple[str, int] | None) -> Path:
+        where = "" if place is None else f"-{place[0]}-{place[1]}"
+        return self.run.path / "logs" / f"{'+'.join(names)}{where}.log"
+
+    def _reason(self, names: list[str], status: int, place: tuple[str, int] | None = None) -> str:
+        words = process.last_words(self._log(names, place))
+        if status < 0:
+            return f"killed by {signal.Signals(-status).name}" + (
+                f"; its last words: {words}" if words else ""
+            )
+        return words or f"ended with status {status}"
+
+    def _failed(self, sentence: str) -> None:
+        self.failures.append(sentence)
+        self.show.say(sentence)
+
+
+def write_state(run: Run, state: str, **more: object) -> None:
+    """Bring the manifest up to date: state, all stages with their counts and hashes."""
+    run.write_manifest({**run.manifest, "state": state, "stages": stage_entries(run), **more})
+
+
+def run_campaign(run: Run) -> int:
+    """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
+
+    0 done; 1 some vantage point or a later stage failed; the failed stage's own status if targets or AS data
+    failed; 130 after SIGINT or SIGTERM, when all stages have ended in order.
+    """
+    with run.lock():
+        write_state(run, "running", message=None)
+        return asyncio.run(_until_the_end(run))
+
+
+async def _until_the_end(run: Run) -> int:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        if not stopping:  # a second signal must not cut the orderly end short
+            stopping = True
+            task.cancel()
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop)
+    async with Show() as show:
+        campaign = Campaign(run, show)
+        try:
+            await campaign.run_all()
+            counts = totals(run)
+        except asyncio.CancelledError:
+            task.uncancel()
+            write_state(run, "interrupted", ended_at=_now())
+            show.say(f"interrupted in order; go on with: firstflight campaign run --resume {run.id}")
+            return EXIT_INTERRUPTED
+        except FirstflightError as error:
+            write_state(run, "failed", ended_at=_now(), message=str(error))
+            raise
+    state = "failed" if campaign.failures else "done"
+    message = "; ".join(campaign.failures) or None
+    write_state(run, state, ended_at=_now(), counts=counts, message=message)
+    return 1 if campaign.failures else 0
+
+
+async def _together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Run tasks at the same time, results in order. When one raises, the others are stopped first."""
+    running = [asyncio.create_task(task) for task in tasks]
+    try:
+        return list(await asyncio.gather(*running))
+    except BaseException:
+        for task in running:
+            if (
+                not task.cancelling()
+            ):  # asked once already when we were; twice would cut its orderly end short
+                task.cancel()
+        # Every child gets to its orderly end before the reason is passed on.
+        await asyncio.gather(*running, return_exceptions=True)
+        raise
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,96 @@
+"""What a campaign would do, from its settings alone (`--dry-run`): nothing is fetched, asked or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from firstflight.runs import CENTRE_STAGES, Run
+from firstflight.settings import Settings
+
+# A, AAAA and HTTPS per name (docs/architecture.md, resolve).
+QUERIES_PER_NAME = 3
+
+
+def describe(settings: Settings) -> Iterator[str]:
+    """Lines that say which names, rates, limits and durations the settings mean."""
+    names = _names(settings)
+    yield f"names: {_source(settings)}" + (f", at most {names}" if names is not None else "")
+    yield f"routing table: {_routing_table(settings)}"
+    probe = settings.probe
+    addresses = "all addresses" if probe.all_addresses else "the first address"
+    families = " and ".join(f"IPv{family}" for family in probe.families)
+    yield f"probes: {addresses} of each name, {families}, UDP port {probe.port}"
+    yield (
+        f"limits: {_limit(probe.per_address_rate)} per address, "
+        f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, answer window {probe.timeout_s:g} s"
+    )
+    lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
+    yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
+    yield f"contact: {settings.campaign.contact or 'none'}" + (
+        f" (only {', '.join(probe.allow_net)} can be probed)" if not settings.campaign.contact else ""
+    )
+    longest = 0.0
+    for vantage in settings.vantage:
+        rate = settings.rate_at(vantage)
+        line = f"{vantage.name}: at most {rate:g} probes and {settings.resolve.rate:g} queries per second"
+        if names is not None and not probe.all_addresses:
+            probes = names * len(probe.families)
+            seconds = names * QUERIES_PER_NAME / settings.resolve.rate + probes / rate + probe.timeout_s
+            longest = max(longest, seconds)
+            line += (
+                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit holds it up"
+            )
+        if vantage.command:
+            line += f"; behind {' '.join(vantage.command)}"
+        yield line
+    campaign = settings.campaign
+    total = campaign.repetitions * max(longest, 0)
+    if campaign.repetitions > 1:
+        total = (campaign.repetitions - 1) * max(longest, campaign.repetition_interval_s) + longest
+    interval = _duration(campaign.repetition_interval_s)
+    altogether = f"; about {_duration(total)} altogether" if longest else ""
+    yield f"repetitions: {campaign.repetitions}, {interval} from start to start{altogether}"
+
+
+def outstanding(run: Run) -> Iterator[str]:
+    """Lines that name the stages of a run that are not done."""
+    for stage in CENTRE_STAGES:
+        if not run.done(stage):
+            yield f"to do: {stage}"
+    for repetition in range(1, int(run.manifest["repetitions"]) + 1):
+        for vantage in run.settings.vantage:
+            stages = ["resolve", "probe", *(["dissect"] if run.settings.capture.enabled else [])]
+            missing = [stage for stage in stages if not run.done(stage, vantage.name, repetition)]
+            if missing:
+                yield f"to do: {vantage.name}, repetition {repetition}: {', '.join(missing)}"
+
+
+def _names(settings: Settings) -> int | None:
+    targets = settings.targets
+    if targets.file is None:
+        return targets.top
+    with targets.file.open("rb") as file:
+        lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))
+    return lines if targets.top is None else min(lines, targets.top)
+
+
+def _source(settings: Settings) -> str:
+    targets = settings.targets
+    if targets.source == "file":
+        return str(targets.file)
+    return f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+
+
+def _routing_table(settings: Settings) -> str:
+    if settings.as_data.rib == "file":
+        return ", ".join(str(path) for path in settings.as_data.files)
+    return f"RouteViews, {settings.as_data.date}"
+
+
+def _limit(rate: float) -> str:
+    return f"{rate:g}/s" if rate else "no limit"
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
