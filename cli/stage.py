@@ -39,7 +39,6 @@ def command(
 
     A stage that is done is left alone; one that was cut goes on where it stopped.
     """
-    signal.signal(signal.SIGTERM, _interrupted)
     run = Run.open(run_name)
     for name in names:
         module, at_vantage = STAGES[name]
@@ -61,6 +60,10 @@ def _one(run: Run, name: str, module: str, place: tuple[()] | tuple[str, int], a
         shutil.rmtree(run.stage_dir(name, *place), ignore_errors=True)
         if name == "probe":
             shutil.rmtree(run.stage_dir("capture", *place), ignore_errors=True)
+    # For each stage anew: an asyncio loop of the one before has put the defaults back. SIGINT by hand, since
+    # a shell starts background jobs with it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupted)
     importlib.import_module(module).stage(run, *place)
 
 

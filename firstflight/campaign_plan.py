@@ -23,7 +23,8 @@ def describe(settings: Settings) -> Iterator[str]:
     yield f"probes: {addresses} of each name, {families}, UDP port {probe.port}"
     yield (
         f"limits: {_limit(probe.per_address_rate)} per address, "
-        f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, answer window {probe.timeout_s:g} s"
+        f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "
+        f"answer window {probe.timeout_s:g} s"
     )
     lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
     yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
