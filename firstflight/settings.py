@@ -248,10 +248,14 @@ class Settings(Section):
     network: Network = Network()
     store: Store = Store()
     centre: Centre = Centre()
-    vantage: tuple[Vantage, ...] = Field(min_length=1)
+    vantage: tuple[Vantage, ...] = ()
 
     @model_validator(mode="after")
     def _stands_together(self) -> Settings:
+        if not self.vantage:
+            raise ValueError(
+                'there is no [[vantage]]: name at least one, for example [[vantage]] name = "here"'
+            )
         names = [vantage.name for vantage in self.vantage]
         for name in names:
             if names.count(name) > 1:

@@ -1,0 +1,112 @@
+"""Run folders: reports, locks, states."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_settings import MINIMAL
+
+from firstflight import files, settings
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.runs import RUN_ID, Run, ruleset_hash, runs_root
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    (tmp_path / "names.csv").write_text("example.org\n")
+    (tmp_path / "rib.mrt").write_bytes(b"")
+    (tmp_path / "c.toml").write_text(MINIMAL)
+    in_force, text = settings.load(tmp_path / "c.toml", ["probe.rate=7"])
+    return Run.create(in_force, text, ["probe.rate=7"])
+
+
+def test_a_new_run_stores_its_settings_as_given_and_in_force(run: Run) -> None:
+    assert RUN_ID.fullmatch(run.id)
+    assert (run.path / "config.toml").read_text() == MINIMAL
+    again = Run.open(run.id)
+    assert again.settings == run.settings
+    assert again.settings.probe.rate == 7
+    assert again.manifest["overrides"] == ["probe.rate=7"]
+    assert [r.id for r in Run.all()] == [run.id]
+    assert runs_root() == run.path.parent
+
+
+@pytest.mark.usefixtures("run")
+def test_an_unknown_run_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"^there is no run nothing in "):
+        Run.open("nothing")
+
+
+def test_a_stage_reports_how_it_ended(run: Run) -> None:
+    out = run.targets
+    with run.stage("targets") as report:
+        files.write_text(out, "x")
+        report.rows_out = 1
+        run.add_output(report, out)
+    assert run.done("targets")
+    out.unlink()
+    assert not run.done("targets"), "its output is gone"
+
+    with pytest.raises(FirstflightError), run.stage("as_data"):
+        raise FirstflightError("the table is broken")
+    failed = run.report("as_data")
+    assert failed is not None and (failed.state, failed.message) == ("failed", "the table is broken")
+    assert not run.done("as_data")
+
+    with pytest.raises(KeyboardInterrupt), run.stage("probe", "here", 1):
+        raise KeyboardInterrupt
+    cut = run.report("probe", "here", 1)
+    assert cut is not None and cut.state == "interrupted"
+    assert [r.stage for r in run.reports()] == ["targets", "as_data", "probe"]
+
+
+def test_two_holders_of_a_lock_are_refused_and_a_dead_one_is_not(run: Run) -> None:
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom firstflight.runs import Run\n"
+        "with Run(Path(sys.argv[1])).lock():\n print('held', flush=True)\n time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(run.path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        assert run.is_held()
+        with pytest.raises(UsageError, match=f"in use by process {holder.pid}"), run.lock():
+            pass
+        holder.kill()
+    assert not run.is_held()
+    with run.lock():
+        assert run.is_held()
+
+
+def test_files_are_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "value.json"
+    files.write_json(path, {"a": 1})
+    with pytest.raises(RuntimeError), files.replacing(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert files.read_json(path) == {"a": 1}
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    full = Path("/dev/full")
+    with (
+        pytest.raises(FirstflightError, match=r"^the disk that holds /dev/full is full"),
+        files.said_in_one_sentence(full),
+        full.open("w") as file,
+    ):
+        file.write("x" * 100_000)
+
+
+def test_ruleset_hash_is_of_content_and_order(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text("1")
+    b.write_text("2")
+    assert ruleset_hash([a, b]) != ruleset_hash([b, a])
+    before = ruleset_hash([a, b])
+    b.write_text("3")
+    assert ruleset_hash([a, b]) != before

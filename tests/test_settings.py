@@ -1,0 +1,140 @@
+"""Settings: what holds when nothing is said, and one sentence per fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from firstflight import settings
+from firstflight.errors import UsageError
+
+ROOT = Path(__file__).parent.parent
+
+MINIMAL = """
+[campaign]
+contact = "noc@example.org"
+[targets]
+source = "file"
+file = "names.csv"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+[[vantage]]
+name = "here"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "names.csv").write_text("example.org\n")
+    (tmp_path / "rib.mrt").write_bytes(b"")
+    return tmp_path
+
+
+def load(folder: Path, text: str, *overrides: str) -> settings.Settings:
+    path = folder / "c.toml"
+    path.write_text(text)
+    return settings.load(path, overrides)[0]
+
+
+def faults(folder: Path, text: str, *overrides: str) -> list[str]:
+    with pytest.raises(UsageError) as caught:
+        load(folder, text, *overrides)
+    assert caught.value.exit_status == 2
+    return str(caught.value).splitlines()
+
+
+def test_defaults_are_polite(folder: Path) -> None:
+    found = load(folder, MINIMAL)
+    assert found.probe.per_address_rate == 1
+    assert 0 < found.probe.per_prefix_rate <= 10
+    assert found.probe.attempts == 2
+    assert not found.probe.all_addresses
+    assert found.campaign.repetition_interval_s >= 86_400
+    assert found.capture.enabled
+
+
+def test_relative_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert load(folder, MINIMAL).targets.file == folder / "names.csv"
+
+
+def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
+    text = MINIMAL.replace('name = "here"', 'name = "Not OK"\ntypo = 1') + "[probe]\nrate = -3\n"
+    found = faults(folder, text)
+    assert len(found) == 3
+    assert all(line.startswith(f"{folder / 'c.toml'}: ") for line in found)
+    assert any(": vantage.0.typo: no such setting" in line for line in found)
+    assert any(": probe.rate: " in line and "-3" in line for line in found)
+    assert any(": vantage.0.name: " in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('contact = "noc@example.org"', ""), "contact is empty"),
+        (('file = "names.csv"', 'file = "nothing.csv"'), "no such file"),
+        (('file = "names.csv"', 'file = "names.csv"\ndate = 2024-01-01'), "neither `date` nor `list_id`"),
+        (('source = "file"\nfile = "names.csv"', 'source = "tranco"\ndate = 2024-01-01'), "needs `top`"),
+        (('rib = "file"', 'rib = "routeviews"'), 'rib = "routeviews" needs `date`'),
+        (('name = "here"', 'name = "here"\n[[vantage]]\nname = "here"'), "two vantage points"),
+        (('name = "here"', 'name = "as_data"'), "cannot be called"),
+        (('name = "here"', 'name = "here"\nports = "1-70000"'), "FIRST-LAST"),
+        (('name = "here"', 'name = "here"\n[probe]\nallow_net = ["8.8.8.0/24"]'), "not inside loopback"),
+        (("[[vantage]]", "[vantagee]"), "no such setting"),
+        (('[[vantage]]\nname = "here"', ""), "there is no [[vantage]]"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, str], said: str) -> None:
+    assert any(said in line for line in faults(folder, MINIMAL.replace(*change)))
+
+
+def test_broken_toml_and_a_missing_file_are_sentences(folder: Path) -> None:
+    assert "is not TOML" in faults(folder, "[campaign\n")[0]
+    with pytest.raises(UsageError, match=r"cannot read .*nowhere.toml: No such file"):
+        settings.load(folder / "nowhere.toml")
+
+
+def test_flags_win_over_the_file(folder: Path) -> None:
+    text = MINIMAL + "[probe]\nrate = 5\n"
+    found = load(folder, text, "probe.rate=100", "resolve.resolver=192.0.2.1", "targets.top=7")
+    assert (found.probe.rate, found.resolve.resolver, found.targets.top) == (100, "192.0.2.1", 7)
+    assert "write it as section.key=value" in faults(folder, text, "rate=1")[0]
+    assert "no such setting" in faults(folder, text, "probe.speed=1")[0]
+    assert "is a list" in faults(folder, text, "vantage.name=x")[0]
+
+
+def test_stored_settings_read_back_the_same(folder: Path) -> None:
+    found = load(folder, MINIMAL)
+    (folder / "names.csv").unlink()
+    stored = json.loads(json.dumps(found.model_dump(mode="json")))
+    assert settings.check(stored, "stored", Path("/"), check_files=False) == found
+
+
+def test_a_lab_network_needs_no_contact(folder: Path) -> None:
+    text = MINIMAL.replace('contact = "noc@example.org"', "") + '[probe]\nallow_net = ["198.18.0.0/15"]\n'
+    assert load(folder, text).probe.allow_net == ("198.18.0.0/15",)
+
+
+def test_the_example_wants_nothing_but_a_contact() -> None:
+    example = ROOT / "examples" / "own-list.toml"
+    with pytest.raises(UsageError) as caught:
+        settings.load(example)
+    assert [line.split(": ", 1)[1] for line in str(caught.value).splitlines()] == [
+        "settings: campaign.contact is empty: say how operators can reach you (it is sent in every close), "
+        "or name lab networks in probe.allow_net"
+    ]
+    assert settings.load(example, ["campaign.contact=noc@example.org"])[0].vantage[0].name == "here"
+
+
+def test_the_lab_campaign_is_valid_once_the_lab_has_its_files() -> None:
+    import tomllib
+
+    path = ROOT / "lab" / "campaign.toml"
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    found = settings.check(data, str(path), path.parent, check_files=False)
+    assert [v.name for v in found.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
+    assert found.campaign.repetitions == 3
+    assert not found.campaign.contact and found.probe.allow_net
