@@ -7,11 +7,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_settings import MINIMAL
 
 from firstflight import files, settings
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.runs import RUN_ID, Run, ruleset_hash, runs_root
+
+CONFIG = """
+[campaign]
+contact = "noc@example.org"
+[targets]
+source = "file"
+file = "names.csv"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+[[vantage]]
+name = "here"
+"""
 
 
 @pytest.fixture
@@ -19,14 +31,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     (tmp_path / "names.csv").write_text("example.org\n")
     (tmp_path / "rib.mrt").write_bytes(b"")
-    (tmp_path / "c.toml").write_text(MINIMAL)
+    (tmp_path / "c.toml").write_text(CONFIG)
     in_force, text = settings.load(tmp_path / "c.toml", ["probe.rate=7"])
     return Run.create(in_force, text, ["probe.rate=7"])
 
 
 def test_a_new_run_stores_its_settings_as_given_and_in_force(run: Run) -> None:
     assert RUN_ID.fullmatch(run.id)
-    assert (run.path / "config.toml").read_text() == MINIMAL
+    assert (run.path / "config.toml").read_text() == CONFIG
     again = Run.open(run.id)
     assert again.settings == run.settings
     assert again.settings.probe.rate == 7
