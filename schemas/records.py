@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "records"
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-TYPES = frozenset(["string", "bool", *_INTEGERS, "float32", "float64", "list<string>"])
+_SCALARS = ["string", "bool", *_INTEGERS, "float32", "float64"]
+TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS)])
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
 _KIND_KEYS = {"kind", "meaning", "unit", "time", "columns"}
@@ -67,12 +68,19 @@ class Column:
         """The pyarrow type of the column in a record file."""
         import pyarrow as pa
 
-        if self.type == "list<string>":
-            return pa.list_(pa.string())
-        if self.type == "bool":
-            return pa.bool_()
-        arrow_type: pa.DataType = getattr(pa, self.type)()
-        return arrow_type
+        scalar = self.type.removeprefix("list<").removesuffix(">")
+        arrow_type: pa.DataType = pa.bool_() if scalar == "bool" else getattr(pa, scalar)()
+        return pa.list_(arrow_type) if self.is_list else arrow_type
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it holds lists; a list is never null, it is empty."""
+        return self.type.startswith("list<")
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether it is a point in time: ns since 1970 in files, DateTime64(9, 'UTC') in the store."""
+        return self.name.endswith("_at") and self.type == "int64" and self.unit == "ns"
 
 
 @dataclass(frozen=True)

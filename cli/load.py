@@ -1,0 +1,65 @@
+"""`firstflight load`: record files into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from firstflight.errors import UsageError
+
+
+@click.command(
+    epilog="Example: firstflight load 20261120T063905Z-a1b2c3\n\nExample: firstflight load quic_probe.parquet"
+)
+@click.argument("what", nargs=-1, required=True, metavar="RUN|FILE...")
+def command(what: tuple[str, ...]) -> None:
+    """Load runs (all their record files) or single record files (Parquet) into the store.
+
+    Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read or
+    contradicts its kind is named and left out, the others are loaded (exit 1 or 3).
+    """
+    from firstflight import loader
+    from firstflight.runs import Run
+
+    results: list[loader.Result] = []
+    files = [Path(name) for name in what if Path(name).is_file()]
+    missing = [name for name in what if name.endswith(".parquet") and not Path(name).is_file()]
+    if missing:
+        raise UsageError(f"there is no file {missing[0]}")
+    for name in what:
+        if not Path(name).is_file():
+            results += loader.load_run_folder(Run.open(name), told=_tell)
+    if files:
+        results += loader.load_files(files, told=_tell)
+    _sum_up(results)
+
+
+def _tell(result: object) -> None:
+    from firstflight.loader import Loaded, Refused
+
+    if isinstance(result, Refused):
+        click.echo(f"refused: {result.error}", err=True)
+    elif isinstance(result, Loaded):
+        click.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
+
+
+def _sum_up(results: Sequence[object]) -> None:
+    """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
+    from firstflight.loader import Loaded, Refused
+    from firstflight.record_file import Contradiction
+
+    loaded = [result for result in results if isinstance(result, Loaded)]
+    refused = [result for result in results if isinstance(result, Refused)]
+    count = dict.fromkeys(("loaded", "replaced", "unchanged"), 0)
+    for result in loaded:
+        count[result.action] += 1
+    click.echo(
+        f"{len(results)} files: {', '.join(f'{n} {action}' for action, n in count.items())}, "
+        f"{len(refused)} refused; {sum(r.in_file for r in loaded)} rows in the files loaded, "
+        f"{sum(r.in_store for r in loaded)} of them in the store"
+    )
+    if refused:
+        readable = all(isinstance(result.error, Contradiction) for result in refused)
+        raise click.exceptions.Exit(1 if readable else 3)

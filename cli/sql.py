@@ -1,0 +1,32 @@
+"""`firstflight sql`: one question to the store."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command(
+    epilog='Example: firstflight sql "SELECT cdn, median(ack_to_sh_us) FROM quic_probe GROUP BY cdn" '
+    "--format JSONEachRow"
+)
+@click.argument("query")
+@click.option(
+    "--format",
+    "output_format",
+    default="PrettyCompact",
+    show_default=True,
+    metavar="FORMAT",
+    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
+)
+def command(query: str, output_format: str) -> None:
+    """Ask the store QUERY (ClickHouse's SQL) and print the answer; nothing can be changed.
+
+    `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
+    """
+    from firstflight.store import ask
+
+    answer = ask.formatted(sys.stdin.read() if query == "-" else query, output_format)
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
