@@ -175,21 +175,20 @@ def expected_serials(folder: Path) -> dict[str, int]:
     return {"" if zone == "root" else zone: serial for zone, serial in serials.items() if serial}
 
 
-def outdated(server: str, serials: Mapping[str, int]) -> dict[str, int | None]:
-    """zone -> serial that `server` serves instead of the expected one (None: no answer or no SOA)."""
-    wrong: dict[str, int | None] = {}
-    for zone, serial in serials.items():
+def outdated(server: str, serials: Mapping[str, int]) -> set[str]:
+    """The zones of which `server` does not serve the expected serial; all that are left once it is silent."""
+    wrong: set[str] = set()
+    for number, (zone, serial) in enumerate(serials.items()):
         query = dns.message.make_query(f"{zone}.", dns.rdatatype.SOA)
         try:
             answer = dns.query.udp(query, server, timeout=2)
         except (dns.exception.Timeout, OSError):
-            wrong[zone] = None
-            continue
+            return wrong | set(list(serials)[number:])
         found = [
             rdata.serial for rrset in answer.answer for rdata in rrset if rdata.rdtype == dns.rdatatype.SOA
         ]
         if found != [serial]:
-            wrong[zone] = found[0] if found else None
+            wrong.add(zone)
     return wrong
 
 
@@ -212,8 +211,8 @@ def reload(state: Path, server: str) -> None:
         ) and time.monotonic() < again:
             time.sleep(0.02)
         if wrong and time.monotonic() >= end:
-            zones = ", ".join(zone or "." for zone in wrong)
-            raise FirstflightError(f"BIND does not serve the new zones {zones}; see the log of named")
+            zones = ", ".join(zone or "." for zone in sorted(wrong)[:5])
+            raise FirstflightError(f"BIND does not serve {len(wrong)} new zones ({zones}, ...); see its log")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

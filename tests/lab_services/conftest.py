@@ -1,0 +1,40 @@
+"""The services of the whole lab, running once for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.internet import Internet, load
+from lab.services import services
+
+from .world import World, host
+
+
+@dataclass(frozen=True)
+class Running:
+    """A world in which all services run, and what they were made from."""
+
+    world: World
+    internet: Internet
+    state: Path
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """The environment in which the lab's authority is trusted."""
+        return {"REQUESTS_CA_BUNDLE": str(self.state / "certificates" / "ca.pem")}
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("lab-services")
+    internet = load()
+    world = World(folder, [host(internet, "dns"), host(internet, "web")], host(internet, "dns").v4)
+    try:
+        world.start(services(internet, folder / "state"))
+        yield Running(world, internet, folder / "state")
+    finally:
+        world.close()

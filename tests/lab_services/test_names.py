@@ -1,0 +1,124 @@
+"""The name server gives what the behaviour file declares, for every name, and moves names by epoch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import UsageError
+from lab.internet import Internet
+from lab.model import DnsRecord
+from lab.services import WEB_NAMES, apply_epoch, epoch_commands
+
+from .conftest import Running
+from .world import host
+
+KINDS = ("A", "AAAA", "HTTPS")
+
+
+def ask(running: Running, questions: list[tuple[str, str]], *, v6: bool = False) -> list[dict[str, Any]]:
+    names = host(running.internet, "dns")
+    answers = running.world.client("dns", names.v6 if v6 else names.v4, stdin=json.dumps(questions))
+    assert len(answers) == len(questions)
+    return list(answers)
+
+
+def expected(records: list[DnsRecord], name: str, kind: str) -> list[list[Any]]:
+    """The answer section that a resolver gives: the CNAME chain, then the records of that type."""
+    rows: list[list[Any]] = []
+    while alias := [r for r in records if r.name == name and r.type == "CNAME"]:
+        rows.append([name, alias[0].ttl, "CNAME", alias[0].data + "."])
+        name = alias[0].data
+    return rows + sorted(
+        [r.name, r.ttl, r.type, r.data] for r in records if r.name == name and r.type == kind
+    )
+
+
+def status(internet: Internet, name: str) -> str:
+    return "SERVFAIL" if name in internet.servfail else "NXDOMAIN" if name in internet.nxdomain else "NOERROR"
+
+
+def check_all(running: Running, epoch: int) -> None:
+    internet = running.internet
+    records = internet.records(epoch)
+    questions = [(name, kind) for _, name in internet.names for kind in KINDS]
+    for (name, kind), got in zip(questions, ask(running, questions), strict=True):
+        assert got["status"] == status(internet, name), (name, kind)
+        rows = [[owner, ttl, type_, data.replace('"', "")] for owner, ttl, type_, data in got["answer"]]
+        assert rows == expected(records, name, kind), (name, kind)
+
+
+def test_every_name_has_the_declared_answers(running: Running) -> None:
+    check_all(running, 1)
+
+
+def test_an_epoch_moves_its_names_and_returns(running: Running) -> None:
+    internet = running.internet
+    served: dict[int, list[Any]] = {}
+    questions = [(name, "A") for _, name in internet.names]
+    try:
+        for epoch in (2, 3, 2, 1):
+            apply_epoch(internet, running.state, epoch)
+            for _, argv in epoch_commands(internet, running.state):
+                done = running.world.run(argv)
+                assert done.returncode == 0, done.stderr
+            # No waiting: the command ends only when the zones are served.
+            answers = [got["answer"] for got in ask(running, questions)]
+            assert answers == served.setdefault(epoch, answers)
+    finally:
+        apply_epoch(internet, running.state, 1)
+    check_all(running, 1)
+    moved = [one for one, other in zip(served[1], served[2], strict=True) if one != other]
+    declared = set(internet.records(1)) - set(internet.records(2))
+    assert len(moved) == len(declared) > 0
+    assert served[2] != served[3]
+
+
+def test_an_epoch_that_does_not_exist_is_refused(running: Running) -> None:
+    with pytest.raises(UsageError, match="choose 1 to"):
+        apply_epoch(running.internet, running.state, running.internet.epochs + 1)
+
+
+def test_unknown_names_do_not_exist_at_once(running: Running) -> None:
+    questions = [("example.com", "A"), ("no.such.zone.test", "AAAA"), ("x.invalid", "HTTPS")]
+    for got in ask(running, [*questions, ("1.0.18.198.in-addr.arpa", "PTR")]):
+        assert got["status"] == "NXDOMAIN"
+        assert got["answer"] == []
+        assert got["seconds"] < 1
+
+
+def test_a_broken_zone_fails_every_time(running: Running) -> None:
+    name = running.internet.servfail[0]
+    for got in ask(running, [(name, "A")] * 5):
+        assert got["status"] == "SERVFAIL"
+        assert got["seconds"] < 1
+
+
+def test_the_order_of_addresses_never_changes(running: Running) -> None:
+    answers = [got["answer"] for got in ask(running, [("two-addresses.odd.test", "A")] * 20)]
+    assert len(answers[0]) == 2
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_list_and_archive_hosts_have_their_real_names(running: Running) -> None:
+    web = host(running.internet, "web")
+    for name in WEB_NAMES:
+        v4, v6 = ask(running, [(name, "A"), (name, "AAAA")], v6=True)
+        assert [row[3] for row in v4["answer"]] == [web.v4]
+        assert [row[3] for row in v6["answer"]] == [web.v6]
+
+
+def test_reload_without_a_server_is_one_sentence(running: Running, tmp_path: Path) -> None:
+    shutil.copytree(running.state / "dns", tmp_path / "dns")
+    control = tmp_path / "dns" / "rndc.conf"
+    control.write_text(control.read_text().replace("default-port 953", "default-port 954"))
+    (_, argv), *_ = epoch_commands(running.internet, tmp_path)
+    argv[argv.index("--server") + 1] = "127.0.0.99"  # nobody listens there, nor at the control port
+    done = running.world.run(argv)
+    assert done.returncode == 1
+    assert done.stderr.startswith("BIND cannot be told to reload")
+    assert done.stderr.count("\n") == 1
