@@ -1,0 +1,201 @@
+"""The parts of the probe stage that need no network: choice of addresses, merging of segments, the sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight import accounting
+from firstflight.capture import CaptureRecord
+from firstflight.errors import FirstflightError, InputError, UsageError
+from scanner import choose, merge
+from schemas import records
+
+SECOND = 1_000_000_000
+
+
+def answer(
+    domain: str, qtype: str, address: str | None, rank: int | None, status: str = "NOERROR"
+) -> dict[str, Any]:
+    return {
+        "domain": domain,
+        "qtype": qtype,
+        "status": status,
+        "address": address,
+        "answer_rank": rank,
+        "list_id": "L",
+        "rank": 5,
+        "resolver": "192.0.2.53",
+    }
+
+
+ANSWERS = [
+    answer("a.test", "A", "192.0.2.1", 0),
+    answer("a.test", "A", "192.0.2.2", 1),
+    answer("a.test", "AAAA", "2001:db8::1", 0),
+    answer("a.test", "HTTPS", None, 0),
+    answer("b.test", "A", None, None, "NXDOMAIN"),
+    answer("c.test", "AAAA", "2001:db8::3", 0),
+    answer("c.test", "A", None, None, "TIMEOUT"),
+]
+
+
+def chosen(tmp_path: Path, families: tuple[int, ...] = (4, 6), all_addresses: bool = False) -> pa.Table:
+    path = tmp_path / "dns_answer.parquet"
+    pq.write_table(pa.Table.from_pylist(ANSWERS), path)
+    return choose.choose(path, families, all_addresses)
+
+
+def pairs(plan: pa.Table) -> list[tuple[str, str]]:
+    return list(zip(plan["domain"].to_pylist(), plan["ip"].to_pylist(), strict=True))
+
+
+def test_the_first_address_of_each_family_is_chosen(tmp_path: Path) -> None:
+    plan = chosen(tmp_path)
+    assert pairs(plan) == [("a.test", "192.0.2.1"), ("a.test", "2001:db8::1"), ("c.test", "2001:db8::3")]
+    assert plan["target"].to_pylist() == [1, 2, 3]
+    assert plan["address_rank"].to_pylist() == [0, 0, 0]
+
+
+def test_families_and_all_addresses(tmp_path: Path) -> None:
+    assert pairs(chosen(tmp_path, (4,))) == [("a.test", "192.0.2.1")]
+    everything = chosen(tmp_path, all_addresses=True)
+    assert pairs(everything)[1] == ("a.test", "192.0.2.2")
+    assert everything["address_rank"].to_pylist() == [0, 1, 0, 0]
+
+
+def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"no parquet")
+    with pytest.raises(InputError, match="run the resolve stage again"):
+        choose.choose(tmp_path / "x.parquet", (4,), False)
+
+
+def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path: Path) -> None:
+    path = tmp_path / "targets.csv"
+    plan = chosen(tmp_path)
+    choose.write_targets(plan, 8443, path, probed_already=False)
+    assert path.read_text().splitlines() == [
+        "ip,domain,port",
+        "192.0.2.1,a.test,8443",
+        "2001:db8::1,a.test,8443",
+        "2001:db8::3,c.test,8443",
+    ]
+    choose.write_targets(plan, 8443, path, probed_already=True)
+    with pytest.raises(UsageError, match="--again"):
+        choose.write_targets(plan.slice(1), 8443, path, probed_already=True)
+    assert len(path.read_text().splitlines()) == 4
+
+
+def prober_rows(*rows: dict[str, Any]) -> pa.Table:
+    """Rows as the prober writes them, every column it fills present."""
+    kind = records.load("quic_probe")
+    zero = {"string": "", "bool": False}
+    fields, base = [pa.field("target", pa.uint32(), nullable=False)], {}
+    for column in kind.columns:
+        if column.source == "prober":
+            fields.append(pa.field(column.name, column.arrow_type(), nullable=column.nullable))
+            base[column.name] = None if column.nullable else zero.get(column.type, 0)
+    return pa.Table.from_pylist([base | row for row in rows], schema=pa.schema(fields))
+
+
+def write_segment(path: Path, table: pa.Table) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def probe(
+    target: int, domain: str, ip: str, outcome: str = "iack", sent_at: int | None = SECOND
+) -> dict[str, Any]:
+    attempts = 0 if sent_at is None else 1
+    return {
+        "target": target,
+        "domain": domain,
+        "ip": ip,
+        "port": 443,
+        "outcome": outcome,
+        "sent_at": sent_at,
+        "attempts": attempts,
+    }
+
+
+def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
+    plan = chosen(tmp_path)
+    one = write_segment(
+        tmp_path / "segments" / "seg-000001.arrow",
+        prober_rows(probe(3, "c.test", "2001:db8::3", "blocked", None)),
+    )
+    two = write_segment(
+        tmp_path / "segments" / "seg-000002.arrow",
+        prober_rows(
+            probe(2, "a.test", "2001:db8::1", sent_at=30 * SECOND + shift),
+            probe(1, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
+        ),
+    )
+    assert [merge.rows_in(path) for path in (one, two)] == [1, 2]
+    return merge.merge(
+        merge.read_segments(merge.closed_segments(tmp_path / "segments")),
+        plan,
+        merge.Provenance("R", "here", 2, "0.1", "abc", "R/quic_probe.parquet"),
+        origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
+        captures=[
+            CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),
+            CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND),
+        ],
+        capture_name=lambda name: f"R/{name}",
+        earlier=earlier,
+    )
+
+
+def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) -> None:
+    table = merged(tmp_path, [])
+    assert table.schema == records.load("quic_probe").arrow_schema()
+    first, second, third = table.to_pylist()
+    assert (first["domain"], first["ip"], first["outcome"]) == ("a.test", "192.0.2.1", "timeout")
+    assert (first["run"], first["vantage"], first["repetition"]) == ("R", "here", 2)
+    assert (first["rank"], first["list_id"], first["resolver"]) == (5, "L", "192.0.2.53")
+    assert (first["asn"], first["cdn"]) == (64500, "Others")
+    assert (second["asn"], second["cdn"]) == (None, None)
+    assert [row["capture_file"] for row in (first, second, third)] == ["R/probe.pcap", "R/probe-2.pcap", None]
+    assert all(row["since_last_probe_s"] is None for row in (first, second, third))
+
+
+def test_seconds_since_the_last_probe_come_from_earlier_repetitions(tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier.parquet"
+    merge.write(merged(tmp_path, []), earlier)
+    (tmp_path / "later").mkdir()
+    rows = merged(tmp_path / "later", [earlier], shift=5 * SECOND // 2).to_pylist()
+    assert [row["since_last_probe_s"] for row in rows] == [2.5, 2.5, None]
+
+
+def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path) -> None:
+    row = prober_rows(probe(1, "a.test", "192.0.2.1"))
+    paths = [write_segment(tmp_path / "segments" / f"seg-00000{n}.arrow", row) for n in (1, 2)]
+    with pytest.raises(InputError, match="two rows"):
+        merge.read_segments(paths)
+    paths[0].write_bytes(b"broken")
+    with pytest.raises(InputError, match="cannot read the segment"):
+        merge.read_segments(paths[:1])
+
+
+@pytest.mark.parametrize(
+    ("targets", "sent", "outcomes"),
+    [
+        (3, 2, {"iack": 2}),  # a target without a row
+        (3, 3, {"iack": 2, "blocked": 1}),  # more sent than have an outcome
+        (3, 2, {"iack": 3}),
+        (1, 1, {"lost": 1}),
+    ],
+)
+def test_sums_that_do_not_hold_are_noticed(targets: int, sent: int, outcomes: dict[str, int]) -> None:
+    with pytest.raises(FirstflightError, match=r"^hamburg, repetition 1: "):
+        accounting.balance(targets, sent, outcomes, "hamburg, repetition 1")
+
+
+def test_sums_that_hold() -> None:
+    accounting.balance(5, 3, {"iack": 1, "timeout": 2, "blocked": 1, "send_failed": 1}, "here")
