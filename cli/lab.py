@@ -1,0 +1,117 @@
+"""`firstflight lab`: the test Internet. Imports inside the functions keep `lab exec` fast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+_STATE = click.option(
+    "--state",
+    metavar="DIR",
+    help="Where the lab keeps its state [default: $FIRSTFLIGHT_LAB, else var/lab].",
+)
+_BEHAVIOUR = click.option(
+    "--behaviour",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="What every host does [default: lab/internet.toml].",
+)
+
+
+@click.group(
+    epilog="Example: firstflight lab up && firstflight lab exec hamburg dig site-001.cloudflare.test"
+)
+def command() -> None:
+    """Raise, use and remove the test Internet."""
+
+
+@command.command(epilog="Example: firstflight lab up --capture-edges")
+@_STATE
+@_BEHAVIOUR
+@click.option("--capture-edges", is_flag=True, help="Capture QUIC and ICMP at every edge (STATE/captures).")
+def up(state: str | None, behaviour: Path | None, capture_edges: bool) -> None:
+    """Raise the lab; returns when all of it is ready."""
+    from lab import internet, launch
+    from lab.state import locate
+
+    launch.up(
+        locate(state),
+        behaviour or internet.DEFAULT,
+        capture_edges=capture_edges,
+        progress=lambda line: click.echo(line, err=True),
+    )
+
+
+@command.command(epilog="Example: firstflight lab down")
+@_STATE
+def down(state: str | None) -> None:
+    """Remove the lab; fine when there is none."""
+    from lab import launch
+    from lab.state import locate
+
+    click.echo("lab: down" if launch.down(locate(state)) else "lab: was not up", err=True)
+
+
+@command.command(
+    "exec",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: firstflight lab exec hamburg ping -c 1 198.18.0.53",
+)
+@_STATE
+@click.argument("host")
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CMD...")
+def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
+    """Run a program on a host of the lab, in place of this one."""
+    from lab import enter
+    from lab.state import locate
+
+    enter.execute(locate(state), host, argv)
+
+
+@command.command(epilog="Example: firstflight lab truth --format jsonl | head -1")
+@_STATE
+@_BEHAVIOUR
+@click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
+@click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
+def truth(state: str | None, behaviour: Path | None, form: str, as_table1: bool) -> None:  # noqa: ARG001
+    """Print what each probe must give: of the lab as raised last, else of the behaviour file."""
+    from dataclasses import asdict
+
+    from lab import internet
+    from lab import truth as declared
+    from lab.state import locate
+
+    stored = locate(state).behaviour_file
+    net = internet.load(behaviour or (stored if stored.exists() else internet.DEFAULT))
+    rows = (asdict(row) for row in declared.table1(net)) if as_table1 else declared.lines(net)
+    for row in rows:
+        click.echo(json.dumps(row))
+
+
+@command.command(epilog="Example: firstflight lab epoch 2")
+@_STATE
+@click.argument("number", type=int)
+def epoch(state: str | None, number: int) -> None:
+    """Move the names that vary to where they are in that epoch."""
+    from lab import launch
+    from lab.state import locate
+
+    launch.set_epoch(locate(state), number)
+    click.echo(f"lab: epoch {number}", err=True)
+
+
+@command.command(epilog="Example: firstflight lab status")
+@_STATE
+def status(state: str | None) -> None:
+    """Print epoch and services as JSON; exit status 1 if the lab is not up or a service has ended."""
+    import sys
+
+    from lab import launch
+    from lab.state import locate
+
+    report = launch.status(locate(state)) or {"up": False}
+    click.echo(json.dumps(report, indent=1))
+    if not report.get("services") or set(report["services"].values()) != {"up"}:
+        sys.exit(1)

@@ -1,0 +1,78 @@
+"""Requests to the supervisor while the lab is up: one JSON line asked, one answered, over a Unix socket.
+
+The supervisor holds the expanded Internet in memory, so nobody needs the behaviour file for this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import FirstflightError, UsageError
+
+
+def listen(path: Path) -> socket.socket:
+    """Open the supervisor's end; a socket file that a killed lab left is replaced."""
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with _Short(path) as short:
+        server.bind(short)
+    path.chmod(0o600)
+    server.listen()
+    return server
+
+
+def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Take one request; an error of `handle` goes to who asked."""
+    connection, _ = server.accept()
+    with connection, connection.makefile("rw", encoding="utf-8") as stream:
+        connection.settimeout(5.0)
+        try:
+            reply = handle(json.loads(stream.readline()))
+        except FirstflightError as error:
+            reply = {"error": str(error), "usage": isinstance(error, UsageError)}
+        except (ValueError, OSError) as error:
+            reply = {"error": f"{type(error).__name__}: {error}", "usage": False}
+        try:
+            stream.write(json.dumps(reply) + "\n")
+            stream.flush()
+        except OSError:
+            return  # who asked has gone away
+
+
+def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[str, Any]:
+    """Ask the supervisor; its errors are raised here."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(timeout_s)
+    with client:
+        try:
+            with _Short(path) as short:
+                client.connect(short)
+            with client.makefile("rw", encoding="utf-8") as stream:
+                stream.write(json.dumps(request) + "\n")
+                stream.flush()
+                reply = json.loads(stream.readline())
+        except (OSError, ValueError) as error:
+            raise FirstflightError(f"the lab's supervisor does not answer at {path}: {error}") from error
+    if "error" in reply:
+        raise (UsageError if reply["usage"] else FirstflightError)(reply["error"])
+    assert isinstance(reply, dict)
+    return reply
+
+
+class _Short:
+    """A path to the socket that fits into the 108 bytes of a sockaddr_un, however deep it lies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> str:
+        self._folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._folder}/{self._path.name}"
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._folder)

@@ -1,0 +1,148 @@
+"""Raising and removing the lab from outside: starts the supervisor, finds it again, kills it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import FirstflightError, InputError, UsageError
+from lab import control, internet
+from lab.programs import program
+from lab.state import Record, State, boot_id, kill, start_ticks
+
+
+def up(state: State, behaviour: Path, *, capture_edges: bool, progress: Callable[[str], None]) -> None:
+    """Raise the lab and return when everything in it is ready.
+
+    What a killed lab left in the state folder is cleared first. Raises UsageError if the lab is up
+    already or the behaviour file is wrong, FirstflightError if a part does not come up; then nothing is left
+    running.
+    """
+    if (running := state.running()) is not None:
+        raise UsageError(
+            f"the lab is up already (process {running.pid}); remove it with `firstflight lab down`"
+        )
+    net = internet.load(behaviour)
+    text = behaviour.read_bytes()  # now: it may be the very file that is cleared
+    _clear(state)
+    _prepare(state, text, net)
+    rootless = os.geteuid() != 0
+    with (state.logs / "supervisor.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*_unshare(rootless), sys.executable, "-m", "lab.supervisor", "--state", str(state.folder)]
+            + (["--capture-edges"] if capture_edges else []),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            text=True,
+        )
+    assert process.stdin and process.stdout
+    record = None
+    try:
+        for report in _reports(process):
+            if report.get("step") == "started":
+                pid = int(report["pid"])
+                ticks = start_ticks(pid)
+                if ticks is None:
+                    break
+                record = Record(pid, ticks, boot_id(), rootless, tuple(host.name for host in net.hosts))
+                state.write_record(record)
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            elif "error" in report:
+                kinds = {UsageError.exit_status: UsageError, InputError.exit_status: InputError}
+                raise kinds.get(report["status"], FirstflightError)(report["error"])
+            elif report.get("step") == "ready":
+                progress(f"lab: up after {report['seconds']} s")
+                return
+            else:
+                progress("lab: " + ", ".join(f"{k} {v}" for k, v in report.items()))
+        process.wait()
+        tail = (state.logs / "supervisor.log").read_text(encoding="utf-8", errors="replace").strip()
+        raise FirstflightError(f"the lab's supervisor ended with status {process.returncode}: {tail[-1500:]}")
+    except BaseException:
+        if record is not None:
+            kill(record)
+        else:
+            process.kill()
+        process.wait()
+        state.record_file.unlink(missing_ok=True)
+        raise
+
+
+def down(state: State) -> bool:
+    """Remove the lab; tells whether it was up. Logs, captures and the behaviour file stay for reading."""
+    record = state.running()
+    if record is not None:
+        kill(record)
+    state.record_file.unlink(missing_ok=True)
+    state.control.unlink(missing_ok=True)
+    return record is not None
+
+
+def set_epoch(state: State, epoch: int) -> None:
+    """Move the names that vary to where they are in that epoch; returns when DNS says so."""
+    state.require()
+    control.ask(state.control, {"do": "epoch", "epoch": epoch})
+
+
+def status(state: State) -> dict[str, Any] | None:
+    """Give epoch and services ("up", or how they ended) of the lab; None if it is not up."""
+    if state.running() is None:
+        return None
+    return control.ask(state.control, {"do": "status"})
+
+
+def _unshare(rootless: bool) -> list[str]:
+    argv = [program("unshare", "util-linux"), "--mount", "--net", "--pid", "--fork", "--kill-child"]
+    if rootless:
+        # Not as root inside: tools that give up root's rights would fail for want of other users.
+        argv += ["--user", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}", "--keep-caps"]
+    return argv
+
+
+def _reports(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout
+    for line in process.stdout:
+        report = json.loads(line)
+        assert isinstance(report, dict)
+        yield report
+
+
+def _clear(state: State) -> None:
+    """Remove what an earlier lab wrote. The authority stays, so that who trusts it goes on to do so."""
+    for name in (
+        "lab.json",
+        "lab.part",
+        "control.sock",
+        "lateness.csv",
+        "epoch",
+        "link.json",
+        "internet.toml",
+    ):
+        (state.folder / name).unlink(missing_ok=True)
+    for folder in (state.logs, state.captures, state.folder / "lists"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(state: State, behaviour: bytes, net: internet.Internet) -> None:
+    try:
+        for folder in (state.logs, state.captures, state.folder / "lists"):
+            folder.mkdir(parents=True, exist_ok=True)
+        state.behaviour_file.write_bytes(behaviour)
+        (state.folder / "lists" / "blocklist.conf").write_text(
+            "\n".join(net.blocklist) + "\n", encoding="utf-8"
+        )
+        (state.folder / "lists" / "optout.conf").write_text("\n".join(net.optout) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise FirstflightError(
+            f"the lab cannot write its state to {state.folder}: {error.strerror}"
+        ) from error

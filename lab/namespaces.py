@@ -1,0 +1,70 @@
+"""Entering Linux namespaces (setns(2)), which Python 3.11 cannot do by itself.
+
+Light on imports: `firstflight lab exec` runs through here every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+NETNS = Path("/run/netns")  # where `ip netns` keeps them; a tmpfs of the lab's own
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(path: str | Path, kind: int) -> None:
+    """Move this thread into the namespace at `path`; OSError if that is not allowed or not there."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(fd, kind) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+    finally:
+        os.close(fd)
+
+
+def entering(host: str) -> Callable[[], None]:
+    """Give a function that moves a child into a host's network namespace (for `preexec_fn`)."""
+    return lambda: enter(NETNS / host, CLONE_NEWNET)
+
+
+@contextlib.contextmanager
+def inside(host: str) -> Iterator[None]:
+    """Be in a host's network namespace for a while; only for processes with a single thread."""
+    home = f"/proc/self/fd/{os.open('/proc/self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}"
+    try:
+        enter(NETNS / host, CLONE_NEWNET)
+        yield
+    finally:
+        enter(home, CLONE_NEWNET)
+        os.close(int(home.rsplit("/", 1)[1]))
+
+
+def keep_capabilities() -> None:
+    """Let programs that we start keep our capabilities though we are not root (capabilities(7), ambient)."""
+    header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
+    data = ctypes.create_string_buffer(24)
+    if _libc.capget(header, data) != 0:
+        raise OSError(ctypes.get_errno(), "cannot read capabilities")
+    effective, permitted, _, effective_high, permitted_high, _ = struct.unpack("<6I", data.raw)
+    inherited = struct.pack(
+        "<6I", effective, permitted, permitted, effective_high, permitted_high, permitted_high
+    )
+    if _libc.capset(header, inherited) != 0:
+        raise OSError(ctypes.get_errno(), "cannot set capabilities")
+    held = permitted | permitted_high << 32
+    for capability in range(64):
+        if held >> capability & 1:
+            _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0)

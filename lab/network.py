@@ -1,0 +1,144 @@
+"""The lab's namespaces: one per host with `eth0`, all cables ending in the supervisor's own, the core.
+
+Nothing in the core forwards: its interfaces have no addresses, IPv6 is off, and the link emulator
+(lab/link) is the only one who reads from them. Neighbours are static, so that no packet waits for address
+resolution, and every setting that a measurement may feel is set here, never taken from the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from firstflight.errors import FirstflightError
+from lab.internet import Internet
+from lab.model import Host
+from lab.namespaces import entering, inside
+from lab.programs import program
+
+# Nobody's addresses: packets to them are never sent, they only name the static neighbour.
+GATEWAY_V4 = "198.18.15.254"
+GATEWAY_V6 = "fe80::ff"
+
+_CORE_SYSCTLS = {
+    "ipv4/ip_forward": "0",
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+}
+_HOST_SYSCTLS = {
+    "ipv4/ip_forward": "0",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+    "ipv4/icmp_ratelimit": "0",  # every refused probe gets its ICMP
+    "ipv4/ip_local_port_range": "32768 60999",
+    "ipv4/ip_unprivileged_port_start": "0",
+    "ipv4/tcp_congestion_control": "reno",
+    "ipv4/tcp_ecn": "2",
+    "ipv4/tcp_sack": "1",
+    "ipv4/tcp_timestamps": "1",
+    "ipv4/tcp_window_scaling": "1",
+    "ipv6/conf/all/disable_ipv6": "0",
+    "ipv6/conf/default/disable_ipv6": "0",
+    "ipv6/conf/all/forwarding": "0",
+    "ipv6/conf/default/accept_dad": "0",
+    "ipv6/conf/default/accept_ra": "0",
+    "ipv6/conf/default/router_solicitations": "0",
+    "ipv6/icmp/ratelimit": "0",
+}
+
+
+def raise_network(internet: Internet) -> None:
+    """Make all namespaces and cables, from inside the core; FirstflightError says which step failed."""
+    _sysctls(_CORE_SYSCTLS)
+    _ip(["link set lo up"])
+    for host in internet.hosts:
+        _run([program("ip", "iproute2"), "netns", "add", host.name])
+    for number, host in enumerate(internet.hosts, start=1):
+        with inside(host.name):
+            _sysctls(_HOST_SYSCTLS)
+        gateway, own = macs(number)
+        _ip(
+            [
+                f"link add {host.name} address {gateway} type veth "
+                f"peer name eth0 address {own} netns {host.name}",
+                f"link set {host.name} arp off up",
+            ]
+        )
+        _ip(_host_commands(host, gateway), host)
+        # Without this, captures show giant segments and checksums that are not there yet.
+        offloads = [word for what in ("tx", "sg", "tso", "gso", "gro") for word in (what, "off")]
+        _run([program("ethtool", "ethtool"), "-K", "eth0", *offloads], host)
+
+
+def macs(number: int) -> tuple[str, str]:
+    """Give the Ethernet addresses of a host's cable: (our end, its eth0); `number` counts hosts from 1."""
+    return f"02:ff:01:00:00:{number:02x}", f"02:ff:00:00:00:{number:02x}"
+
+
+def _host_commands(host: Host, gateway: str) -> list[str]:
+    addresses = [f"{ip}/32" if ":" not in ip else f"{ip}/128 nodad" for ip in (host.v4, host.v6, *host.more)]
+    return [
+        "link set lo up",
+        "link set eth0 up",
+        *(f"address add {address} dev eth0" for address in addresses),
+        f"neighbour replace {GATEWAY_V4} lladdr {gateway} nud permanent dev eth0",
+        f"neighbour replace {GATEWAY_V6} lladdr {gateway} nud permanent dev eth0",
+        f"route add default via {GATEWAY_V4} dev eth0 onlink src {host.v4}",
+        f"route add default via {GATEWAY_V6} dev eth0 onlink src {host.v6}",
+    ]
+
+
+def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
+    """Write what lab/link reads: who is where, how far apart, and what gets lost."""
+    hosts = []
+    for number, host in enumerate(internet.hosts, start=1):
+        gateway, own = macs(number)
+        hosts.append(
+            {
+                "name": host.name,
+                "interface": host.name,
+                "mac": own,
+                "gateway": gateway,
+                "addresses": [host.v4, host.v6, *host.more],
+            }
+        )
+    names = [host.name for host in internet.hosts]
+    pairs = [(a, b, internet.rtt_us(a, b)) for i, a in enumerate(names) for b in names[i + 1 :]]
+    config = {
+        "lateness": str(lateness),
+        "default_rtt_us": 1000,
+        "hosts": hosts,
+        "rtt_us": pairs,
+        "drops": [{"ip": drop.ip, "rule": drop.rule} for drop in internet.drops],
+    }
+    file.write_text(json.dumps(config), encoding="utf-8")
+
+
+def _sysctls(settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        file = Path("/proc/sys/net") / name
+        try:
+            file.write_text(value, encoding="ascii")
+        except OSError as error:
+            raise FirstflightError(f"the lab cannot set net/{name} in its own namespace: {error}") from error
+
+
+def _ip(commands: Iterable[str], host: Host | None = None) -> None:
+    lines = "".join(f"{command}\n" for command in commands)
+    _run([program("ip", "iproute2"), "-batch", "-"], host, lines)
+
+
+def _run(argv: Sequence[str], host: Host | None = None, text: str = "") -> None:
+    done = subprocess.run(
+        argv,
+        input=text,
+        text=True,
+        capture_output=True,
+        check=False,
+        preexec_fn=entering(host.name) if host else None,
+    )
+    if done.returncode != 0:
+        where = f" on {host.name}" if host else ""
+        raise FirstflightError(f"the lab's network: `{' '.join(argv)}`{where} failed: {done.stderr.strip()}")

@@ -1,0 +1,78 @@
+"""The programs that the lab keeps running: started on their hosts, watched until they say they are up."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.errors import FirstflightError
+from lab.model import Service
+from lab.namespaces import entering
+
+_TAIL_LINES = 8
+
+
+@dataclass
+class Running:
+    """A service with its process and log."""
+
+    service: Service
+    process: subprocess.Popen[bytes]
+    log: Path
+    started: float
+
+    def tail(self) -> str:
+        """The end of its log, for people."""
+        text = self.log.read_text(encoding="utf-8", errors="replace").strip()
+        return "\n".join(text.splitlines()[-_TAIL_LINES:]) or "(its log is empty)"
+
+
+def start(service: Service, logs: Path) -> Running:
+    """Start a service on its host (host "" = where we are); its output goes to LOGS/NAME.log."""
+    log = logs / f"{service.name.replace(' ', '-')}.log"
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                service.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=service.cwd,
+                env={**os.environ, **service.env},
+                start_new_session=True,
+                preexec_fn=entering(service.host) if service.host else None,
+            )
+        except OSError as error:
+            raise FirstflightError(f"the lab's {service.name} cannot be started: {error}") from error
+    return Running(service, process, log, time.monotonic())
+
+
+def wait_ready(all_running: list[Running]) -> None:
+    """Wait until every service has printed its `ready` line; FirstflightError shows the log of one without."""
+    waiting = list(all_running)
+    while waiting:
+        still = []
+        for running in waiting:
+            service = running.service
+            text = running.log.read_text(encoding="utf-8", errors="replace")
+            if re.search(service.ready, text, re.MULTILINE):
+                continue
+            status = running.process.poll()
+            if status is not None:
+                raise FirstflightError(
+                    f"the lab's {service.name} on {service.host or 'the core'} ended with status {status}; "
+                    f"the end of {running.log}:\n{running.tail()}"
+                )
+            if time.monotonic() - running.started > service.ready_timeout_s:
+                raise FirstflightError(
+                    f"the lab's {service.name} on {service.host or 'the core'} was not up after "
+                    f"{service.ready_timeout_s:.0f} s; the end of {running.log}:\n{running.tail()}"
+                )
+            still.append(running)
+        waiting = still
+        if waiting:
+            time.sleep(0.02)

@@ -1,0 +1,166 @@
+"""The supervisor: the first process in the lab's PID namespace, so that its end is the end of everything.
+
+Started by lab/launch.py in mount, network and PID namespaces of its own. It tells its progress on
+standard output, one JSON line per step, waits for `go` on standard input once its process number has been
+recorded, and goes on until it is killed.
+
+    python -m lab.supervisor --state DIR [--capture-edges]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from firstflight import native
+from firstflight.errors import FirstflightError
+from lab import control, internet, mounts, network, processes, servers, services
+from lab.internet import Internet
+from lab.model import Service
+from lab.namespaces import entering
+from lab.processes import Running
+from lab.programs import program
+from lab.state import State
+
+FIRST_EPOCH = 1
+
+
+def tell(**fields: Any) -> None:
+    """Report to whoever raises the lab."""
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+class Supervisor:
+    """The lab while it is up."""
+
+    def __init__(self, state: State, net: Internet) -> None:
+        self.state = state
+        self.internet = net
+        self.epoch = FIRST_EPOCH
+        self.running: list[Running] = []
+        self.failed: dict[str, str] = {}
+
+    def raise_lab(self, capture_edges: bool) -> None:
+        """Bring everything up; returns when every service has said that it is ready."""
+        mounts.own_run()
+        network.raise_network(self.internet)
+        tell(step="network", hosts=len(self.internet.hosts))
+
+        link_config = self.state.folder / "link.json"
+        network.write_link_config(self.internet, link_config, self.state.lateness)
+        wanted = [link_service(link_config)]
+        wanted += services.services(self.internet, self.state.folder)
+        wanted += servers.services(self.internet, self.state.folder)
+        if capture_edges:
+            # Before the servers are ready to answer: a capture misses nothing.
+            wanted[1:1] = [
+                capture_service(h.name, self.state) for h in self.internet.hosts if h.kind == "edge"
+            ]
+        self._own_files()
+        self.running = [processes.start(service, self.state.logs) for service in wanted]
+        processes.wait_ready(self.running)
+        self._write_epoch()
+        tell(step="services", services=len(self.running))
+
+    def _own_files(self) -> None:
+        """Show everybody in the lab its resolver, its authority, and write the lists of the campaign."""
+        resolver = next(host for host in self.internet.hosts if host.kind == "dns")
+        resolv = self.state.folder / "resolv.conf"
+        resolv.write_text(f"nameserver {resolver.v4}\noptions timeout:1 attempts:2\n", encoding="ascii")
+        mounts.own_file(resolv, Path("/etc/resolv.conf"))
+        mounts.own_file(self.state.authority, Path("/etc/ssl/certs/ca-certificates.crt"))
+
+    def serve(self) -> None:
+        """Reap and answer until killed."""
+        server = control.listen(self.state.control)
+        while True:
+            if select.select([server], [], [], 0.5)[0]:
+                control.answer(server, self.handle)
+            for running in self.running:
+                name = running.service.name
+                status = running.process.poll()
+                if status is not None and name not in self.failed:
+                    self.failed[name] = f"ended with status {status}; see {running.log}"
+                    print(f"{name} {self.failed[name]}", file=sys.stderr, flush=True)
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request: `status`, or `epoch` with a number."""
+        if request.get("do") == "epoch":
+            self.apply_epoch(int(request["epoch"]))
+        return {
+            "epoch": self.epoch,
+            "epochs": self.internet.epochs,
+            "services": {r.service.name: self.failed.get(r.service.name, "up") for r in self.running},
+        }
+
+    def apply_epoch(self, epoch: int) -> None:
+        """Move the names that vary; returns when the new zones are served."""
+        services.apply_epoch(self.internet, self.state.folder, epoch)
+        for host, argv in services.epoch_commands(self.internet, self.state.folder):
+            done = subprocess.run(
+                argv, capture_output=True, text=True, check=False, timeout=20, preexec_fn=entering(host)
+            )
+            if done.returncode != 0:
+                raise FirstflightError(f"epoch {epoch} is not served: {done.stderr.strip()}")
+        self.epoch = epoch
+        self._write_epoch()
+
+    def _write_epoch(self) -> None:
+        self.state.epoch_file.write_text(f"{self.epoch}\n", encoding="ascii")
+
+
+def link_service(config: Path) -> Service:
+    """The link emulator, in the core."""
+    argv = (str(native.find("firstflight-link")), "--config", str(config))
+    return Service("link", "", argv, ready=r"(?m)^READY$")
+
+
+def capture_service(host: str, state: State) -> Service:
+    """A capture of everything that an edge sends and receives for QUIC, in nanoseconds, with ICMP."""
+    argv = [program("tcpdump", "tcpdump"), "-i", "eth0", "-n", "-s", "0", "-U", "--nano", "--immediate-mode"]
+    argv += ["-B", "8192", "-w", str(state.captures / f"{host}.pcap")]
+    if os.geteuid() == 0:
+        argv += ["-Z", "root"]
+    argv += ["udp port 443 or icmp or icmp6"]
+    return Service(f"capture-{host}", host, tuple(argv), ready=r"listening on eth0")
+
+
+def main() -> int:
+    """Raise the lab and stay; every error reaches who raised it as one sentence."""
+    parser = argparse.ArgumentParser(prog="python -m lab.supervisor", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--capture-edges", action="store_true")
+    options = parser.parse_args()
+    state = State(options.state)
+
+    # /proc is the machine's: our entry there is our process number seen from outside.
+    tell(step="started", pid=int(Path("/proc/self").readlink().name))
+    if sys.stdin.readline() != "go\n":
+        return 1  # who raised us is gone, and nobody could find us to take us down
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    began = time.monotonic()
+    try:
+        supervisor = Supervisor(state, internet.load(state.behaviour_file))
+        supervisor.raise_lab(options.capture_edges)
+    except FirstflightError as error:
+        tell(error=str(error), status=error.exit_status)
+        return error.exit_status
+    tell(step="ready", seconds=round(time.monotonic() - began, 2))
+    quiet = os.open("/dev/null", os.O_RDWR)
+    os.dup2(quiet, 0)
+    os.dup2(2, 1)
+    supervisor.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What a campaign must find in the lab: one line per (vantage point, name, address), and Table 1 as declared.
+
+Computed from the behaviour file that `lab up` stored; no measuring stage reads any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lab.internet import Internet
+from lab.model import Endpoint
+
+# Table 1 the paper's way (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
+# first ACK frame has a First ACK Range of 0; it is an instant ACK if they came in different datagrams.
+_LATE_ACK = {"sh_first_late_ack"}
+_LONG_RANGE = {"retry_ack_range"}
+
+
+@dataclass(frozen=True)
+class Table1Row:
+    """A CDN's row as declared; shares are fractions, null where nothing is counted."""
+
+    cdn: str
+    domains: int
+    iack_share_max: float | None
+    variation: float | None
+
+
+def lines(internet: Internet) -> Iterator[dict[str, Any]]:
+    """Give the truth, one dict per line, in the order of vantage points and ranks.
+
+    A name without address has one line with `ip`, `outcome`, `asn` and `cdn` null. `ack_to_sh_us` is the
+    declared delay of instant ACKs, null for all others. `epochs` are those in which DNS gives the address.
+    """
+    by_domain: dict[str, list[Endpoint | None]] = {}
+    for endpoint in internet.endpoints:
+        by_domain.setdefault(endpoint.domain, []).append(endpoint)
+    seen_in = _epochs_of_addresses(internet)
+    vantages = [host.name for host in internet.hosts if host.kind == "vantage"]
+    for vantage in vantages:
+        for rank, domain in internet.names:
+            status = _dns_status(internet, domain)
+            for endpoint in by_domain.get(domain, [None]):
+                yield {
+                    "vantage": vantage,
+                    "domain": domain,
+                    "ip": endpoint and endpoint.ip,
+                    "outcome": endpoint and endpoint.outcome,
+                    "asn": endpoint and endpoint.asn,
+                    "cdn": endpoint and endpoint.cdn,
+                    "ack_to_sh_us": endpoint.delay_us if endpoint and endpoint.outcome == "iack" else None,
+                    "dns_status": status,
+                    "rank": rank,
+                    "stack": endpoint and endpoint.stack,
+                    "mode": endpoint and endpoint.mode,
+                    "delay_us": endpoint and endpoint.delay_us,
+                    "certificate": endpoint and endpoint.certificate,
+                    "epochs": seen_in.get((domain, endpoint.ip), []) if endpoint else [],
+                }
+
+
+def table1(internet: Internet) -> list[Table1Row]:
+    """Give Table 1 as declared: first IPv4 address of each name, one repetition per epoch."""
+    truth = {(e.domain, e.ip): e for e in internet.endpoints}
+    counts: dict[str, list[tuple[int, int]]] = {cdn: [] for cdn in internet.cdns}
+    for epoch in range(1, internet.epochs + 1):
+        counted = dict.fromkeys(internet.cdns, 0)
+        iack = dict.fromkeys(internet.cdns, 0)
+        for domain, ips in _addresses(internet, epoch).items():
+            endpoint = truth[domain, ips[0]]
+            if endpoint.cdn is None or ":" in endpoint.ip or not _has_ack_and_server_hello(endpoint):
+                continue
+            counted[endpoint.cdn] += 1
+            iack[endpoint.cdn] += endpoint.outcome == "iack" or endpoint.mode in _LATE_ACK
+        for cdn in internet.cdns:
+            counts[cdn].append((counted[cdn], iack[cdn]))
+    return [_row(cdn, repetitions) for cdn, repetitions in sorted(counts.items())]
+
+
+def _row(cdn: str, repetitions: list[tuple[int, int]]) -> Table1Row:
+    shares = [iack / counted for counted, iack in repetitions if counted]
+    return Table1Row(
+        cdn=cdn,
+        domains=max(counted for counted, _ in repetitions),
+        iack_share_max=max(shares) if shares else None,
+        variation=max(shares) - min(shares) if shares else None,
+    )
+
+
+def _has_ack_and_server_hello(endpoint: Endpoint) -> bool:
+    if endpoint.mode in _LONG_RANGE:
+        return False
+    return endpoint.outcome in ("iack", "coalesced") or endpoint.mode in _LATE_ACK
+
+
+def _dns_status(internet: Internet, domain: str) -> str:
+    if domain in internet.servfail:
+        return "SERVFAIL"
+    return "NXDOMAIN" if domain in internet.nxdomain else "NOERROR"
+
+
+def _addresses(internet: Internet, epoch: int) -> dict[str, list[str]]:
+    """The addresses of each name of the list, CNAMEs followed, IPv4 first, in the order of the records."""
+    records = internet.records(epoch)
+    alias = {r.name: r.data for r in records if r.type == "CNAME"}
+    found: dict[str, list[str]] = {}
+    for kind in ("A", "AAAA"):
+        for record in records:
+            if record.type == kind:
+                found.setdefault(record.name, []).append(record.data)
+    at = {domain: found.get(alias.get(domain, domain), []) for _, domain in internet.names}
+    return {domain: ips for domain, ips in at.items() if ips}
+
+
+def _epochs_of_addresses(internet: Internet) -> dict[tuple[str, str], list[int]]:
+    seen: dict[tuple[str, str], list[int]] = {}
+    for epoch in range(1, internet.epochs + 1):
+        for domain, ips in _addresses(internet, epoch).items():
+            for ip in ips:
+                seen.setdefault((domain, ip), []).append(epoch)
+    return seen
