@@ -154,7 +154,7 @@ class _Builder:
         names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
         customers = set(rng.sample(range(cdn.names), cdn.cname))
         domains = [
-            f"www.customer-{i + 1:03d}-{cdn.host}.test" if i in customers else n for i, n in enumerate(names)
+            f"{cdn.host}-{i + 1:03d}.customers.test" if i in customers else n for i, n in enumerate(names)
         ]
         large = set(rng.sample(domains, round(cdn.large * cdn.names)))
 

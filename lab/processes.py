@@ -52,7 +52,7 @@ def start(service: Service, logs: Path) -> Running:
 
 
 def wait_ready(all_running: list[Running]) -> None:
-    """Wait until every service has printed its `ready` line; FirstflightError shows the log of one without."""
+    """Wait until every service has printed its `ready` line; FirstflightError shows a failed one's log."""
     waiting = list(all_running)
     while waiting:
         still = []

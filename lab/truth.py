@@ -35,8 +35,8 @@ def lines(internet: Internet) -> Iterator[dict[str, Any]]:
     declared delay of instant ACKs, null for all others. `epochs` are those in which DNS gives the address.
     """
     by_domain: dict[str, list[Endpoint | None]] = {}
-    for endpoint in internet.endpoints:
-        by_domain.setdefault(endpoint.domain, []).append(endpoint)
+    for each in internet.endpoints:
+        by_domain.setdefault(each.domain, []).append(each)
     seen_in = _epochs_of_addresses(internet)
     vantages = [host.name for host in internet.hosts if host.kind == "vantage"]
     for vantage in vantages:
