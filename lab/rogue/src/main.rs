@@ -1,1 +1,18 @@
-fn main() {}
+//! The lab's badly behaved QUIC hosts. See README.md for the modes and what each must give.
+
+#![forbid(unsafe_code)]
+
+mod modes;
+mod script;
+mod server;
+mod session;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    firstflight_listener::run(
+        "firstflight-rogue",
+        env!("CARGO_PKG_VERSION"),
+        server::Rogue::new,
+    )
+}

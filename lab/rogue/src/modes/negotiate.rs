@@ -1,0 +1,28 @@
+//! Servers that do not speak this version, or do not speak at all.
+
+use crate::script::Script;
+use crate::session::Session;
+use firstflight_wire::{Error, Version, write_version_negotiation};
+use std::time::Duration;
+
+/// Of the form 0x?a?a?a?a, which no version has (RFC 9000, 15).
+const RESERVED: Version = Version(0x1a2a_3a4a);
+
+/// Version Negotiation that echoes both connection IDs and does not list the client's version.
+pub fn version(session: &Session, _: Duration) -> Result<Script, Error> {
+    let mut out = vec![0_u8; 128];
+    let versions = [Version::V2, Version::DRAFT_29, RESERVED];
+    let size = write_version_negotiation(
+        &mut out,
+        &session.client_cid,
+        &session.odcid,
+        &versions,
+        0x40,
+    )?;
+    out.truncate(size);
+    Ok(Script::once(out))
+}
+
+pub fn silent(_: &Session, _: Duration) -> Result<Script, Error> {
+    Ok(Script::nothing())
+}

@@ -1,0 +1,63 @@
+//! Answers whose parts come in an unusual order, or not at all.
+
+use super::shape::{Answer, answer};
+use crate::script::Script;
+use crate::session::{FULL, Session};
+use firstflight_wire::{Error, write_ping};
+use std::time::Duration;
+
+/// ServerHello and Handshake packet, never an ACK.
+pub fn sh_first(session: &Session, _: Duration) -> Result<Script, Error> {
+    let hello = session.initial(0, None, |w| session.server_hello(w))?;
+    Ok(Script::once(session.fill_with_handshake(hello)?))
+}
+
+/// The same, and the ACK later.
+pub fn sh_first_late_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
+    let ack = session.initial(1, Some(FULL), |w| session.ack(w, delay))?;
+    Ok(sh_first(session, delay)?.then(delay, ack))
+}
+
+pub fn ack_only(session: &Session, _: Duration) -> Result<Script, Error> {
+    Ok(Script::once(session.initial(0, Some(FULL), |w| {
+        session.ack(w, Duration::ZERO)
+    })?))
+}
+
+/// ACK and ServerHello at once, the certificate (here: any Handshake packet) later.
+pub fn sh_then_certificate(session: &Session, delay: Duration) -> Result<Script, Error> {
+    let hello = session.initial(0, Some(FULL), |w| {
+        session.ack(w, Duration::ZERO)?;
+        session.server_hello(w)
+    })?;
+    Ok(Script::once(hello).then(delay, session.fill_with_handshake(Vec::new())?))
+}
+
+/// ACK and ServerHello in two packets of one datagram.
+pub fn split_packets(session: &Session, _: Duration) -> Result<Script, Error> {
+    let mut datagram = session.initial(0, None, |w| session.ack(w, Duration::ZERO))?;
+    datagram.extend(session.initial(1, None, |w| session.server_hello(w))?);
+    Ok(Script::once(session.fill_with_handshake(datagram)?))
+}
+
+/// CRYPTO, PING and then ACK in one packet.
+pub fn reordered(session: &Session, _: Duration) -> Result<Script, Error> {
+    let datagram = session.initial(0, None, |w| {
+        session.server_hello(w)?;
+        write_ping(w)?;
+        session.ack(w, Duration::ZERO)
+    })?;
+    Ok(Script::once(session.fill_with_handshake(datagram)?))
+}
+
+/// As if an instant ACK in packet number 0 had been lost.
+pub fn lost_ack(session: &Session, _: Duration) -> Result<Script, Error> {
+    answer(
+        session,
+        Duration::ZERO,
+        &Answer {
+            first_number: 1,
+            ..Answer::default()
+        },
+    )
+}

@@ -1,0 +1,66 @@
+//! Servers that ask for the client's address to be validated, and then misbehave.
+
+use super::shape::{AckShape, Answer, answer};
+use crate::script::Script;
+use crate::session::{Session, random};
+use firstflight_wire::{Error, write_retry};
+use std::time::Duration;
+
+/// The first byte of a token says which Retry it came with; the rest is random.
+const TOKEN_BYTES: usize = 16;
+
+fn followed(session: &Session) -> u8 {
+    match session.token[..] {
+        [number, ..] if session.token.len() == TOKEN_BYTES => number,
+        _ => 0,
+    }
+}
+
+/// The valid Retry number `number` of a connection.
+fn retry(session: &Session, number: u8) -> Result<Script, Error> {
+    let mut token = random::<TOKEN_BYTES>();
+    token[0] = number;
+    let mut out = vec![0_u8; 256];
+    let size = write_retry(
+        &mut out,
+        session.version,
+        &session.odcid,
+        &session.client_cid,
+        &session.server_cid,
+        &token,
+        0,
+    )?;
+    out.truncate(size);
+    Ok(Script::once(out))
+}
+
+pub fn silent(session: &Session, _: Duration) -> Result<Script, Error> {
+    match followed(session) {
+        0 => retry(session, 1),
+        _ => Ok(Script::nothing()),
+    }
+}
+
+/// A client must discard the second Retry (RFC 9000, 17.2.5.2); one that does not gets an answer.
+pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
+    match followed(session) {
+        0 => retry(session, 1),
+        1 => retry(session, 2),
+        _ => answer(session, delay, &Answer::default()),
+    }
+}
+
+/// Acknowledges the Initial before the Retry as well: packet numbers go on (RFC 9000, 17.2.5.3).
+pub fn ack_range(session: &Session, delay: Duration) -> Result<Script, Error> {
+    match followed(session) {
+        0 => retry(session, 1),
+        _ => answer(
+            session,
+            delay,
+            &Answer {
+                ack: AckShape::TwoPackets,
+                ..Answer::default()
+            },
+        ),
+    }
+}

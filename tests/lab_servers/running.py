@@ -1,0 +1,83 @@
+"""Starts a server of the lab on loopback, as the lab would, from endpoints."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.certificates import issue, make_authority
+from lab.model import Endpoint, Stack
+from lab.servers import CHAIN_BYTES, command, configuration
+
+HOST = "127.0.0.1"
+
+
+def endpoint(
+    stack: Stack,
+    mode: str,
+    delay_us: int | None,
+    *,
+    certificate: str = "small",
+    domain: str | None = None,
+    ip: str = HOST,
+) -> Endpoint:
+    """An endpoint on loopback, named after its mode unless told otherwise."""
+    name = domain or f"{mode.replace('_', '-')}.{certificate}.test"
+    assert certificate in CHAIN_BYTES
+    return Endpoint(
+        domain=name,
+        ip=ip,
+        host="loopback",
+        stack=stack,
+        mode=mode,
+        delay_us=delay_us,
+        certificate="small" if certificate == "small" else "large",
+    )
+
+
+class Running:
+    """A server that is up: its port and the certificate that its clients trust."""
+
+    def __init__(self, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
+        self.port = port
+        self.authority = authority
+        self.process = process
+
+
+@contextmanager
+def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[Running]:
+    """Run one server for these endpoints until the block ends; it must still live then."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((HOST, 0))
+        port = int(free.getsockname()[1])
+    authority = make_authority(folder)
+    names = sorted({"*." + one.domain.partition(".")[2] for one in endpoints})
+    certificates = {
+        size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
+        for size, length in CHAIN_BYTES.items()
+    }
+    file = folder / f"{stack}.json"
+    file.write_text(json.dumps(configuration(endpoints, certificates, port)))
+    process = subprocess.Popen(
+        command(stack, file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    killer = threading.Timer(20, process.kill)
+    killer.start()
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first == "READY\n", f"{stack} said {first!r}"
+        killer.cancel()
+        yield Running(port, authority.path, process)
+        time.sleep(0.05)
+        assert process.poll() is None, f"{stack} ended: {process.stdout.read()}"
+    finally:
+        killer.cancel()
+        process.kill()
+        process.wait()
