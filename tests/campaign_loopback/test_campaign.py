@@ -1,0 +1,242 @@
+"""Whole campaigns on loopback with real servers: what is written, and what happens when they are cut."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses, until
+
+TARGETS = ANSWERING + SILENT + 1
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    here = World(tmp_path_factory.mktemp("world"))
+    try:
+        here.raise_it()
+        yield here
+    finally:
+        here.end()
+
+
+def run_of(world: World, done: subprocess.CompletedProcess[str]) -> Path:
+    """The run folder that a campaign names in its last line."""
+    return Path(world.folder, "runs", done.stdout.splitlines()[-1])
+
+
+def manifest(run: Path) -> dict[str, object]:
+    value: dict[str, object] = json.loads((run / "manifest.json").read_text())
+    return value
+
+
+def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
+    """Every target is exactly one row, with the outcome that the world must give."""
+    rows = world.rows(run, vantage, repetition)
+    assert Counter(row["domain"] for row in rows) == Counter(addresses())
+    for row in rows:
+        name = str(row["domain"])
+        if name == OPTED_OUT:
+            assert (row["outcome"], row["attempts"], row["sent_at"]) == ("blocked", 0, None)
+        elif name.startswith("closed"):
+            assert row["outcome"] == "refused", row
+            assert (row["asn"], row["cdn"]) == (64500, "Others")
+        else:
+            assert row["outcome"] in ("coalesced", "sh_first", "iack"), row
+            assert (row["asn"], row["cdn"]) == (13335, "Cloudflare")
+            assert str(row["capture_file"]).startswith(f"{run.name}/{vantage}/{repetition}/capture/probe")
+
+
+def segment_targets(run: Path, vantage: str) -> Counter[int]:
+    """How often each target stands in the closed segments."""
+    seen: Counter[int] = Counter()
+    for path in sorted((run / vantage / "1" / "probe" / "segments").glob("seg-*.arrow")):
+        with pa.memory_map(str(path)) as source:
+            seen.update(pa.ipc.open_file(source).read_all()["target"].to_pylist())
+    return seen
+
+
+def test_a_whole_campaign(world: World) -> None:
+    done = world.campaign("--config", str(world.settings()), "--repetitions", "2")
+    assert done.returncode == 0, done.stderr
+    run = run_of(world, done)
+    for vantage in ("east", "west"):
+        for repetition in (1, 2):
+            check_rows(world, run, vantage, repetition)
+            (captured,) = json.loads(
+                (run / vantage / str(repetition) / "capture" / "capture.json").read_text()
+            )["captures"]
+            assert captured["dropped_by_kernel"] == 0
+            assert captured["captured"] >= ANSWERING * 3 + SILENT * 2
+        assert all(row["since_last_probe_s"] is None for row in world.rows(run, vantage, 1))
+        later = [row for row in world.rows(run, vantage, 2) if row["outcome"] != "blocked"]
+        assert all(
+            isinstance(row["since_last_probe_s"], float) and row["since_last_probe_s"] > 0 for row in later
+        )
+    about = manifest(run)
+    assert about["state"] == "done"
+    counts = about["counts"]
+    assert isinstance(counts, dict)
+    assert counts["targets"] == 4 * TARGETS == counts["sent"] + counts["blocked"]
+    assert counts["refused"] == 4 * SILENT
+    assert (world.folder / "hook").read_text().split() == ["1", "2"]
+
+    listed = subprocess.run(
+        [*FIRSTFLIGHT, "runs", "--format", "jsonl"],
+        capture_output=True,
+        text=True,
+        env=world.environment,
+        check=True,
+    )
+    entry = json.loads(listed.stdout.splitlines()[-1])
+    assert (entry["run"], entry["state"], entry["probes"]) == (run.name, "done", 4 * TARGETS)
+
+    again = world.campaign("--resume", run.name)
+    assert again.returncode == 0 and again.stdout.splitlines()[-1] == run.name
+    check_rows(world, run, "east", 1)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) -> None:
+    before = set(world.runs())
+    process = world.start_campaign("--config", str(world.settings("slow.toml", rate=20)))
+    until(lambda: set(world.runs()) - before, "a run folder")
+    (run,) = set(world.runs()) - before
+    until(lambda: len(segment_targets(run, "east")) >= 10, "some closed segments")
+
+    refused = world.campaign("--resume", run.name)
+    assert refused.returncode == 2
+    assert "in use by process" in refused.stderr
+
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=60)
+    if signum == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 130, err
+        assert out.splitlines()[-1] == run.name
+        assert manifest(run)["state"] == "interrupted"
+    listed = subprocess.run(
+        [*FIRSTFLIGHT, "runs", "--format", "jsonl", run.name],
+        capture_output=True,
+        text=True,
+        env=world.environment,
+        check=True,
+    )
+    assert json.loads(listed.stdout)["state"] == ("cut" if signum == signal.SIGKILL else "interrupted")
+    kept = segment_targets(run, "east")
+    assert 0 < len(kept) < TARGETS
+
+    done = world.campaign("--resume", run.name)
+    assert done.returncode == 0, done.stderr
+    for vantage in ("east", "west"):
+        check_rows(world, run, vantage, 1)
+        assert set(segment_targets(run, vantage).values()) == {1}, (
+            "a target that was answered was probed again"
+        )
+    assert manifest(run)["state"] == "done"
+    captures = json.loads((run / "east" / "1" / "capture" / "capture.json").read_text())["captures"]
+    assert len(captures) == 2
+    assert {row["capture_file"] for row in world.rows(run, "east", 1) if row["sent_at"] is not None} == {
+        f"{run.name}/east/1/capture/probe.pcap",
+        f"{run.name}/east/1/capture/probe-2.pcap",
+    }
+
+
+def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> None:
+    vantages = (
+        '[[vantage]]\nname = "broken"\ncommand = ["sh", "-c", "echo the link is down >&2; exit 7"]\n'
+        '[[vantage]]\nname = "absent"\ncommand = ["/nonexistent/ssh"]\n'
+        '[[vantage]]\nname = "east"\ninterface = "lo"\n'
+    )
+    done = world.campaign("--config", str(world.settings("broken.toml", vantages=vantages)))
+    assert done.returncode == 1
+    assert "broken, repetition 1: the link is down" in done.stderr
+    assert "absent, repetition 1: cannot start /nonexistent/ssh: No such file" in done.stderr
+    run = run_of(world, done)
+    check_rows(world, run, "east", 1)
+    about = manifest(run)
+    assert about["state"] == "failed"
+    assert "the link is down" in str(about["message"])
+
+
+@pytest.mark.parametrize(
+    ("override", "status", "said"),
+    [
+        ("resolve.port=1", 1, "resolver"),
+        ("campaign.before_repetition=['false']", 1, "campaign.before_repetition (false)"),
+        ("vantage.name=x", 2, "change it in the file"),
+        ("probe.rate=-1", 2, "probe.rate"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, said: str) -> None:
+    done = world.campaign("--config", str(world.settings()), "--set", override)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreadable_routing_table_ends_the_campaign_before_anything_is_sent(world: World) -> None:
+    (world.folder / "broken.mrt").write_bytes(b"\x00" * 50)
+    done = world.campaign(
+        "--config", str(world.settings()), "--set", f"as_data.files=['{world.folder}/broken.mrt']"
+    )
+    assert done.returncode == 3, done.stderr
+    assert "broken.mrt" in done.stderr and "Traceback" not in done.stderr
+    run = run_of(world, done)
+    assert manifest(run)["state"] == "failed"
+    assert not (run / "east").exists()
+
+
+def test_a_target_outside_the_lab_without_contact_sends_nothing(world: World) -> None:
+    path = world.settings("outside.toml")
+    path.write_text(path.read_text().replace("127.9.0.0/16", "127.9.1.0/24"))
+    done = world.campaign("--config", str(path))
+    assert done.returncode == 1
+    assert "contact" in done.stderr
+    run = run_of(world, done)
+    assert not list((run / "east" / "1" / "probe" / "segments").glob("*.arrow"))
+
+
+def test_a_dry_run_says_what_and_does_nothing(world: World) -> None:
+    before = world.runs()
+    done = world.campaign("--config", str(world.settings()), "--dry-run", "--set", "probe.rate=7")
+    assert done.returncode == 0, done.stderr
+    assert f"at most {TARGETS + 1}" in done.stdout
+    assert "at most 7 probes" in done.stdout
+    assert "optout.conf" in done.stdout
+    assert world.runs() == before
+
+
+def test_a_stage_alone_and_again(world: World) -> None:
+    run = run_of(world, world.campaign("--config", str(world.settings())))
+    first = {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)}
+
+    def stage(*more: str) -> subprocess.CompletedProcess[str]:
+        argv = [
+            *FIRSTFLIGHT,
+            "stage",
+            "probe",
+            "--run",
+            run.name,
+            "--vantage",
+            "east",
+            "--repetition",
+            "1",
+            *more,
+        ]
+        return subprocess.run(argv, capture_output=True, text=True, env=world.environment)
+
+    assert "already done" in stage().stderr
+    assert {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)} == first
+    assert stage("--again").returncode == 0
+    check_rows(world, run, "east", 1)
+    second = {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)}
+    assert all(second[name] != sent_at for name, sent_at in first.items() if sent_at is not None)

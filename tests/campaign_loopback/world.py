@@ -1,0 +1,207 @@
+"""A world on loopback for whole campaigns: BIND, a QUIC server, a routing table, a target list, settings."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).parent.parent.parent
+FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
+ANSWERING = 20  # names whose address has a server
+SILENT = 60  # names whose address has none: the kernel refuses
+OPTED_OUT = "optout.camp.test"
+
+
+def free_port() -> int:
+    """A port free on all loopback addresses, UDP and TCP, as far as a moment's look can tell."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+        tcp.bind(("0.0.0.0", 0))
+        return int(tcp.getsockname()[1])
+
+
+def mrt_table(prefixes: dict[str, int]) -> bytes:
+    """A table dump (RFC 6396, TABLE_DUMP_V2) of IPv4 prefixes with their origin AS, one peer."""
+
+    def record(subtype: int, body: bytes) -> bytes:
+        return struct.pack("!IHHI", 1_700_000_000, 13, subtype, len(body)) + body
+
+    peer = struct.pack("!B4s4sI", 2, bytes(4), bytes(4), 64496)
+    out = record(1, struct.pack("!4sHH", bytes(4), 0, 1) + peer)
+    for number, (prefix, asn) in enumerate(prefixes.items()):
+        network = ipaddress.ip_network(prefix)
+        octets = network.network_address.packed[: (network.prefixlen + 7) // 8]
+        path = struct.pack("!BBII", 2, 2, 64496, asn)
+        attributes = b"\x40\x01\x01\x00" + struct.pack("!BBB", 0x40, 2, len(path)) + path
+        entry = struct.pack("!HIH", 0, 1_700_000_000, len(attributes)) + attributes
+        out += record(
+            2, struct.pack("!IB", number, network.prefixlen) + octets + struct.pack("!H", 1) + entry
+        )
+    return out
+
+
+def addresses() -> dict[str, str]:
+    """Name -> address; the first ANSWERING ones have a server."""
+    names = {f"edge{n}.camp.test": f"127.9.1.{n + 1}" for n in range(ANSWERING)}
+    names |= {f"closed{n}.camp.test": f"127.9.2.{n + 1}" for n in range(SILENT)}
+    return names | {OPTED_OUT: "127.9.3.1"}
+
+
+def until(condition: Callable[[], object], what: str, limit_s: float = 60) -> None:
+    """Wait until `condition` holds; fail with `what` after `limit_s` seconds."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {limit_s} s: {what}"
+        time.sleep(0.02)
+
+
+@dataclass
+class World:
+    """Everything that a campaign needs, in one folder."""
+
+    folder: Path
+    dns_port: int = field(default_factory=free_port)
+    quic_port: int = field(default_factory=free_port)
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def raise_it(self) -> None:
+        """Start the servers and write the files."""
+        self._named()
+        self._quic()
+        (self.folder / "names.csv").write_text(
+            "".join(f"{name}\n" for name in [*addresses(), "none.camp.test"])
+        )
+        (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 64500}))
+        (self.folder / "optout.conf").write_text(f"{OPTED_OUT}\n")
+
+    def end(self) -> None:
+        """Stop the servers."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def settings(self, name: str = "c.toml", *, rate: float = 100, vantages: str | None = None) -> Path:
+        """A settings file for this world, with two vantage points here unless `vantages` says otherwise."""
+        here = "".join(
+            f'[[vantage]]\nname = "{v}"\ninterface = "lo"\nports = "{first}-{first + 999}"\n'
+            for v, first in (("east", 61000), ("west", 62000))
+        )
+        path = self.folder / name
+        path.write_text(
+            f"""
+[campaign]
+name = "loopback"
+repetition_interval_s = 0
+before_repetition = ["sh", "-c", "echo {{repetition}} >> {self.folder}/hook"]
+[targets]
+source = "file"
+file = "names.csv"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+cache_dir = "cache"
+[resolve]
+resolver = "127.0.0.1"
+port = {self.dns_port}
+rate = 5000
+timeout_s = 1
+[probe]
+port = {self.quic_port}
+rate = {rate}
+per_prefix_rate = 0
+timeout_s = 1
+allow_net = ["127.9.0.0/16"]
+optout = ["optout.conf"]
+[store]
+url = "chdb:{self.folder}/store"
+{here if vantages is None else vantages}
+"""
+        )
+        return path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a campaign in this world."""
+        return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs")}
+
+    def campaign(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run `firstflight campaign run ARGUMENTS` to its end."""
+        return subprocess.run(
+            [*FIRSTFLIGHT, "campaign", "run", *arguments],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+            timeout=timeout,
+        )
+
+    def start_campaign(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a campaign and return at once."""
+        return subprocess.Popen(
+            [*FIRSTFLIGHT, "campaign", "run", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+        )
+
+    def runs(self) -> list[Path]:
+        """All run folders, oldest first."""
+        root = self.folder / "runs"
+        return sorted(root.iterdir()) if root.is_dir() else []
+
+    def rows(self, run: Path, vantage: str, repetition: int) -> list[dict[str, object]]:
+        """Rows of a quic_probe.parquet."""
+        path = run / vantage / str(repetition) / "probe" / "quic_probe.parquet"
+        rows: list[dict[str, object]] = pq.read_table(path).to_pylist()
+        return rows
+
+    def _named(self) -> None:
+        program = shutil.which("named", path="/usr/sbin:/usr/bin")
+        assert program, "the tests need BIND: apt-get install bind9"
+        folder = self.folder / "named"
+        folder.mkdir()
+        records = "".join(f"{name}. IN A {address}\n" for name, address in addresses().items())
+        head = "$TTL 60\n@ IN SOA ns hostmaster 1 3600 600 86400 60\n@ IN NS ns\nns IN A 127.0.0.1\n"
+        (folder / "zone").write_text(head + records)
+        (folder / "named.conf").write_text(
+            f'options {{ directory "{folder}"; pid-file none; session-keyfile none; recursion no; '
+            f'managed-keys-directory "{folder}"; dnssec-validation no; notify no; '
+            f"listen-on port {self.dns_port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; }};\n"
+            'controls { }; zone "camp.test" { type primary; file "zone"; };\n'
+        )
+        self._start([program, "-g", "-n", "1", "-c", str(folder / "named.conf")], "running")
+
+    def _quic(self) -> None:
+        served = list(addresses().values())[:ANSWERING]
+        script = Path(__file__).with_name("quic_server.py")
+        self._start([sys.executable, str(script), str(self.quic_port), *served], "ready")
+
+    def _start(self, argv: list[str], ready: str) -> None:
+        log = self.folder / f"{Path(argv[0]).name}-{len(self._processes)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(argv, stdout=output, stderr=output)
+        self._processes.append(process)
+
+        def is_ready() -> bool:
+            assert process.poll() is None, log.read_text()
+            return ready in log.read_text().split()
+
+        until(is_ready, f"{argv[0]} is ready", 20)
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Ctrl-C."""
+    process.send_signal(signal.SIGINT)
