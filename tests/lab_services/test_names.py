@@ -65,7 +65,7 @@ def test_an_epoch_moves_its_names_and_returns(running: Running) -> None:
             apply_epoch(internet, running.state, epoch)
             for _, argv in epoch_commands(internet, running.state):
                 done = running.world.run(argv)
-                assert done.returncode == 0, done.stderr
+                assert done.status == 0, done.stderr
             # No waiting: the command ends only when the zones are served.
             answers = [got["answer"] for got in ask(running, questions)]
             assert answers == served.setdefault(epoch, answers)
@@ -119,6 +119,6 @@ def test_reload_without_a_server_is_one_sentence(running: Running, tmp_path: Pat
     (_, argv), *_ = epoch_commands(running.internet, tmp_path)
     argv[argv.index("--server") + 1] = "127.0.0.99"  # nobody listens there, nor at the control port
     done = running.world.run(argv)
-    assert done.returncode == 1
+    assert done.status == 1
     assert done.stderr.startswith("BIND cannot be told to reload")
     assert done.stderr.count("\n") == 1
