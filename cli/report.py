@@ -1,0 +1,76 @@
+"""`firstflight report`: the papers' tables from the store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.group(epilog="Example: firstflight report table1")
+def command() -> None:
+    """Print the tables of the papers from the store."""
+
+
+@command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")
+@click.option("--run", metavar="RUN", help="Run id (default: the newest run in the store).")
+@click.option(
+    "--truth",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Declared values to print beside (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
+)
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+@click.option("--resamples", type=click.IntRange(min=100), default=2000, show_default=True, metavar="N")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the bootstrap.")
+def table1(run: str | None, truth: Path | None, output_format: str, resamples: int, seed: int) -> None:
+    """Print Table 1: share of names with instant ACK per CDN, the paper's way and by outcome.
+
+    The table gives percent; jsonl and csv give shares from 0 to 1, declared ones as declared_*.
+    """
+    from firstflight.report import table1 as made
+    from firstflight.report import text
+    from firstflight.report import truth as truths
+    from firstflight.store import open_store
+
+    declared = truths.read(truth) if truth else None
+    with open_store() as store:
+        table = made.collect(store, run, resamples=resamples, seed=seed)
+    if output_format == "table":
+        click.echo(text.table1(table, declared, terminal=sys.stdout.isatty()), nl=False)
+        return
+    rows = table.as_dicts()
+    if declared is not None:
+        for row in rows:
+            one = declared.get(row["cdn"])
+            for name in ("domains", "iack_share_max", "variation"):
+                row[f"declared_{name}"] = getattr(one, name, None)
+    click.echo(_jsonl(rows) if output_format == "jsonl" else _csv(rows), nl=False)
+
+
+def _jsonl(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    """An interval becomes two columns, *_low and *_high."""
+    out = io.StringIO()
+    flat = []
+    for row in rows:
+        made: dict[str, Any] = {}
+        for name, value in row.items():
+            if name.endswith("_interval"):
+                made[f"{name}_low"], made[f"{name}_high"] = value or (None, None)
+            else:
+                made[name] = value
+        flat.append(made)
+    if flat:
+        writer = csv.DictWriter(out, flat[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+    return out.getvalue()

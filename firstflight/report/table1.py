@@ -1,0 +1,97 @@
+"""Table 1 of the paper for a run: counts, shares, intervals, and the strict way beside the paper's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from firstflight.errors import UsageError
+from firstflight.report import bootstrap
+from firstflight.store import Store
+from schemas import sql
+
+
+@dataclass(frozen=True)
+class Row:
+    """One CDN. Shares are fractions 0 to 1, None if nothing was counted; intervals are (low, high)."""
+
+    cdn: str
+    domains: int  # most distinct names counted in one repetition at one vantage point
+    iack_share_max: float | None
+    iack_share_max_interval: bootstrap.Interval | None
+    variation: float | None
+    variation_interval: bootstrap.Interval | None
+    iack_domains: int  # iack_domains / of_domains is the highest share
+    of_domains: int
+    strict_domains: int
+    strict_iack_share_max: float | None
+    strict_iack_share_max_interval: bootstrap.Interval | None
+    strict_variation: float | None
+    strict_variation_interval: bootstrap.Interval | None
+    probes: int  # of all vantage points and repetitions
+    iack: int
+    coalesced: int
+    sh_first: int
+    excluded: int  # probes with any other outcome
+
+
+@dataclass(frozen=True)
+class Table:
+    """Table 1 of a run, and over how much it goes."""
+
+    run: str
+    vantages: int
+    repetitions: int
+    resamples: int
+    seed: int
+    rows: list[Row]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One dict per CDN, the run first."""
+        return [{"run": self.run, **asdict(row)} for row in self.rows]
+
+
+def collect(
+    store: Store,
+    run: str | None = None,
+    *,
+    resamples: int = bootstrap.RESAMPLES,
+    seed: int = bootstrap.SEED,
+) -> Table:
+    """Table 1 of `run` (None: the newest in the store). UsageError if the store has no probe of it."""
+    run = run or _newest(store)
+    found = store.rows(
+        f"SELECT uniqExact(vantage) AS vantages, uniqExact(repetition) AS repetitions "
+        f"FROM {store.dialect.database}.quic_probe WHERE run = {{run:String}}",
+        {"run": run},
+    )[0]
+    if not found["vantages"]:
+        raise UsageError(
+            f"the store in {store.place} has no probe of run {run}; `firstflight runs` lists runs"
+        )
+    names = store.rows(sql.query("name_patterns", store.dialect), {"run": run})
+    rows = []
+    for row in store.rows(sql.query("table1_report", store.dialect), {"run": run}):
+        paper, strict = (
+            bootstrap.intervals(bootstrap.patterns(names, row["cdn"], by_outcome=way), resamples, seed)
+            for way in (False, True)
+        )
+        rows.append(
+            Row(
+                iack_share_max_interval=paper.share_max,
+                variation_interval=paper.variation,
+                strict_iack_share_max_interval=strict.share_max,
+                strict_variation_interval=strict.variation,
+                **row,
+            )
+        )
+    return Table(run, found["vantages"], found["repetitions"], resamples, seed, rows)
+
+
+def _newest(store: Store) -> str:
+    found = store.rows(f"SELECT run FROM {store.dialect.database}.newest_run")
+    if not found:
+        raise UsageError(
+            f"the store in {store.place} holds no probes: run a campaign or `firstflight load RUN`"
+        )
+    return str(found[0]["run"])

@@ -1,0 +1,70 @@
+"""Declared values to print beside the measured ones (`firstflight lab truth --table1` writes such a file)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import InputError
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a CDN was told to give; shares are fractions 0 to 1, None if not declared."""
+
+    cdn: str
+    domains: int | None
+    iack_share_max: float | None
+    variation: float | None
+
+
+def read(path: Path) -> dict[str, Declared]:
+    """Declared values by CDN, from JSON lines or (NAME.csv) CSV with a header; other columns are let be.
+
+    InputError names the line that cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    found: dict[str, Declared] = {}
+    for number, record in _records(path, text):
+        try:
+            domains, share, variation = (
+                _given(record[name]) for name in ("domains", "iack_share_max", "variation")
+            )
+            one = Declared(
+                str(record["cdn"]),
+                int(domains) if domains is not None else None,
+                float(share) if share is not None else None,
+                float(variation) if variation is not None else None,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}, line {number}: expected cdn, domains, iack_share_max, variation ({error!r})"
+            ) from error
+        found[one.cdn] = one
+    return found
+
+
+def _records(path: Path, text: str) -> list[tuple[int, dict[str, Any]]]:
+    if path.suffix == ".csv":
+        return list(enumerate(csv.DictReader(text.splitlines()), start=2))
+    records = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: not JSON ({error})") from error
+            if not isinstance(record, dict):
+                raise InputError(f"{path}, line {number}: not a JSON object")
+            records.append((number, record))
+    return records
+
+
+def _given(value: object) -> str | None:
+    return None if value is None or value == "" else str(value)

@@ -1,0 +1,27 @@
+-- Table 1 of one run, the paper's way and by outcome side by side, with the counts behind each highest share.
+SELECT
+    paper.cdn AS cdn,
+    paper.domains AS domains,
+    paper.iack_share_max AS iack_share_max,
+    paper.variation AS variation,
+    highest.iack_domains AS iack_domains,
+    highest.of_domains AS of_domains,
+    strict.domains AS strict_domains,
+    strict.iack_share_max AS strict_iack_share_max,
+    strict.variation AS strict_variation,
+    strict.probes AS probes,
+    strict.iack AS iack,
+    strict.coalesced AS coalesced,
+    strict.sh_first AS sh_first,
+    strict.probes - strict.iack - strict.coalesced - strict.sh_first AS excluded
+FROM ${database}.table1_by_run AS paper
+INNER JOIN ${database}.table1_strict_by_run AS strict ON strict.run = paper.run AND strict.cdn = paper.cdn
+LEFT JOIN
+(
+    SELECT cdn, argMax(iack_domains, iack_share) AS iack_domains, argMax(domains, iack_share) AS of_domains
+    FROM ${database}.iack_by_cdn
+    WHERE run = {run:String}
+    GROUP BY cdn
+) AS highest ON highest.cdn = paper.cdn
+WHERE paper.run = {run:String} AND strict.run = {run:String}
+ORDER BY cdn = 'Others', cdn
