@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print("published", publish(dump, options.tree, root, at), flush=True)
             print("archive complete", flush=True)
             times = []
-            time.sleep((now + PERIOD - datetime.now(UTC)).total_seconds())
+            time.sleep(max(1.0, (now + PERIOD - datetime.now(UTC)).total_seconds()))
     except FirstflightError as error:
         print(error, file=sys.stderr)
         return error.exit_status

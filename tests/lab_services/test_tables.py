@@ -57,7 +57,7 @@ def test_tables_hold_exactly_the_declared_paths(
     found = tables(running, root, tmp_path)
     days = {name[4:12] for name in found}
     assert {f"{list_host.MAIN_DAY:%Y%m%d}", f"{list_host.OLD_DAY:%Y%m%d}"} < days
-    assert len(days) == 3
+    assert len(days) in (3, 4)  # 4: midnight passed since the services were started
     declared = {route.prefix: list(route.as_path) for route in routes[root]}
     for name, file in found.items():
         assert mrtx.parse_mrt_file(str(file)) == {prefix: path[-1] for prefix, path in declared.items()}
@@ -68,7 +68,7 @@ def test_tables_hold_exactly_the_declared_paths(
                 assert record.ts == written
                 if record.sub_type != mrtx.MrtRecord.T2_PEER_INDEX:
                     (entry,) = record.detail.entries
-                    assert entry.orig_ts <= max(written, datetime.now(UTC).timestamp())
+                    assert entry.orig_ts <= written
                     (path,) = [a.path_detail() for a in entry.attrs if a.bgp_type == a.ATTR_AS_PATH]
                     paths[record.prefix] = [asn for segment in path.pathsegs for asn in segment.path]
         assert paths == declared
