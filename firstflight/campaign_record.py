@@ -57,9 +57,7 @@ def totals(run: Run) -> dict[str, int]:
         folder = run.stage_dir("probe", report.vantage, report.repetition)
         with (folder / "targets.csv").open("rb") as file:
             lines = sum(1 for _ in file) - 1
-        rows = pq.read_table(
-            run.quic_probe(report.vantage, report.repetition), columns=["outcome", "attempts"]
-        )
+        rows = pq.ParquetFile(run.quic_probe(report.vantage, report.repetition)).read(["outcome", "attempts"])
         by_outcome = {
             str(entry["values"]): int(entry["counts"])
             for entry in pc.value_counts(rows["outcome"]).to_pylist()

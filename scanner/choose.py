@@ -38,7 +38,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
     """
     columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
     try:
-        answers = pq.read_table(dns_answer, columns=columns)
+        answers = pq.ParquetFile(dns_answer).read(columns)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
     wanted = pc.is_in(answers["qtype"], value_set=pa.array([QTYPE_OF_FAMILY[family] for family in families]))

@@ -139,10 +139,21 @@ def _since_last(segments: pa.Table, earlier: Sequence[Path]) -> pa.Array:
     """Seconds from the last probe of the same name and address to this one, as float32; null without one."""
     if not earlier:
         return pa.nulls(segments.num_rows, pa.float32())
-    before = pa.concat_tables([pq.read_table(path, columns=["domain", "ip", "sent_at"]) for path in earlier])
-    last = before.group_by(["domain", "ip"]).aggregate([("sent_at", "max")])
-    joined = segments.select(["target", "domain", "ip", "sent_at"]).join(last, ["domain", "ip"])
-    joined = joined.sort_by("target")
-    nanoseconds = pc.subtract(joined["sent_at"], joined["sent_at_max"])
-    seconds: pa.Array = pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32()).combine_chunks()
+    keys = _name_and_address(segments)
+    last = pa.nulls(segments.num_rows, pa.int64())
+    for path in earlier:
+        # ParquetFile, not read_table: the latter imports the dataset machinery, half a second of start-up.
+        before = pq.ParquetFile(path).read(["domain", "ip", "sent_at"])
+        before = before.filter(pc.is_valid(before["sent_at"]))
+        found = before["sent_at"].combine_chunks().take(pc.index_in(keys, _name_and_address(before)))
+        last = pc.coalesce(pc.max_element_wise(last, found), last)
+    nanoseconds = pc.subtract(segments["sent_at"].combine_chunks(), last)
+    seconds: pa.Array = pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32())
     return seconds
+
+
+def _name_and_address(table: pa.Table) -> pa.Array:
+    joined: pa.Array = pc.binary_join_element_wise(
+        table["domain"].combine_chunks(), table["ip"].combine_chunks(), " "
+    )
+    return joined

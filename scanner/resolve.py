@@ -75,7 +75,7 @@ def read_targets(run: Run) -> list[Name]:
     if not run.targets.is_file():
         raise InputError(f"there is no {run.targets}: run the targets stage of this run first")
     try:
-        columns = pq.read_table(run.targets, columns=["rank", "domain", "list_id"]).to_pydict()
+        columns = pq.ParquetFile(run.targets).read(["rank", "domain", "list_id"]).to_pydict()
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {run.targets} ({error}): run the targets stage again") from error
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))

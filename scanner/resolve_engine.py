@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from firstflight.errors import InputError
 from scanner.resolve_answer import QTYPES, UNANSWERED, Outcome
-from scanner.resolve_query import Asker, Resolver
+from scanner.resolve_query import BACKOFF_S, Asker, Resolver
 
 # How a resolver is tried before anything is asked of it.
 CHECK_ATTEMPTS = 4
@@ -51,17 +51,21 @@ class Pace:
 
 async def check(resolver: Resolver) -> None:
     """Return if the resolver answers at all, whatever it says; else raise ResolverDown."""
-    asker = Asker(Resolver(resolver.address, resolver.port, CHECK_TIMEOUT_S, CHECK_ATTEMPTS), Pace(1000).turn)
+    # One attempt at a time: SERVFAIL or REFUSED is a sign of life, only silence is asked again.
+    asker = Asker(Resolver(resolver.address, resolver.port, CHECK_TIMEOUT_S, attempts=1), Pace(1000).turn)
     try:
-        outcome = await asker.ask(".", "NS")
+        for attempt in range(CHECK_ATTEMPTS):
+            outcome = await asker.ask(".", "NS")
+            if outcome.status not in UNANSWERED:
+                return
+            await asyncio.sleep(BACKOFF_S * 2**attempt)
     finally:
         await asker.close()
-    if outcome.status in UNANSWERED:
-        reason = outcome.detail or f"no answer within {CHECK_TIMEOUT_S:g} s"
-        raise ResolverDown(
-            f"the resolver {resolver.address}, port {resolver.port}, does not answer ({reason}, "
-            f"{outcome.attempts} tries); is it up, and is [resolve] resolver right?"
-        )
+    reason = outcome.detail or f"no answer within {CHECK_TIMEOUT_S:g} s"
+    raise ResolverDown(
+        f"the resolver {resolver.address}, port {resolver.port}, does not answer ({reason}, "
+        f"{CHECK_ATTEMPTS} tries); is it up, and is [resolve] resolver right?"
+    )
 
 
 async def resolve_all(
