@@ -76,8 +76,9 @@ def _inside(network: IPNetwork, outer: IPNetwork) -> bool:
 
 def _port_range(text: str) -> str:
     found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
-    if found is None or not 1024 <= int(found[1]) <= int(found[2]) <= 65535:
-        raise ValueError(f"{text!r} is not FIRST-LAST with 1024 <= FIRST <= LAST <= 65535")
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not (1024 <= first < last <= 65535 and last - first < 1024):
+        raise ValueError(f"{text!r} is not FIRST-LAST, two to 1024 ports between 1024 and 65535")
     return text
 
 
@@ -184,8 +185,8 @@ class Probe(Section):
     port: int = Field(default=443, ge=1, le=65535)
     all_addresses: bool = False
     families: tuple[Literal[4, 6], ...] = (4, 6)
-    # Source ports, above the range that Linux gives to others.
-    ports: PortRange = "61000-64999"
+    # Source ports, bound while the probe runs; above the range that Linux gives to others.
+    ports: PortRange = "61000-61063"
     seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = drawn for the run
     blocklist: tuple[FileSetting, ...] = ()
     optout: tuple[FileSetting, ...] = ()

@@ -94,7 +94,7 @@ class World:
     def settings(self, name: str = "c.toml", *, rate: float = 100, vantages: str | None = None) -> Path:
         """A settings file for this world, with two vantage points here unless `vantages` says otherwise."""
         here = "".join(
-            f'[[vantage]]\nname = "{v}"\ninterface = "lo"\nports = "{first}-{first + 999}"\n'
+            f'[[vantage]]\nname = "{v}"\ninterface = "lo"\nports = "{first}-{first + 31}"\n'
             for v, first in (("east", 61000), ("west", 62000))
         )
         path = self.folder / name
