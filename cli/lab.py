@@ -31,7 +31,13 @@ def command() -> None:
 @_STATE
 @_BEHAVIOUR
 @click.option("--capture-edges", is_flag=True, help="Capture QUIC and ICMP at every edge (STATE/captures).")
-def up(state: str | None, behaviour: Path | None, capture_edges: bool) -> None:
+@click.option(
+    "--realtime/--no-realtime",
+    default=True,
+    show_default=True,
+    help="Let the link emulator run before all other work, where that is allowed.",
+)
+def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime: bool) -> None:
     """Raise the lab; returns when all of it is ready."""
     from lab import internet, launch
     from lab.state import locate
@@ -40,6 +46,7 @@ def up(state: str | None, behaviour: Path | None, capture_edges: bool) -> None:
         locate(state),
         behaviour or internet.DEFAULT,
         capture_edges=capture_edges,
+        realtime=realtime,
         progress=lambda line: click.echo(line, err=True),
     )
 

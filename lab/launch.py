@@ -17,7 +17,9 @@ from lab.programs import program
 from lab.state import Record, State, boot_id, kill, start_ticks
 
 
-def up(state: State, behaviour: Path, *, capture_edges: bool, progress: Callable[[str], None]) -> None:
+def up(
+    state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
+) -> None:
     """Raise the lab and return when everything in it is ready.
 
     What a killed lab left in the state folder is cleared first. Raises UsageError if the lab is up
@@ -36,7 +38,8 @@ def up(state: State, behaviour: Path, *, capture_edges: bool, progress: Callable
     with (state.logs / "supervisor.log").open("wb") as log:
         process = subprocess.Popen(
             [*_unshare(rootless), sys.executable, "-m", "lab.supervisor", "--state", str(state.folder)]
-            + (["--capture-edges"] if capture_edges else []),
+            + ["--capture-edges"] * capture_edges
+            + ["--realtime"] * realtime,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -4,7 +4,7 @@ Started by lab/launch.py in mount, network and PID namespaces of its own. It tel
 standard output, one JSON line per step, waits for `go` on standard input once its process number has been
 recorded, and goes on until it is killed.
 
-    python -m lab.supervisor --state DIR [--capture-edges]
+    python -m lab.supervisor --state DIR [--capture-edges] [--realtime]
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Supervisor:
         self.running: list[Running] = []
         self.failed: dict[str, str] = {}
 
-    def raise_lab(self, capture_edges: bool) -> None:
+    def raise_lab(self, *, capture_edges: bool, realtime: bool) -> None:
         """Bring everything up; returns when every service has said that it is ready."""
         mounts.own_run()
         network.raise_network(self.internet)
@@ -57,7 +57,7 @@ class Supervisor:
 
         link_config = self.state.folder / "link.json"
         network.write_link_config(self.internet, link_config, self.state.lateness)
-        wanted = [link_service(link_config)]
+        wanted = [link_service(link_config, realtime)]
         wanted += services.services(self.internet, self.state.folder)
         wanted += servers.services(self.internet, self.state.folder)
         if capture_edges:
@@ -118,10 +118,10 @@ class Supervisor:
         self.state.epoch_file.write_text(f"{self.epoch}\n", encoding="ascii")
 
 
-def link_service(config: Path) -> Service:
+def link_service(config: Path, realtime: bool) -> Service:
     """The link emulator, in the core."""
-    argv = (str(native.find("firstflight-link")), "--config", str(config))
-    return Service("link", "", argv, ready=r"(?m)^READY$")
+    argv = [str(native.find("firstflight-link")), "--config", str(config)]
+    return Service("link", "", (*argv, "--realtime") if realtime else tuple(argv), ready=r"^READY$")
 
 
 def capture_service(host: str, state: State) -> Service:
@@ -139,6 +139,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.supervisor", description=__doc__)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--capture-edges", action="store_true")
+    parser.add_argument("--realtime", action="store_true")
     options = parser.parse_args()
     state = State(options.state)
 
@@ -150,7 +151,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         supervisor = Supervisor(state, internet.load(state.behaviour_file))
-        supervisor.raise_lab(options.capture_edges)
+        supervisor.raise_lab(capture_edges=options.capture_edges, realtime=options.realtime)
     except FirstflightError as error:
         tell(error=str(error), status=error.exit_status)
         return error.exit_status

@@ -11,6 +11,15 @@ pub fn now_ns() -> u64 {
         .unwrap_or(0)
 }
 
+/// Lets this thread (not those it starts) run before all ordinary ones; tells whether that was allowed.
+pub fn run_first() -> bool {
+    let priority = libc::sched_param { sched_priority: 10 };
+    // SAFETY: a plain struct that outlives the call; 0 is the calling thread.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &priority) == 0
+    }
+}
+
 /// Lets timers of this thread fire when they are due, not up to 50 us later.
 pub fn sharpen_timers() {
     // SAFETY: no pointers. Failure would only make us later, which the log shows.

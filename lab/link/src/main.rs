@@ -27,7 +27,7 @@ const SPIN_NS: u64 = 25_000;
 /// So many releases at most before arrivals are looked at, lest the ring fills.
 const BATCH: usize = 64;
 
-const USAGE: &str = "usage: firstflight-link --config FILE (see lab/link/README.md)";
+const USAGE: &str = "usage: firstflight-link --config FILE [--realtime] (see lab/link/README.md)";
 
 /// Our side of a host's cable.
 struct Port {
@@ -127,12 +127,17 @@ impl Emulator {
     }
 }
 
-fn run(config: &Path) -> Result<(), Box<dyn Error>> {
+fn run(config: &Path, realtime: bool) -> Result<(), Box<dyn Error>> {
     let config = Config::read(config).map_err(|error| format!("{} {error}", config.display()))?;
     let mut emulator = Emulator::new(&config)?;
     let sender = Sender::open()?;
     let mut receiver = Receiver::open()?;
     clock::sharpen_timers();
+    if realtime && !clock::run_first() {
+        eprintln!(
+            "firstflight-link: real-time priority is not allowed here; other work will make packets late"
+        );
+    }
     println!("READY");
     loop {
         let mut released = 0;
@@ -154,16 +159,23 @@ fn run(config: &Path) -> Result<(), Box<dyn Error>> {
     }
 }
 
+fn finish(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("firstflight-link: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [option, file] if option == "--config" => match run(Path::new(file)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("firstflight-link: {error}");
-                ExitCode::from(2)
-            }
-        },
+        [option, file] if option == "--config" => finish(run(Path::new(file), false)),
+        [option, file, flag] if option == "--config" && flag == "--realtime" => {
+            finish(run(Path::new(file), true))
+        }
         [option] if option == "--version" => {
             println!("firstflight-link {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
