@@ -55,7 +55,7 @@ async def check(resolver: Resolver) -> None:
     asker = Asker(Resolver(resolver.address, resolver.port, CHECK_TIMEOUT_S, attempts=1), Pace(1000).turn)
     try:
         for attempt in range(CHECK_ATTEMPTS):
-            outcome = await asker.ask(".", "NS")
+            outcome = await asker.ask(".", "A")
             if outcome.status not in UNANSWERED:
                 return
             await asyncio.sleep(BACKOFF_S * 2**attempt)
