@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from aioquic import tls
-from aioquic.buffer import Buffer
-from aioquic.quic.crypto import CryptoError, CryptoPair
+from aioquic._buffer import Buffer
+from aioquic._crypto import CryptoError
+from aioquic.quic.crypto import CryptoPair
 from aioquic.quic.packet import (
     QuicHeader,
     QuicPacketType,
@@ -38,7 +39,7 @@ class Packet:
     """One packet of a datagram: its header, and what was inside if it is an Initial that opened."""
 
     header: QuicHeader
-    bytes: int
+    size: int
     opened: bool = False
     number: int | None = None
     frames: list[str] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Datagram:
     """A datagram that came: microseconds since the Initial was sent, size, packets."""
 
     at_us: float
-    bytes: int
+    size: int
     source: str
     packets: list[Packet]
 

@@ -1,0 +1,303 @@
+"""The lab's aioquic server: `python -m lab.aioquic_edge --config FILE` (format: docs/architecture.md).
+
+Modes `iack` and `wait`, as in lab/edge/README.md, except that aioquic's instant ACK is a small datagram. It
+prints `READY` when every address is bound and runs until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import sys
+from collections.abc import Callable
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Literal, cast
+
+import click
+from aioquic import tls
+from aioquic._buffer import Buffer
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
+from aioquic.quic.connection import NetworkAddress, QuicConnection, QuicConnectionError, QuicReceiveContext
+from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+IDLE_S = 5.0
+LEAD_S = 0.005
+"""TLS work in Python takes some milliseconds: it starts this long before its datagrams leave."""
+_HANDSHAKE_HEADER = 4
+
+
+class CertificateFiles(BaseModel):
+    """PEM files: the chain (leaf first, without the root) and the leaf's private key."""
+
+    model_config = ConfigDict(extra="forbid")
+    chain: Path
+    key: Path
+
+
+class EndpointConfig(BaseModel):
+    """How one name is answered at one address."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: str
+    ip: IPv4Address | IPv6Address
+    mode: Literal["iack", "wait"]
+    delay_us: int | None
+    certificate: str
+
+    @property
+    def delay_s(self) -> float:
+        return (self.delay_us or 0) / 1e6
+
+
+class ServerConfig(BaseModel):
+    """The JSON file."""
+
+    model_config = ConfigDict(extra="forbid")
+    port: int
+    listen: list[IPv4Address | IPv6Address]
+    certificates: dict[str, CertificateFiles]
+    endpoints: list[EndpointConfig]
+
+    def find(self, ip: str, sni: str | None) -> EndpointConfig:
+        """The endpoint of an address for an SNI; an unknown or missing one is the address's first."""
+        here = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
+        named = [endpoint for endpoint in here if sni is not None and endpoint.domain == sni.lower()]
+        return (named or here)[0]
+
+
+class HeldConnection(QuicConnection):
+    """A connection whose ClientHello is acknowledged like any packet, but goes to TLS when told to."""
+
+    def __init__(self, configuration: QuicConfiguration, original_destination_connection_id: bytes) -> None:
+        super().__init__(
+            configuration=configuration,
+            original_destination_connection_id=original_destination_connection_id,
+        )
+        self.held = True
+        self._frames: list[tuple[QuicReceiveContext, int, bytes]] = []
+        self._pieces: dict[int, bytes] = {}
+
+    def _handle_crypto_frame(self, context: QuicReceiveContext, frame_type: int, buf: Buffer) -> None:
+        if not self.held or context.epoch != tls.Epoch.INITIAL:
+            super()._handle_crypto_frame(context, frame_type, buf)
+            return
+        start = buf.tell()
+        offset = buf.pull_uint_var()
+        data = buf.pull_bytes(buf.pull_uint_var())
+        self._pieces[offset] = data
+        self._frames.append((context, frame_type, buf.data_slice(start, buf.tell())))
+
+    def client_hello(self) -> tls.ClientHello | None:
+        """The ClientHello, once all of it is there and if it is one."""
+        whole = b""
+        while len(whole) in self._pieces and self._pieces[len(whole)]:
+            whole += self._pieces[len(whole)]
+        if len(whole) < _HANDSHAKE_HEADER or whole[0] != tls.HandshakeType.CLIENT_HELLO:
+            return None
+        size = _HANDSHAKE_HEADER + int.from_bytes(whole[1:_HANDSHAKE_HEADER], "big")
+        if len(whole) < size:
+            return None
+        try:
+            return tls.pull_client_hello(Buffer(data=whole[:size]))
+        except (tls.Alert, ValueError):
+            return None
+
+    def let_go(self, certificate: QuicConfiguration) -> None:
+        """Hand what was held to TLS, which answers with this certificate."""
+        self.tls.certificate = certificate.certificate
+        self.tls.certificate_chain = certificate.certificate_chain
+        self.tls.certificate_private_key = certificate.private_key
+        self.held = False
+        try:
+            for context, frame_type, frame in self._frames:
+                super()._handle_crypto_frame(context, frame_type, Buffer(data=frame))
+        except QuicConnectionError as error:
+            self.close(
+                error_code=error.error_code, frame_type=error.frame_type, reason_phrase=error.reason_phrase
+            )
+        self._frames.clear()
+
+
+class HeldProtocol(QuicConnectionProtocol):
+    """Lets the answers of one connection leave when its endpoint says."""
+
+    def __init__(
+        self, quic: HeldConnection, choose: Callable[[str | None], tuple[EndpointConfig, QuicConfiguration]]
+    ) -> None:
+        super().__init__(quic)
+        self._held_quic = quic
+        self._choose = choose
+        self._chosen = False
+        # Nothing leaves before the SNI is known, not even the ACK of half a ClientHello.
+        self._silent = True
+        self._prepared: list[tuple[bytes, NetworkAddress]] = []
+
+    def transmit(self) -> None:
+        if not self._silent:
+            super().transmit()
+
+    def datagram_received(self, data: bytes | str, addr: NetworkAddress) -> None:
+        arrived = self._loop.time()
+        super().datagram_received(data, addr)
+        if not self._chosen and (hello := self._held_quic.client_hello()) is not None:
+            self._chosen = True
+            self._answer(*self._choose(hello.server_name), arrived)
+
+    @property
+    def answers(self) -> bool:
+        """The ClientHello has come."""
+        return self._chosen
+
+    def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:
+        if endpoint.mode == "wait":
+            self._loop.call_at(arrived + endpoint.delay_s, self._release, certificate)
+            return
+        self._silent = False
+        self.transmit()
+        self._silent = True
+        release = self._loop.time() + endpoint.delay_s
+        self._loop.call_at(release - LEAD_S, self._prepare, certificate, release)
+
+    def _prepare(self, certificate: QuicConfiguration, release: float) -> None:
+        self._held_quic.let_go(certificate)
+        self._prepared = self._held_quic.datagrams_to_send(now=self._loop.time())
+        self._loop.call_at(release, self._release, certificate)
+
+    def _release(self, certificate: QuicConfiguration) -> None:
+        if self._held_quic.held:
+            self._held_quic.let_go(certificate)
+        for data, addr in self._prepared:
+            cast(asyncio.DatagramTransport, self._transport).sendto(data, addr)
+        self._prepared = []
+        self._silent = False
+        self._process_events()
+        self.transmit()
+
+
+class EdgeServer(asyncio.DatagramProtocol):
+    """The connections of one address."""
+
+    def __init__(
+        self,
+        plain: QuicConfiguration,
+        choose: Callable[[str | None], tuple[EndpointConfig, QuicConfiguration]],
+    ) -> None:
+        self._plain = plain
+        self._choose = choose
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.DatagramTransport | None = None
+        self._protocols: dict[tuple[NetworkAddress, bytes], HeldProtocol] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: NetworkAddress) -> None:
+        try:
+            header = pull_quic_header(Buffer(data=data), host_cid_length=self._plain.connection_id_length)
+        except ValueError:
+            return
+        protocol = self._protocols.get((addr, header.destination_cid))
+        if protocol is None and len(data) >= SMALLEST_MAX_DATAGRAM_SIZE and self._transport is not None:
+            if header.version not in (None, 0, *self._plain.supported_versions):
+                negotiation = encode_quic_version_negotiation(
+                    source_cid=header.destination_cid,
+                    destination_cid=header.source_cid,
+                    supported_versions=self._plain.supported_versions,
+                )
+                self._transport.sendto(negotiation, addr)
+            elif header.packet_type == QuicPacketType.INITIAL:
+                protocol = self._connect(header.destination_cid, addr)
+        if protocol is not None:
+            protocol.datagram_received(data, addr)
+
+    def _connect(self, destination_cid: bytes, addr: NetworkAddress) -> HeldProtocol:
+        quic = HeldConnection(self._plain, destination_cid)
+        protocol = HeldProtocol(quic, self._choose)
+        protocol.connection_made(cast(asyncio.DatagramTransport, self._transport))
+
+        def issued(cid: bytes) -> None:
+            self._protocols[addr, cid] = protocol
+
+        def retired(cid: bytes) -> None:
+            self._protocols.pop((addr, cid), None)
+
+        forget = partial(self._forget, protocol)
+        protocol._connection_id_issued_handler = issued
+        protocol._connection_id_retired_handler = retired
+        protocol._connection_terminated_handler = forget
+        self._protocols[addr, destination_cid] = protocol
+        self._protocols[addr, quic.host_cid] = protocol
+        # aioquic's own idle timer does not run before the first answer.
+        self._loop.call_later(IDLE_S, lambda: None if protocol.answers else forget())
+        return protocol
+
+    def _forget(self, protocol: HeldProtocol) -> None:
+        for key in [key for key, value in self._protocols.items() if value is protocol]:
+            del self._protocols[key]
+
+
+def _configuration(files: CertificateFiles | None) -> QuicConfiguration:
+    configuration = QuicConfiguration(alpn_protocols=["h3"], is_client=False, idle_timeout=IDLE_S)
+    if files is not None:
+        configuration.load_cert_chain(files.chain, files.key)
+    return configuration
+
+
+async def serve(config: ServerConfig) -> None:
+    """Bind every address, print `READY`, and serve for ever. Raises OSError if an address cannot be bound."""
+    loop = asyncio.get_running_loop()
+    certificates = {name: _configuration(files) for name, files in config.certificates.items()}
+
+    def choose(ip: str, sni: str | None) -> tuple[EndpointConfig, QuicConfiguration]:
+        endpoint = config.find(ip, sni)
+        return endpoint, certificates[endpoint.certificate]
+
+    for ip in map(str, config.listen):
+        await loop.create_datagram_endpoint(
+            partial(EdgeServer, certificates[config.find(ip, None).certificate], partial(choose, ip)),
+            local_addr=(ip, config.port),
+        )
+    print("READY", flush=True)
+    await asyncio.Event().wait()
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    # select() sleeps in microseconds, epoll_wait() in milliseconds, rounded up.
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
+
+
+def _read(file: Path) -> ServerConfig:
+    config = ServerConfig.model_validate_json(file.read_text())
+    for endpoint in config.endpoints:
+        if endpoint.certificate not in config.certificates:
+            raise ValueError(f"endpoint {endpoint.domain}: there is no certificate {endpoint.certificate}")
+    missing = set(config.listen) - {endpoint.ip for endpoint in config.endpoints}
+    if missing:
+        raise ValueError(f"`listen` names {missing.pop()}, but no endpoint has that ip")
+    return config
+
+
+@click.command(epilog="Example: python -m lab.aioquic_edge --config var/lab/servers/meta-aioquic.json")
+@click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="JSON file.")
+def main(file: Path) -> None:
+    """Serve the lab's QUIC endpoints that a JSON file declares (docs/architecture.md)."""
+    try:
+        config = _read(file)
+    except (OSError, ValueError) as error:
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        print(f"aioquic_edge: {file}: {problem}", file=sys.stderr)
+        sys.exit(2)
+    with asyncio.Runner(loop_factory=_event_loop) as runner:
+        try:
+            runner.run(serve(config))
+        except OSError as error:
+            print(f"aioquic_edge: {error}", file=sys.stderr)
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// config is the JSON file that all of the lab's servers take (docs/architecture.md).
+type config struct {
+	Port         uint16                      `json:"port"`
+	Listen       []netip.Addr                `json:"listen"`
+	Certificates map[string]certificateFiles `json:"certificates"`
+	Endpoints    []endpoint                  `json:"endpoints"`
+}
+
+// certificateFiles are PEM files: the chain (leaf first, without the root) and the leaf's private key.
+type certificateFiles struct {
+	Chain string `json:"chain"`
+	Key   string `json:"key"`
+}
+
+// endpoint says how one name is answered at one address.
+type endpoint struct {
+	Domain      string     `json:"domain"`
+	IP          netip.Addr `json:"ip"`
+	Mode        string     `json:"mode"`
+	DelayUs     *uint64    `json:"delay_us"`
+	Certificate string     `json:"certificate"`
+}
+
+// delay is the time between the ClientHello and the answer; none declared is no delay.
+func (e *endpoint) delay() time.Duration {
+	if e.DelayUs == nil {
+		return 0
+	}
+	return time.Duration(*e.DelayUs) * time.Microsecond
+}
+
+func readConfig(file string) (*config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	return parseConfig(text)
+}
+
+// parseConfig checks that what one part names another declares, and that every mode is known.
+func parseConfig(text []byte) (*config, error) {
+	var c config
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil {
+		return nil, fmt.Errorf("is not a server's configuration: %w", err)
+	}
+	if len(c.Listen) == 0 {
+		return nil, fmt.Errorf("`listen` names no address")
+	}
+	served := map[netip.Addr]map[string]bool{}
+	for _, e := range c.Endpoints {
+		name := fmt.Sprintf("endpoint %s at %s", e.Domain, e.IP)
+		if e.Mode != "wait" {
+			return nil, fmt.Errorf("%s: mode `%s` is none of lab/quicgo/README.md", name, e.Mode)
+		}
+		if !slices.Contains(c.Listen, e.IP) {
+			return nil, fmt.Errorf("%s: its ip is not in `listen`", name)
+		}
+		if _, found := c.Certificates[e.Certificate]; !found {
+			return nil, fmt.Errorf("%s: there is no certificate `%s`", name, e.Certificate)
+		}
+		if served[e.IP] == nil {
+			served[e.IP] = map[string]bool{}
+		}
+		if served[e.IP][strings.ToLower(e.Domain)] {
+			return nil, fmt.Errorf("%s is there twice", name)
+		}
+		served[e.IP][strings.ToLower(e.Domain)] = true
+	}
+	for _, ip := range c.Listen {
+		if served[ip] == nil {
+			return nil, fmt.Errorf("`listen` names %s, but no endpoint has that ip", ip)
+		}
+	}
+	return &c, nil
+}
+
+// route holds the endpoints of one address.
+type route struct {
+	first  *endpoint
+	byName map[string]*endpoint
+}
+
+// find gives the endpoint for an SNI; an unknown or missing one is answered as the first endpoint.
+func (r *route) find(sni string) *endpoint {
+	if e, found := r.byName[strings.ToLower(sni)]; found {
+		return e
+	}
+	return r.first
+}
+
+// routes groups the endpoints by address.
+func (c *config) routes() map[netip.Addr]*route {
+	routes := map[netip.Addr]*route{}
+	for i := range c.Endpoints {
+		e := &c.Endpoints[i]
+		r := routes[e.IP]
+		if r == nil {
+			r = &route{first: e, byName: map[string]*endpoint{}}
+			routes[e.IP] = r
+		}
+		r.byName[strings.ToLower(e.Domain)] = e
+	}
+	return routes
+}
