@@ -165,6 +165,12 @@ class Run:
         """Capture beside the probe."""
         return self.stage_dir("capture", vantage, repetition) / "probe.pcap"
 
+    def captures(self, vantage: str, repetition: int) -> list[Path]:
+        """All whole captures of a probe stage, oldest first: more than one if it was cut and resumed."""
+        found = self.stage_dir("capture", vantage, repetition).glob("probe*.pcap")
+        # probe.pcap, probe-2.pcap, ..., probe-10.pcap
+        return sorted(found, key=lambda path: (len(path.name), path.name))
+
     def quic_connection(self, vantage: str, repetition: int) -> Path:
         """Record file of the dissect stage."""
         return self.stage_dir("dissect", vantage, repetition) / "quic_connection.parquet"
