@@ -1,0 +1,89 @@
+"""One lab and one campaign for all end-to-end tests: they look at the same run from many sides."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end import oracle
+from tests.end_to_end.lateness import Lateness
+from tests.end_to_end.site import VANTAGES, Site, without_behaviour
+
+REPETITIONS = 3
+PROBE_COLUMNS = (
+    "vantage, repetition, domain, ip, port, outcome, asn, cdn, attempts, src_ip, src_port, client_cid, "
+    "ack_us, sh_us, ack_to_sh_us, sh_to_handshake_us, address_rank, retried, hello_retry, discarded, "
+    "after_close, amplification, gap_before_sh, since_last_probe_s, list_id, resolver, tool_version, "
+    "ruleset, capture_file, source_file, toUnixTimestamp64Nano(sent_at) AS sent_ns"
+)
+
+
+@dataclass
+class Finished:
+    """A campaign that has run, and everything that can be read about it."""
+
+    site: Site
+    run: str
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of quic_probe."""
+        return self.site.sql(f"SELECT {PROBE_COLUMNS} FROM quic_probe WHERE run = '{self.run}'")
+
+    @cached_property
+    def truth(self) -> dict[tuple[str, str, str], dict[str, Any]]:
+        """Lines of `lab truth` by (vantage, domain, ip); names without address are left out."""
+        lines = self.site.lines("lab", "truth", "--format", "jsonl")
+        return {(t["vantage"], t["domain"], t["ip"]): t for t in lines if t["ip"] is not None}
+
+    @cached_property
+    def at_vantage(self) -> dict[oracle.Key, oracle.Reading]:
+        """tshark's reading of the captures beside the probes."""
+        folder = self.site.folder / "runs" / self.run
+        found: dict[oracle.Key, oracle.Reading] = {}
+        for vantage in VANTAGES:
+            for repetition in range(1, REPETITIONS + 1):
+                found |= oracle.read(folder / vantage / str(repetition) / "capture" / "probe.pcap")
+        return found
+
+    def at_edges(self) -> dict[oracle.Key, oracle.Reading]:
+        """tshark's reading of what the edges' own interfaces saw, up to now."""
+        found: dict[oracle.Key, oracle.Reading] = {}
+        for capture in sorted((self.site.lab / "captures").glob("*.pcap")):
+            found |= oracle.read(capture)
+        return found
+
+    def lateness(self) -> Lateness:
+        """The link emulator's log up to now."""
+        return Lateness(self.site.lab / "lateness.csv")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A lab of its own, with captures at the edges, removed at the end."""
+    for program in ("tshark", "tcpdump", "named", "nginx", "bird"):
+        assert shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin"), (
+            f"{program} is missing: make setup"
+        )
+    made = Site(Path(tmp_path_factory.mktemp("site")))
+    made.firstflight("lab", "up", "--capture-edges")
+    try:
+        yield made
+    finally:
+        made.firstflight("lab", "down")
+
+
+@pytest.fixture(scope="session")
+def finished(site: Site) -> Finished:
+    """The whole campaign over the lab, run while nobody can read the behaviour file."""
+    with without_behaviour(site):
+        printed = site.firstflight(
+            "campaign", "run", "--config", str(site.config()), "--repetitions", str(REPETITIONS)
+        )
+    return Finished(site, printed.splitlines()[-1])

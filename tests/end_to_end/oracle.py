@@ -1,0 +1,223 @@
+"""What tshark sees of each probe: a third reading of the same packets, from its fields alone.
+
+tshark opens Initial packets itself. Each datagram gives its fields; this module groups them by probe (client
+address and port, server address, client connection ID) and applies the outcome table of
+docs/definitions.md. It shares no code with the prober or the dissector.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FIELDS = (
+    "frame.time_epoch",
+    "ip.src",
+    "ip.dst",
+    "ipv6.src",
+    "ipv6.dst",
+    "udp.srcport",
+    "udp.dstport",
+    "icmp.type",
+    "icmp.code",
+    "icmpv6.type",
+    "icmpv6.code",
+    "quic.long.packet_type",
+    "quic.version",
+    "quic.scid",
+    "quic.dcid",
+    "quic.token_length",
+    "quic.packet_number",
+    "quic.frame_type",
+    "quic.ack.largest_acknowledged",
+    "quic.ack.first_ack_range",
+    "quic.crypto.offset",
+    "tls.handshake.type",
+    "tls.handshake.random",
+    "_ws.malformed",
+)
+CLIENT_HELLO, SERVER_HELLO = 1, 2
+ACK, ACK_ECN, CRYPTO, CLOSE = 2, 3, 6, 0x1C
+INITIAL, RETRY = 0, 3
+# RFC 8446 4.1.3: the random of a HelloRetryRequest.
+RETRY_REQUEST = "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c"
+
+
+@dataclass(frozen=True)
+class Datagram:
+    """One line of tshark's output. Times are integer nanoseconds since the epoch."""
+
+    time_ns: int
+    src: tuple[str, int]
+    dst: tuple[str, int]
+    unreachable: bool
+    types: tuple[int, ...]
+    versions: tuple[int, ...]
+    scids: tuple[str, ...]
+    dcids: tuple[str, ...]
+    token: bool
+    packet_numbers: tuple[int, ...]
+    frames: tuple[int, ...]
+    acks: tuple[tuple[int, int], ...]  # (largest acknowledged, first range)
+    hellos: tuple[int, ...]
+    randoms: tuple[str, ...]
+    malformed: bool
+
+    @property
+    def server_hello(self) -> bool:
+        """Holds the start of a ServerHello that is no HelloRetryRequest."""
+        return SERVER_HELLO in self.hellos and RETRY_REQUEST not in self.randoms
+
+
+@dataclass
+class Attempt:
+    """The datagrams of one connection attempt, in order of arrival."""
+
+    sent: list[Datagram] = field(default_factory=list)
+    answers: list[Datagram] = field(default_factory=list)
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What tshark's fields say of one attempt."""
+
+    outcome: str
+    sent_ns: int
+    ack_us: int | None
+    sh_us: int | None
+
+    @property
+    def ack_to_sh_us(self) -> int | None:
+        """ServerHello minus ACK, microseconds."""
+        return None if self.ack_us is None or self.sh_us is None else self.sh_us - self.ack_us
+
+
+Key = tuple[str, int, str, str]  # client ip, client port, server ip, client connection ID
+
+
+def read(capture: Path) -> dict[Key, Reading]:
+    """Read a capture with tshark; one `Reading` per connection attempt in it."""
+    attempts: dict[Key, Attempt] = defaultdict(Attempt)
+    of_tuple: dict[tuple[str, int, str], Key] = {}
+    for datagram in _datagrams(capture):
+        if datagram.dst[1] == 443 and not datagram.unreachable:
+            if CLIENT_HELLO in datagram.hellos and datagram.scids:
+                key = (*datagram.src, datagram.dst[0], datagram.scids[0])
+                attempts[key].sent.append(datagram)
+                of_tuple[key[:3]] = key
+        elif datagram.unreachable:
+            # Addresses and ports of the quoted packet: ours to theirs.
+            if (key_ := of_tuple.get((*datagram.src, datagram.dst[0]))) is not None:
+                attempts[key_].refused = True
+        elif (key_ := of_tuple.get((*datagram.dst, datagram.src[0]))) is not None:
+            attempts[key_].answers.append(datagram)
+    return {key: _classify(attempt, key[3]) for key, attempt in attempts.items()}
+
+
+def _classify(attempt: Attempt, client_cid: str) -> Reading:
+    first = attempt.sent[-1]  # after a Retry: the one with the token
+    hello_numbers = [d.packet_numbers[0] for d in attempt.sent if d.packet_numbers]
+    ack = hello = None
+    closed = opened = garbage = negotiated = False
+    for datagram in attempt.answers:
+        if client_cid not in datagram.dcids:
+            continue
+        if datagram.versions and datagram.versions[0] == 0:
+            negotiated = negotiated or not opened
+            continue
+        if not datagram.frames:
+            garbage = True
+            continue
+        if datagram.malformed:
+            garbage = True
+            continue
+        opened = True
+        if ack is None and any(_covers(a, hello_numbers[-1:]) for a in datagram.acks):
+            ack = datagram
+        if hello is None and datagram.server_hello:
+            hello = datagram
+        closed = closed or CLOSE in datagram.frames
+    retried = len(attempt.sent) > 1
+    outcome = _outcome(ack, hello, closed, retried, negotiated, attempt.refused, opened or garbage)
+
+    def since(datagram: Datagram | None) -> int | None:
+        return None if datagram is None else (datagram.time_ns - first.time_ns) // 1000
+
+    return Reading(outcome, first.time_ns, since(ack), since(hello))
+
+
+def _covers(ack: tuple[int, int], numbers: list[int]) -> bool:
+    largest, first_range = ack
+    return bool(numbers) and all(largest - first_range <= number <= largest for number in numbers)
+
+
+def _outcome(
+    ack: Datagram | None,
+    hello: Datagram | None,
+    closed: bool,
+    retried: bool,
+    negotiated: bool,
+    refused: bool,
+    anything: bool,
+) -> str:
+    if hello is not None:
+        if ack is None or ack.time_ns > hello.time_ns:
+            return "sh_first"
+        return "coalesced" if ack is hello else "iack"
+    if closed:
+        return "closed"
+    if ack is not None:
+        return "ack_only"
+    if retried:
+        return "retry"
+    if negotiated:
+        return "version_negotiation"
+    if refused:
+        return "refused"
+    return "malformed" if anything else "timeout"
+
+
+def _datagrams(capture: Path) -> Iterator[Datagram]:
+    command = ["tshark", "-r", str(capture), "-d", "udp.port==443,quic", "-T", "fields", "-E", "occurrence=a"]
+    for name in FIELDS:
+        command += ["-e", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    for line in done.stdout.splitlines():
+        values = [v.split(",") if v else [] for v in line.split("\t")]
+        yield _datagram(dict(zip(FIELDS, values, strict=True)))
+
+
+def _datagram(values: dict[str, list[str]]) -> Datagram:
+    def numbers(name: str) -> tuple[int, ...]:
+        return tuple(int(v, 0) for v in values[name])
+
+    icmp = values["icmp.type"] or values["icmpv6.type"]
+    code = values["icmp.code"] or values["icmpv6.code"]
+    unreachable = [*icmp[:1], *code[:1]] in (["3", "3"], ["1", "4"])
+    # In an ICMP message the last address pair is that of the packet it quotes.
+    sources, targets = values["ip.src"] or values["ipv6.src"], values["ip.dst"] or values["ipv6.dst"]
+    seconds, _, fraction = values["frame.time_epoch"][0].partition(".")
+    ports = (numbers("udp.srcport") or (0,))[-1], (numbers("udp.dstport") or (0,))[-1]
+    return Datagram(
+        time_ns=int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0")),
+        src=(sources[-1], ports[0]),
+        dst=(targets[-1], ports[1]),
+        unreachable=unreachable,
+        types=numbers("quic.long.packet_type"),
+        versions=numbers("quic.version"),
+        scids=tuple(v.replace(":", "") for v in values["quic.scid"]),
+        dcids=tuple(v.replace(":", "") for v in values["quic.dcid"]),
+        token=any(n > 0 for n in numbers("quic.token_length")),
+        packet_numbers=numbers("quic.packet_number"),
+        frames=numbers("quic.frame_type"),
+        acks=tuple(
+            zip(numbers("quic.ack.largest_acknowledged"), numbers("quic.ack.first_ack_range"), strict=False)
+        ),
+        hellos=numbers("tls.handshake.type"),
+        randoms=tuple(v.replace(":", "").lower() for v in values["tls.handshake.random"]),
+        malformed=bool(values["_ws.malformed"]),
+    )

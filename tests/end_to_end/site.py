@@ -1,0 +1,115 @@
+"""A lab of its own for a test session, and the command line pointed at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).parent.parent.parent
+BEHAVIOUR = ROOT / "lab" / "internet.toml"
+FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
+T = TypeVar("T")
+VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Folders of one lab, its runs and its store; every command runs with them."""
+
+    folder: Path
+
+    @property
+    def lab(self) -> Path:
+        """State folder of the lab."""
+        return self.folder / "lab"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes `firstflight` use this site."""
+        bin_folder = str(Path(sys.executable).parent)
+        return {
+            **os.environ,
+            "PATH": f"{bin_folder}:{os.environ['PATH']}",
+            "FIRSTFLIGHT_LAB": str(self.lab),
+            "FIRSTFLIGHT_RUNS": str(self.folder / "runs"),
+            "FIRSTFLIGHT_STORE": f"chdb:{self.folder / 'store'}",
+        }
+
+    def config(self) -> Path:
+        """The lab's campaign file, pointing at this site's lab."""
+        path = self.folder / "campaign.toml"
+        text = (ROOT / "lab" / "campaign.toml").read_text(encoding="utf-8")
+        path.write_text(text.replace("../var/lab", str(self.lab)), encoding="utf-8")
+        return path
+
+    def firstflight(self, *args: str, timeout: float = 300, expect: int = 0) -> str:
+        """Run `firstflight`; give its standard output, fail with its standard error."""
+        done = subprocess.run(
+            [FIRSTFLIGHT, *args],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == expect, f"firstflight {' '.join(args)}: {done.returncode}\n{done.stderr}"
+        return done.stdout
+
+    def lines(self, *args: str) -> list[dict[str, Any]]:
+        """Run `firstflight`; give its standard output as JSON lines."""
+        return [json.loads(line) for line in self.firstflight(*args).splitlines()]
+
+    def sql(self, query: str) -> list[dict[str, Any]]:
+        """Ask the store."""
+        return self.lines("sql", query, "--format", "JSONEachRow")
+
+    def probe(self, vantage: str, targets: list[tuple[str, str]]) -> list[dict[str, Any]]:
+        """Probe (ip, domain) targets from a vantage point, outside any campaign."""
+        file = self.folder / f"again-{vantage}.csv"
+        file.write_text("ip,domain,port\n" + "".join(f"{ip},{domain},\n" for ip, domain in targets))
+        nets = ["--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32"]
+        rates = ["--rate", "50", "--per-prefix-rate", "0"]
+        command = ["firstflight", "probe", "--targets", str(file), "--format", "jsonl", *nets, *rates]
+        return self.lines("lab", "exec", vantage, *command)
+
+    def captured(self, vantage: str, capture: Path, action: Callable[[], T]) -> T:
+        """Do something while tcpdump writes what passes a vantage point's interface to `capture`."""
+        argv = ["lab", "exec", vantage, "tcpdump", "-i", "eth0", "-n", "-s", "0", "-U", "--nano"]
+        argv += ["--immediate-mode", "-Z", "root", "-w", str(capture), "udp port 443 or icmp or icmp6"]
+        tcpdump = subprocess.Popen(
+            [FIRSTFLIGHT, *argv], env=self.environment, cwd=ROOT, stderr=subprocess.PIPE
+        )
+        assert tcpdump.stderr is not None
+        try:
+            while b"listening on" not in (line := tcpdump.stderr.readline()):
+                assert line, "tcpdump did not start"
+            done = action()
+            time.sleep(0.3)
+        finally:
+            tcpdump.send_signal(signal.SIGINT)
+            tcpdump.wait(timeout=10)
+        return done
+
+
+@contextmanager
+def without_behaviour(site: Site) -> Iterator[None]:
+    """Take every copy of the behaviour file away for a while: who needs it cannot go on."""
+    files = (BEHAVIOUR, site.lab / "internet.toml")
+    kept = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    try:
+        yield
+    finally:
+        for file, content in zip(files, kept, strict=True):
+            file.write_bytes(content)

@@ -1,0 +1,42 @@
+"""One declared behaviour is changed: that name's rows change, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.end_to_end.conftest import Finished
+from tests.end_to_end.site import BEHAVIOUR, VANTAGES, Site
+
+
+def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: Path) -> None:
+    name = next(
+        domain
+        for (_, domain, _), told in sorted(finished.truth.items())
+        if told["cdn"] == "Cloudflare" and told["mode"] == "iack"
+    )
+    changed_file = tmp_path / "internet.toml"
+    override = f'\n[[override]]\ndomain = "{name}"\nmode = "wait"\ndelay_ms = 7.0\n'
+    changed_file.write_text(BEHAVIOUR.read_text(encoding="utf-8") + override, encoding="utf-8")
+
+    other = Site(tmp_path)
+    other.firstflight("lab", "up", "--behaviour", str(changed_file))
+    try:
+        printed = other.firstflight("campaign", "run", "--config", str(other.config()), "--repetitions", "1")
+    finally:
+        other.firstflight("lab", "down")
+    columns = "vantage, domain, ip, outcome, asn, cdn, retried, hello_retry, attempts"
+    rows = other.sql(f"SELECT {columns} FROM quic_probe WHERE run = '{printed.splitlines()[-1]}'")
+
+    before = {
+        (r["vantage"], r["domain"], r["ip"]): {c: r[c] for c in columns.split(", ")}
+        for r in finished.rows
+        if r["repetition"] == 1
+    }
+    after = {(r["vantage"], r["domain"], r["ip"]): r for r in rows}
+    assert set(before) == set(after)
+    differing = [key for key in before if before[key] != after[key]]
+    assert {key[1] for key in differing} == {name}
+    families = {":" in ip for _, domain, ip in before if domain == name}
+    assert len(differing) == len(VANTAGES) * len(families)
+    for key in differing:
+        assert (before[key]["outcome"], after[key]["outcome"]) == ("iack", "coalesced")

@@ -1,0 +1,120 @@
+"""What the campaign reports is what the lab was told to do, in every row."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import median
+
+from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.site import VANTAGES
+
+
+def test_every_row_is_as_declared(finished: Finished) -> None:
+    wrong = []
+    for row in finished.rows:
+        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        wrong += [
+            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], told[what])
+            for what in ("outcome", "asn", "cdn")
+            if row[what] != told[what]
+        ]
+    assert not wrong
+
+
+def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished) -> None:
+    seen = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
+    assert max(seen.values()) == 1
+    probed = defaultdict(set)
+    for vantage, repetition, domain, ip in seen:
+        probed[vantage, repetition, ":" in ip].add(domain)
+    with_address = defaultdict(set)
+    for _, domain, ip in finished.truth:
+        with_address[":" in ip].add(domain)
+    for vantage in VANTAGES:
+        for repetition in range(1, REPETITIONS + 1):
+            for v6 in (False, True):
+                assert probed[vantage, repetition, v6] == with_address[v6]
+
+
+def test_all_outcomes_occur(finished: Finished) -> None:
+    seen = {row["outcome"] for row in finished.rows}
+    # send_failed cannot be had from a healthy machine; tests/test_prober*.py makes it happen.
+    assert seen == {
+        "iack",
+        "coalesced",
+        "sh_first",
+        "closed",
+        "ack_only",
+        "retry",
+        "version_negotiation",
+        "refused",
+        "malformed",
+        "timeout",
+        "blocked",
+    }
+
+
+def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
+    told = {
+        t["domain"]: t["dns_status"]
+        for t in finished.site.lines("lab", "truth", "--format", "jsonl")
+        if t["ip"] is None
+    }
+    assert set(told.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
+    found = finished.site.sql(
+        "SELECT domain, vantage, repetition, any(status) AS status, uniqExact(status) AS kinds FROM dns_answer "
+        f"WHERE run = '{finished.run}' AND qtype = 'A' GROUP BY domain, vantage, repetition"
+    )
+    statuses = defaultdict(set)
+    for row in found:
+        assert row["kinds"] == 1
+        statuses[row["domain"]].add(row["status"])
+    for domain, status in told.items():
+        # "No such type" is an answer without records: the code is NOERROR either way.
+        assert statuses[domain] <= {status, "NODATA"} and statuses[domain], domain
+        if status != "NOERROR":
+            assert statuses[domain] == {status}, domain
+
+
+def test_the_median_of_each_cdn_is_the_declared_one(finished: Finished) -> None:
+    measured: dict[str, list[int]] = defaultdict(list)
+    declared: dict[str, list[int]] = defaultdict(list)
+    for row in finished.rows:
+        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        if row["outcome"] == "iack" and row["attempts"] == 1 and row["cdn"] and told["ack_to_sh_us"]:
+            measured[row["cdn"]].append(row["ack_to_sh_us"])
+            declared[row["cdn"]].append(told["ack_to_sh_us"])
+    paper_ms = {"Cloudflare": 3.2, "Amazon": 6.4, "Akamai": 20.9, "Google": 30.3}
+    for cdn, values in measured.items():
+        assert abs(median(values) - median(declared[cdn])) <= 500, cdn
+        if cdn in paper_ms:
+            assert abs(median(values) / 1000 - paper_ms[cdn]) <= 0.5, cdn
+
+
+def test_provenance_is_in_every_row(finished: Finished) -> None:
+    sources = {
+        "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
+        "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
+        "sao_paulo": ("198.18.0.13", "2001:db8:0:13::1"),
+        "hong_kong": ("198.18.0.14", "2001:db8:0:14::1"),
+    }
+    for row in finished.rows:
+        for column in ("list_id", "resolver", "tool_version", "ruleset", "capture_file", "source_file"):
+            assert row[column], (column, row)
+        if row["outcome"] == "blocked":
+            assert row["sent_ns"] is None or row["attempts"] == 0
+        else:
+            assert row["src_ip"] in sources[row["vantage"]]
+        assert (row["since_last_probe_s"] is None) == (
+            row["outcome"] == "blocked" or first_in_run(finished, row)
+        )
+
+
+def first_in_run(finished: Finished, row: dict[str, object]) -> bool:
+    """Whether no earlier repetition probed the same name at the same address from there."""
+    return not any(
+        r["repetition"] < row["repetition"]
+        and (r["vantage"], r["domain"], r["ip"]) == (row["vantage"], row["domain"], row["ip"])
+        for r in finished.rows
+        if r["domain"] == row["domain"]
+    )
