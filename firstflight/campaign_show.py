@@ -62,22 +62,16 @@ class Show:
 
     def _look(self) -> None:
         states = {who: self._progress(folders) for who, folders in self._at_work.items()}
+        known = {who: state for who, state in states.items() if state is not None}
         if self._bars is not None:
-            for who, state in states.items():
-                if state is not None:
-                    self._bars.show(who, who, *state)
-        elif time.monotonic() - self._last_line >= LINE_EVERY_S:
+            for who, state in known.items():
+                self._bars.show(who, *state)
+        elif known and time.monotonic() - self._last_line >= LINE_EVERY_S:
             self._last_line = time.monotonic()
-            parts = [
-                f"{who} {state[0]}" + (f"/{state[1]}" if state[1] is not None else "")
-                for who, state in states.items()
-                if state is not None
-            ]
-            if parts:
-                progress.say("so far: " + ", ".join(parts))
+            progress.say("so far: " + ", ".join(map(str, known.values())))
 
     @staticmethod
-    def _progress(folders: list[Path]) -> tuple[int, int | None] | None:
+    def _progress(folders: list[Path]) -> progress.State | None:
         # The last stage that has begun to tell something is the one at work.
         for folder in reversed(folders):
             state = progress.read(folder)

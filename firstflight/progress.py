@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from firstflight import files
 from firstflight.errors import FirstflightError
@@ -72,11 +72,23 @@ class Progress:
         files.write_json(self._file, {"label": self._label, "done": self._done, "total": self._total})
 
 
-def read(folder: Path) -> tuple[int, int | None] | None:
-    """(done, total) of the stage that writes into `folder`, None if it has not said anything yet."""
+class State(NamedTuple):
+    """How far a stage is. `total` None = not known."""
+
+    label: str
+    done: int
+    total: int | None
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.done}" + (f"/{self.total}" if self.total is not None else "")
+
+
+def read(folder: Path) -> State | None:
+    """State of the stage that writes into `folder`, None if it has not said anything yet."""
     try:
         value = files.read_json(folder / "progress.json")
-        return int(value["done"]), None if value["total"] is None else int(value["total"])
+        total = None if value["total"] is None else int(value["total"])
+        return State(str(value["label"]), int(value["done"]), total)
     except (FirstflightError, KeyError, TypeError, ValueError):
         return None
 
