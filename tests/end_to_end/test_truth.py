@@ -62,8 +62,8 @@ def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
     }
     assert set(told.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
     found = finished.site.sql(
-        "SELECT domain, vantage, repetition, any(status) AS status, uniqExact(status) AS kinds FROM dns_answer "
-        f"WHERE run = '{finished.run}' AND qtype = 'A' GROUP BY domain, vantage, repetition"
+        "SELECT domain, vantage, repetition, any(status) AS status, uniqExact(status) AS kinds "
+        f"FROM dns_answer WHERE run = '{finished.run}' AND qtype = 'A' GROUP BY domain, vantage, repetition"
     )
     statuses = defaultdict(set)
     for row in found:
