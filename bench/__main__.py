@@ -1,0 +1,34 @@
+"""Every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
+
+    python -m bench             all of them
+    python -m bench prober      one
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+MEASUREMENTS = {
+    "prober": "the native prober: targets per CPU second, memory, rate kept",
+    "store": "the store: bytes per row on disk, rows loaded per second",
+}
+
+
+def main() -> int:
+    """Run the named measurements (all when none is named); the exit status is the number that failed."""
+    wanted = sys.argv[1:] or list(MEASUREMENTS)
+    unknown = [name for name in wanted if name not in MEASUREMENTS]
+    if unknown:
+        print(f"bench: no measurement {unknown[0]!r}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in wanted:
+        print(f"== {name}: {MEASUREMENTS[name]}", flush=True)
+        failed += subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode != 0
+        print(flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
