@@ -1,0 +1,75 @@
+"""Probe records for tests: one plausible row, and how to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import records
+
+RUN = "20261120T060000Z-a1b2c3"
+DAY_NS = 1_795_154_400 * 10**9  # 2026-11-20 06:00 UTC
+
+
+def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
+    """A record of kind quic_probe as a probe stage would write it for that outcome; `changes` come last."""
+    answered = outcome in ("iack", "coalesced", "sh_first")
+    sent = outcome not in ("blocked", "send_failed")
+    times = {"iack": (20_000, 23_200), "coalesced": (24_000, 24_000), "sh_first": (25_000, 24_500)}
+    ack_us, sh_us = times.get(outcome, (None, None))
+    row: dict[str, Any] = {column.name: None for column in records.load("quic_probe").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "list_id": "X6QPN",
+        "rank": 1,
+        "domain": "a.example",
+        "ip": "198.18.48.1",
+        "port": 443,
+        "address_rank": 0,
+        "resolver": "198.18.0.53",
+        "asn": 13335,
+        "cdn": "Cloudflare",
+        "outcome": outcome,
+        "sent_at": DAY_NS + 123_456_789 if sent else None,
+        "attempts": 1 if sent else 0,
+        "retried": False,
+        "hello_retry": False,
+        "ack_us": ack_us,
+        "sh_us": sh_us,
+        "ack_delay_raw": 25 if answered else None,
+        "first_ack_range": 0 if answered else None,
+        "bytes_sent": 1252 if sent else 0,
+        "bytes_received": 3_600 if answered else 0,
+        "datagrams_received": 3 if answered else 0,
+        "discarded": 0,
+        "after_close": 0,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+    row |= changes
+    if row["ack_us"] is not None and row["sh_us"] is not None and "ack_to_sh_us" not in changes:
+        row["ack_to_sh_us"] = row["sh_us"] - row["ack_us"]
+    if row["ack_delay_raw"] is not None and "ack_delay_us" not in changes:
+        row["ack_delay_us"] = row["ack_delay_raw"] * 8
+    if row["bytes_sent"] and not row["retried"] and "amplification" not in changes:
+        row["amplification"] = row["bytes_received"] / row["bytes_sent"]
+    return row
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
+    """Write a record file, its folder too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(list(rows), schema=records.load(kind).arrow_schema())
+    pq.write_table(table, path, compression="zstd")
+    return path
+
+
+def many(count: int, **changes: Any) -> list[dict[str, Any]]:
+    """`count` probes of different names."""
+    return [probe(domain=f"name{n:06}.example", rank=n + 1, **changes) for n in range(count)]

@@ -1,0 +1,158 @@
+"""Tables, views and comments: what schemas/ says is what stands in the store."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import UsageError
+from firstflight.store import Store, migrate, open_store
+from schemas import records, sql
+
+
+def columns_of(store: Store, table: str) -> dict[str, dict[str, str]]:
+    rows = store.rows(
+        "SELECT name, type, comment, default_kind, default_expression FROM system.columns "
+        "WHERE database = {database:String} AND table = {table:String} ORDER BY position",
+        {"database": store.dialect.database, "table": table},
+    )
+    return {row["name"]: row for row in rows}
+
+
+def sql_type(column: records.Column, given: str) -> str:
+    """The type that a column of the YAML must have in the store; `given` decides what is left open."""
+    names = {"string": "String", "bool": "Bool"}
+    scalar = column.type.removeprefix("list<").removesuffix(">")
+    wanted = names.get(scalar) or re.sub("(u?)(int|float)", _capitals, scalar)
+    if column.is_instant:
+        wanted = "DateTime64(9, 'UTC')"
+    if column.values and given.startswith("Enum8"):
+        wanted = "Enum8(" + ", ".join(f"'{v}' = {n}" for n, v in enumerate(column.values, start=1)) + ")"
+    if column.nullable:
+        wanted = f"Nullable({wanted})"
+    if "LowCardinality(" in given:
+        wanted = f"LowCardinality({wanted})"
+    return f"Array({wanted})" if column.is_list else wanted
+
+
+@pytest.mark.parametrize("kind", records.names())
+def test_table_has_the_columns_of_its_kind(kind: str) -> None:
+    described = records.load(kind)
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        found = columns_of(store, kind)
+        comment = store.rows(
+            "SELECT comment FROM system.tables WHERE database = currentDatabase() AND name = {t:String}",
+            {"t": kind},
+        )
+    assert list(found) == [column.name for column in described.columns]
+    for column in described.columns:
+        assert found[column.name]["type"] == sql_type(column, found[column.name]["type"]), column.name
+        assert found[column.name]["comment"] == column.comment
+        # A derived column is computed, and nothing else is.
+        assert (found[column.name]["default_kind"] == "ALIAS") == bool(column.derived)
+    assert comment == [{"comment": described.meaning}]
+
+
+def test_derived_columns_are_computed_as_described() -> None:
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        for kind in records.names():
+            for column in records.load(kind).columns:
+                if column.derived:
+                    given = columns_of(store, kind)[column.name]["default_expression"]
+                    wanted = store.rows(
+                        "SELECT formatQuery({q:String}) AS q", {"q": f"SELECT {column.derived}"}
+                    )
+                    have = store.rows("SELECT formatQuery({q:String}) AS q", {"q": f"SELECT {given}"})
+                    assert have == wanted
+
+
+def test_views_have_the_columns_that_are_described() -> None:
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        for view in sql.views():
+            found = columns_of(store, view.name)
+            assert {name: row["comment"] for name, row in found.items()} == view.columns
+            assert list(found) == list(view.columns), view.name
+            assert not any(type_["type"].startswith("LowCardinality(Nullable") for type_ in found.values())
+
+
+def test_second_migration_applies_nothing() -> None:
+    with open_store(write=True) as store:
+        first = migrate.migrate(store)
+        assert {step.part for step in first} == {"migration", "view", "comment"}
+        before = migrate.applied(store)
+        assert migrate.migrate(store) == []
+        assert migrate.applied(store) == before
+    with open_store(write=True) as store:
+        assert migrate.migrate(store) == []
+
+
+def test_migration_goes_on_from_every_earlier_state(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = sql.migrations()
+    views = sql.views()
+    for last in range(1, len(every) + 1):
+        with monkeypatch.context() as earlier, open_store(f"chdb:{place}{last}", write=True) as store:
+            earlier.setattr(sql, "migrations", lambda last=last: every[:last])
+            earlier.setattr(sql, "views", list)
+            earlier.setattr(records, "names", list)
+            assert len(migrate.migrate(store)) == last
+            earlier.undo()
+            done = migrate.migrate(store)
+            assert [s.name for s in done if s.part == "view"] == [view.name for view in views]
+            assert len([s for s in done if s.part == "migration"]) == len(every) - last
+            assert migrate.migrate(store) == []
+
+
+def test_broken_off_migration_is_done_again() -> None:
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        # As if killed between the tables and the note of it.
+        database = store.dialect.database
+        store.execute(f"ALTER TABLE {database}.schema_migration DELETE WHERE part = 'migration'")
+        assert {step.part for step in migrate.migrate(store)} == {"migration"}
+        assert migrate.migrate(store) == []
+
+
+def test_changed_view_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        views = [view if view.name != "newest_run" else _other(view) for view in sql.views()]
+        monkeypatch.setattr(sql, "views", lambda: views)
+        assert [step.name for step in migrate.migrate(store)] == ["newest_run"]
+        assert store.rows("SELECT run FROM newest_run") == [{"run": "none"}]
+
+
+def test_changed_migration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(write=True) as store:
+        migrate.migrate(store)
+        first, *rest = sql.migrations()
+        changed = sql.Migration(first.version, first.name, first.text + "\n")
+        monkeypatch.setattr(sql, "migrations", lambda: [changed, *rest])
+        with pytest.raises(UsageError, match="0001_quic_probe is not the text"):
+            migrate.migrate(store)
+        monkeypatch.setattr(sql, "migrations", lambda: [first])
+        with pytest.raises(UsageError, match="does not know"):
+            migrate.migrate(store)
+
+
+def test_all_statements_can_be_rendered_for_a_cluster() -> None:
+    cluster = sql.Dialect("firstflight", cluster="measurements")
+    texts = [text for migration in sql.migrations() for text in migration.statements(cluster)]
+    texts += [view.statement(cluster) for view in sql.views()] + sql.bootstrap(cluster)
+    with open_store(write=True) as store:
+        for text in texts:
+            assert "ON CLUSTER 'measurements'" in text
+            assert not re.search(r"ENGINE = (?!Replicated)", text)
+            store.rows(f"EXPLAIN AST {text}")  # the engine's parser takes it
+
+
+def _other(view: sql.View) -> sql.View:
+    return sql.View(view.name, view.meaning, view.columns, "SELECT 'none' AS run")
+
+
+def _capitals(found: re.Match[str]) -> str:
+    return found[1].upper() + found[2].capitalize()

@@ -1,0 +1,164 @@
+"""Table 1, the paper's way and by outcome, on rows made by hand: every rule of definitions.md bites once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight import loader
+from firstflight.store import open_store
+
+from .rows import DAY_NS, probe, write
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def ask(tmp_path: Path, rows: list[dict[str, Any]], query: str) -> list[dict[str, Any]]:
+    """Load `rows` and ask."""
+    loader.load_files([write(tmp_path / "quic_probe.parquet", rows)])
+    with open_store() as store:
+        return store.rows(query)
+
+
+def cell(repetition: int, vantage: str, iack: int, coalesced: int, **changes: Any) -> list[dict[str, Any]]:
+    """One vantage point and repetition: so many names with instant ACK, so many without."""
+    outcomes = ["iack"] * iack + ["coalesced"] * coalesced
+    return [
+        probe(outcome, domain=f"{n}.example", vantage=vantage, repetition=repetition, **changes)
+        for n, outcome in enumerate(outcomes)
+    ]
+
+
+def test_table1_takes_the_highest_share_and_the_widest_difference(tmp_path: Path) -> None:
+    rows = (
+        cell(1, "hamburg", 4, 6)
+        + cell(2, "hamburg", 5, 5)
+        + cell(1, "hong_kong", 2, 6)
+        + cell(2, "hong_kong", 3, 9)
+    )
+    assert ask(tmp_path, rows, "SELECT * FROM table1") == [
+        {"cdn": "Cloudflare", "domains": 12, "iack_share_max": 0.5, "variation": 0.25}
+    ]
+
+
+def test_iack_by_cdn_has_one_row_per_repetition_vantage_point_and_cdn(tmp_path: Path) -> None:
+    rows = [
+        *cell(1, "hamburg", 1, 3),
+        *cell(2, "hamburg", 1, 0, sent_at=DAY_NS + 86_400 * 10**9),
+        probe("coalesced", cdn="Others", asn=64500),
+    ]
+    found = ask(tmp_path, rows, "SELECT * EXCEPT run FROM iack_by_cdn")
+    assert found == [
+        {"repetition": 1, "day": "2026-11-20", "vantage": "hamburg", "cdn": "Cloudflare"}
+        | {"domains": 4, "iack_domains": 1, "iack_share": 0.25},
+        {"repetition": 1, "day": "2026-11-20", "vantage": "hamburg", "cdn": "Others"}
+        | {"domains": 1, "iack_domains": 0, "iack_share": 0},
+        {"repetition": 2, "day": "2026-11-21", "vantage": "hamburg", "cdn": "Cloudflare"}
+        | {"domains": 1, "iack_domains": 1, "iack_share": 1},
+    ]
+
+
+def test_day_of_a_repetition_that_passes_midnight_is_its_first(tmp_path: Path) -> None:
+    rows = [probe(domain="a.example"), probe(domain="b.example", sent_at=DAY_NS + 20 * 3600 * 10**9)]
+    found = ask(tmp_path, rows, "SELECT toString(day) AS day, domains FROM iack_by_cdn")
+    assert found == [{"day": "2026-11-20", "domains": 2}]
+
+
+@pytest.mark.parametrize(
+    ("row", "counted", "iack"),
+    [
+        (probe("iack"), 1, 1),
+        (probe("coalesced"), 1, 0),
+        # Two datagrams in either order, also when both came in one microsecond.
+        (probe("sh_first"), 1, 1),
+        (probe("iack", ack_us=20_000, sh_us=20_000), 1, 1),
+        # An answer to the second Initial counts for shares (only delay distributions leave it out).
+        (probe("iack", attempts=2), 1, 1),
+        (probe("sh_first", ack_us=None, ack_delay_raw=None, first_ack_range=None), 0, 0),
+        (probe("iack", first_ack_range=1), 0, 0),
+        (probe("coalesced", first_ack_range=None), 0, 0),
+        (probe("ack_only", ack_us=20_000, first_ack_range=0), 0, 0),
+        (probe("closed", ack_us=20_000, first_ack_range=0), 0, 0),
+        (probe("timeout"), 0, 0),
+        (probe("blocked"), 0, 0),
+    ],
+    ids=lambda value: f"{value['outcome']}" if isinstance(value, dict) else None,
+)
+def test_what_counts_the_papers_way(tmp_path: Path, row: dict[str, Any], counted: int, iack: int) -> None:
+    found = ask(tmp_path, [row], "SELECT domains, iack_domains, iack_share FROM iack_by_cdn")
+    share = iack / counted if counted else None
+    assert found == [{"domains": counted, "iack_domains": iack, "iack_share": share}]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address_rank": 1},
+        {"address_rank": None},
+        {"ip": "2001:db8:48::1"},
+        {"cdn": None, "asn": None},
+    ],
+)
+def test_other_addresses_are_left_out(tmp_path: Path, changes: dict[str, Any]) -> None:
+    rows = [probe("coalesced"), probe("iack", domain="b.example", **changes)]
+    assert ask(tmp_path, rows, "SELECT domains, iack_share_max AS s FROM table1") == [{"domains": 1, "s": 0}]
+    with open_store() as store:
+        assert store.rows("SELECT probes FROM table1_strict") == [{"probes": 1}]
+
+
+def test_a_name_probed_twice_is_one_name(tmp_path: Path) -> None:
+    rows = [probe("iack"), probe("iack", ip="198.18.48.2"), probe("coalesced", domain="b.example")]
+    assert ask(tmp_path, rows, "SELECT domains, iack_domains FROM iack_by_cdn") == [
+        {"domains": 2, "iack_domains": 1}
+    ]
+
+
+def test_others_comes_last_and_a_silent_cdn_has_no_share(tmp_path: Path) -> None:
+    rows = [
+        probe("iack", cdn="Others"),
+        probe("timeout", cdn="Meta", domain="b.example"),
+        probe("coalesced", cdn="Akamai", domain="c.example"),
+    ]
+    assert ask(tmp_path, rows, "SELECT * FROM table1") == [
+        {"cdn": "Akamai", "domains": 1, "iack_share_max": 0, "variation": 0},
+        {"cdn": "Meta", "domains": 0, "iack_share_max": None, "variation": None},
+        {"cdn": "Others", "domains": 1, "iack_share_max": 1, "variation": 0},
+    ]
+
+
+def test_strict_counts_by_outcome_and_shows_what_it_leaves_out(tmp_path: Path) -> None:
+    outcomes = ["iack", "iack", "coalesced", "sh_first", "closed", "ack_only", "retry", "version_negotiation"]
+    outcomes += ["refused", "malformed", "timeout", "timeout", "send_failed", "blocked"]
+    rows = [probe(outcome, domain=f"{n}.example") for n, outcome in enumerate(outcomes)]
+    rows.append(probe("iack", domain="range.example", first_ack_range=3))  # not counted the paper's way
+    assert ask(tmp_path, rows, "SELECT * FROM table1_strict") == [
+        {"cdn": "Cloudflare", "domains": 5, "iack_share_max": 0.6, "variation": 0, "probes": 15}
+        | {"iack": 3, "coalesced": 1, "sh_first": 1, "closed": 1, "ack_only": 1, "retry": 1}
+        | {
+            "version_negotiation": 1,
+            "refused": 1,
+            "malformed": 1,
+            "timeout": 2,
+            "send_failed": 1,
+            "blocked": 1,
+        }
+    ]
+    with open_store() as store:
+        assert store.rows("SELECT domains, iack_share_max AS s FROM table1") == [{"domains": 4, "s": 0.75}]
+
+
+def test_table1_shows_the_run_that_began_last(tmp_path: Path) -> None:
+    old = [
+        probe("coalesced", run="old", sent_at=DAY_NS - 1),
+        probe("coalesced", run="old", domain="b.example"),
+    ]
+    new = [probe("iack", run="new", sent_at=DAY_NS)]
+    loader.load_files([write(tmp_path / "new" / "quic_probe.parquet", new)])
+    assert ask(tmp_path, old, "SELECT domains, iack_share_max AS s FROM table1") == [{"domains": 1, "s": 1}]
+    with open_store() as store:
+        assert store.rows("SELECT run, domains FROM table1_by_run") == [
+            {"run": "new", "domains": 1},
+            {"run": "old", "domains": 2},
+        ]
