@@ -1,0 +1,33 @@
+"""`firstflight trace`: the packets behind a row."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command(
+    epilog="Example: firstflight trace 20261120T063905Z-a1b2c3 hamburg site-001.cloudflare.test 198.18.48.1"
+)
+@click.argument("run_name", metavar="RUN")
+@click.argument("vantage")
+@click.argument("domain")
+@click.argument("ip")
+@click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Only this one [default: all].")
+@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+def command(run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, form: str) -> None:
+    """Show the packets behind a row, from the capture, with times since the Initial.
+
+    DOMAIN and IP as in the row (an empty DOMAIN is written ""). With jsonl: the rows of quic_packet.
+    """
+    from firstflight import trace
+    from firstflight.runs import Run
+
+    for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition):
+        if form == "jsonl":
+            for packet in found.packets:
+                click.echo(json.dumps({"repetition": found.row["repetition"], **packet}))
+        else:
+            for line in trace.describe(found):
+                click.echo(line)
