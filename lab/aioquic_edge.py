@@ -288,7 +288,10 @@ def main(file: Path) -> None:
     try:
         config = _read(file)
     except (OSError, ValueError) as error:
-        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        problem: object = error
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         print(f"aioquic_edge: {file}: {problem}", file=sys.stderr)
         sys.exit(2)
     with asyncio.Runner(loop_factory=_event_loop) as runner:

@@ -159,14 +159,18 @@ class Client:
         head.push_uint16(number)
         return bytes(self.keys.encrypt_packet(bytes(head.data), payload, number))
 
-    def send_hello(self, token: bytes = b"", size: int = INITIAL_BYTES) -> None:
-        """Send the ClientHello in an Initial; times count from here."""
+    def client_hello_packet(self, token: bytes = b"", size: int = INITIAL_BYTES) -> bytes:
+        """The next Initial, with the whole ClientHello."""
         frame = Buffer(capacity=1024)
         frame.push_uint_var(6)
         frame.push_uint_var(0)
         frame.push_uint_var(len(self.hello))
         frame.push_bytes(self.hello)
-        packet = self._initial(bytes(frame.data), token, size)
+        return self._initial(bytes(frame.data), token, size)
+
+    def send_hello(self, token: bytes = b"") -> None:
+        """Send the ClientHello in an Initial; times count from here."""
+        packet = self.client_hello_packet(token)
         self.sent_at = time.time()
         self.socket.sendto(packet, self.address)
 

@@ -44,7 +44,8 @@ def endpoint(
 class Running:
     """A server that is up: its port and the certificate that its clients trust."""
 
-    def __init__(self, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
+    def __init__(self, stack: Stack, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
+        self.stack = stack
         self.port = port
         self.authority = authority
         self.process = process
@@ -74,7 +75,7 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
         first = process.stdout.readline()
         assert first == "READY\n", f"{stack} said {first!r}"
         killer.cancel()
-        yield Running(port, authority.path, process)
+        yield Running(stack, port, authority.path, process)
         time.sleep(0.05)
         assert process.poll() is None, f"{stack} ended: {process.stdout.read()}"
     finally:

@@ -1,0 +1,87 @@
+"""One server of each stack for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .running import Running, endpoint, running
+
+QUICHE_DELAY_US = 3200
+CERTIFICATE_DELAY_US = 15_000
+AIOQUIC_DELAY_US = 11_000
+ROGUE_DELAY_US = 5000
+
+# Every mode of lab/rogue/README.md.
+ROGUE_MODES = (
+    *("sh_first", "sh_first_late_ack", "ack_only", "sh_then_certificate", "split_packets", "reordered"),
+    *("lost_ack", "small_ack", "pn_start", "ack_ecn", "amplify", "duplicates", "chatty"),
+    *("closed", "closed_with_ack", "retry_silent", "retry_twice", "retry_ack_range"),
+    *("version_negotiation", "silent", "malformed_frames", "undecryptable", "forged"),
+)
+
+
+@pytest.fixture(scope="session")
+def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    modes = [
+        ("iack", QUICHE_DELAY_US),
+        ("wait", 4000),
+        ("retry", None),
+        ("retry_iack", QUICHE_DELAY_US),
+        ("hello_retry", None),
+        ("sh_then_certificate", CERTIFICATE_DELAY_US),
+    ]
+    endpoints = [
+        endpoint("quiche", mode, delay, certificate=size)
+        for mode, delay in modes
+        for size in ("small", "large")
+    ]
+    endpoints.append(endpoint("quiche", "iack", 9000, domain="second.small.test", ip="127.0.0.2"))
+    endpoints.append(endpoint("quiche", "wait", None, domain="six.small.test", ip="::1"))
+    with running(tmp_path_factory.mktemp("quiche"), "quiche", endpoints) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def aioquic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    endpoints = [
+        endpoint("aioquic", mode, delay, certificate=size)
+        for mode, delay in [("wait", 4000), ("iack", AIOQUIC_DELAY_US)]
+        for size in ("small", "large")
+    ]
+    with running(tmp_path_factory.mktemp("aioquic"), "aioquic", endpoints) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def quicgo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    endpoints = [endpoint("quic-go", "wait", 4000, certificate=size) for size in ("small", "large")]
+    with running(tmp_path_factory.mktemp("quicgo"), "quic-go", endpoints) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    at_once = [
+        endpoint("rogue", mode, None, domain=f"{mode.replace('_', '-')}.now.test")
+        for mode in ROGUE_MODES
+        if mode not in ("small_ack", "sh_first_late_ack", "sh_then_certificate")
+    ]
+    delayed = [endpoint("rogue", mode, ROGUE_DELAY_US) for mode in ROGUE_MODES]
+    with running(tmp_path_factory.mktemp("rogue"), "rogue", [*delayed, *at_once]) as server:
+        yield server
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Running:
+    """The server whose stack the test names by a parameter."""
+    found = request.getfixturevalue({"quic-go": "quicgo"}.get(request.param, request.param))
+    assert isinstance(found, Running)
+    return found
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "lab"

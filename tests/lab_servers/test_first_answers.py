@@ -1,0 +1,174 @@
+"""What the real stacks send first, and when: read by a client that sees every packet."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US
+from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
+from .running import HOST, Running
+
+# One-way noise of a shared machine: a single answer may be this late, the median may not.
+LATE_US = 20_000
+
+
+def ask(server: Running, name: str | None, ip: str = HOST, seconds: float = 0.15) -> list[Datagram]:
+    """One probe: the ClientHello, what comes, the close; after a Retry the answers to the token."""
+    with Client(ip, server.port, name) as client:
+        client.send_hello()
+        answers = client.read(seconds, until=1)
+        if answers and answers[0].packets[0].kind == "retry":
+            assert answers[0].packets[0].opened, "the integrity tag is wrong"
+            client.follow_retry(answers[0])
+            answers = client.read(seconds, until=1)
+        answers += client.read(seconds)
+        client.send_close()
+        assert {answer.source for answer in answers} <= {ip}
+        return answers
+
+
+def opened(answers: list[Datagram]) -> None:
+    """Every Initial must open; nothing but Initial, Handshake and 1-RTT may come."""
+    for packet in (packet for answer in answers for packet in answer.packets):
+        assert packet.kind in ("initial", "handshake", "one_rtt")
+        assert packet.kind != "initial" or (packet.opened and not packet.parse_error)
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("mode", ["iack", "retry-iack"])
+def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> None:
+    answers = ask(quiche, f"{mode}.{size}.test")
+    opened(answers)
+    assert answers[0].frames() == ["ack"]
+    assert answers[0].size == 1200
+    assert answers[1].has_server_hello
+    assert answers[1].has_handshake
+    assert not answers[1].has_ack
+    assert QUICHE_DELAY_US - 100 <= gap_us(answers) <= QUICHE_DELAY_US + LATE_US
+
+
+def test_the_declared_delay_is_kept(quiche: Running) -> None:
+    """The median gap is the declared one within 0.2 ms, whatever the machine does meanwhile."""
+    gaps = []
+    for _ in range(60):
+        with Client(HOST, quiche.port, "iack.small.test") as client:
+            client.send_hello()
+            gaps.append(gap_us(client.read(1, until=2)))
+            client.send_close()
+    assert statistics.median(gaps) == pytest.approx(QUICHE_DELAY_US, abs=200), gaps
+    assert min(gaps) > QUICHE_DELAY_US - 100
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "delay_us"),
+    [
+        ("quiche", "wait.small.test", 4000),
+        ("quiche", "wait.large.test", 4000),
+        ("quiche", "retry.small.test", 0),
+        ("aioquic", "wait.small.test", 4000),
+        ("aioquic", "wait.large.test", 4000),
+        ("quic-go", "wait.small.test", 4000),
+        ("quic-go", "wait.large.test", 4000),
+    ],
+    indirect=["server"],
+)
+def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us: int) -> None:
+    answers = ask(server, name)
+    opened(answers)
+    first = answers[0]
+    assert first.has_ack
+    assert first.has_server_hello
+    assert first.has_handshake
+    assert delay_us <= first.at_us <= delay_us + LATE_US
+    if "large" in name:
+        credit = 3 * 1252
+        # quic-go checks the limit before each datagram, not with it.
+        last = first.size if server.stack == "quic-go" else 0
+        assert sum(answer.size for answer in answers) <= credit + last
+        assert sum(answer.size for answer in answers) > 2 * 1252
+
+
+def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
+    answers = ask(quiche, "hello-retry.small.test")
+    opened(answers)
+    (answer,) = answers
+    assert answer.frames() == ["ack", "crypto"]
+    (_, hello) = answer.packets[0].crypto[0]
+    assert hello[0] == 2
+    assert hello[6:38] == HELLO_RETRY_RANDOM
+
+
+def test_quiche_sends_its_certificate_late(quiche: Running) -> None:
+    answers = ask(quiche, "sh-then-certificate.large.test")
+    opened(answers)
+    assert answers[0].frames() == ["ack", "crypto"]
+    assert not answers[0].has_handshake
+    assert answers[1].has_handshake
+    gap = answers[1].at_us - answers[0].at_us
+    assert CERTIFICATE_DELAY_US - 100 <= gap <= CERTIFICATE_DELAY_US + LATE_US
+
+
+def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
+    answers = ask(aioquic, "iack.small.test")
+    opened(answers)
+    assert answers[0].frames() == ["ack"]
+    assert answers[0].size < 100
+    assert answers[1].has_server_hello
+    assert AIOQUIC_DELAY_US - 100 <= gap_us(answers) <= AIOQUIC_DELAY_US + LATE_US
+
+
+def test_the_address_and_the_name_decide(quiche: Running) -> None:
+    assert gap_us(ask(quiche, "second.small.test", "127.0.0.2")) >= 8900
+    # Unknown names and none are answered as the first endpoint of the address: iack.small.test.
+    for name in ("nobody.example", None):
+        assert QUICHE_DELAY_US - 100 <= gap_us(ask(quiche, name)) < 8900
+    assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
+
+
+def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
+    """A server that retransmits after 1 s (its first probe timeout) would be seen."""
+    clients = []
+    for server in (quiche, aioquic, quicgo):
+        client = Client(HOST, server.port, "wait.small.test")
+        client.send_hello()
+        assert client.read(1, until=1)
+        client.read(0.1)
+        client.send_close()
+        clients.append(client)
+    for client in clients:
+        with client:
+            assert client.read(1.3 if client is clients[0] else 0.1) == []
+
+
+@pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go", "rogue"], indirect=True)
+def test_garbage_is_survived(server: Running) -> None:
+    """Datagrams of all sizes and first bytes, and damaged Initials; then a proper answer as before."""
+    name = "split-packets.small.test" if server.stack == "rogue" else "wait.small.test"
+    with Client(HOST, server.port, name) as client:
+        for first in range(256):
+            client.socket.sendto(bytes([first]) * (1 + 7 * first), client.address)
+        initial = client.client_hello_packet()
+        for cut in (1, 5, 20, 40, 1199):
+            client.socket.sendto(initial[:cut], client.address)
+        for place in range(0, 1200, 13):
+            damaged = bytearray(initial)
+            damaged[place] ^= 0x55
+            client.socket.sendto(damaged, client.address)
+        client.socket.sendto(initial[:1] + bytes(4) + initial[5:], client.address)
+    assert server.process.poll() is None
+    # The burst may have filled the socket's buffer: ask again, as clients do.
+    assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, seconds=0.5))
+
+
+@pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go"], indirect=True)
+def test_an_unknown_version_is_negotiated(server: Running) -> None:
+    with Client(HOST, server.port, "wait.small.test") as client:
+        packet = bytearray(client.client_hello_packet())
+        packet[1:5] = bytes.fromhex("5a5a5a5a")
+        client.socket.sendto(packet, client.address)
+        (answer,) = client.read(1, until=1)
+        assert [packet.kind for packet in answer.packets] == ["version_negotiation"]
+        assert answer.packets[0].header.source_cid == client.dcid
+        assert 1 in answer.packets[0].header.supported_versions

@@ -1,0 +1,161 @@
+"""Every mode of lab/rogue does what its README says, as read by aioquic's packet code."""
+
+from __future__ import annotations
+
+import select
+
+import pytest
+
+from .conftest import ROGUE_DELAY_US
+from .reader import Client, Datagram
+from .running import HOST, Running
+
+LATE_US = 20_000
+
+
+def ask(server: Running, name: str, seconds: float = 0.1) -> list[Datagram]:
+    with Client(HOST, server.port, name) as client:
+        client.send_hello()
+        return client.read(seconds)
+
+
+def contents(answers: list[Datagram]) -> list[list[str]]:
+    """Per datagram its packets: the frames of an Initial that opened, else the packet's kind."""
+    return [
+        [
+            " ".join(packet.frames) if packet.opened and packet.frames else packet.kind
+            for packet in one.packets
+        ]
+        for one in answers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sh-first.small.test", [["crypto", "handshake"]]),
+        ("sh-first-late-ack.small.test", [["crypto", "handshake"], ["ack padding"]]),
+        ("ack-only.small.test", [["ack padding"]]),
+        ("sh-then-certificate.small.test", [["ack crypto padding"], ["handshake"]]),
+        ("split-packets.small.test", [["ack", "crypto", "handshake"]]),
+        ("reordered.small.test", [["crypto ping ack", "handshake"]]),
+        ("lost-ack.small.test", [["ack crypto", "handshake"]]),
+        ("small-ack.small.test", [["ack"], ["crypto", "handshake"]]),
+        ("pn-start.small.test", [["ack padding"], ["crypto", "handshake"]]),
+        ("pn-start.now.test", [["ack crypto", "handshake"]]),
+        ("ack-ecn.small.test", [["ack_ecn padding"], ["crypto", "handshake"]]),
+        ("ack-ecn.now.test", [["ack_ecn crypto", "handshake"]]),
+        ("duplicates.now.test", [["ack crypto", "handshake"]] * 3),
+        ("duplicates.small.test", [["ack padding"]] * 3 + [["crypto", "handshake"]] * 3),
+        ("chatty.now.test", [["ack crypto", "handshake"]] + [["ping padding"]] * 10),
+        ("closed.small.test", [["close"]]),
+        ("closed-with-ack.small.test", [["ack padding"], ["close"]]),
+        ("closed-with-ack.now.test", [["ack close"]]),
+        ("amplify.small.test", [["ack crypto padding"], *[["ping padding"]] * 4, ["handshake"]]),
+        ("retry-silent.small.test", [["retry"]]),
+        ("version-negotiation.small.test", [["version_negotiation"]]),
+        ("silent.small.test", []),
+        ("malformed-frames.small.test", [["initial"]]),
+        ("undecryptable.small.test", [["initial"], ["initial"]]),
+        (
+            "forged.small.test",
+            [
+                ["initial"],
+                ["retry"],
+                ["version_negotiation"],
+                ["initial"],
+                ["initial"],
+                ["ack crypto", "handshake"],
+            ],
+        ),
+    ],
+)
+def test_datagrams(rogue: Running, name: str, expected: list[list[str]]) -> None:
+    assert contents(ask(rogue, name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("sh-first-late-ack", 0, 1),
+        ("sh-then-certificate", 0, 1),
+        ("small-ack", 0, 1),
+        ("closed-with-ack", 0, 1),
+        ("forged", 4, 5),
+    ],
+)
+def test_the_delay_is_kept(rogue: Running, name: str, first: int, second: int) -> None:
+    answers = ask(rogue, f"{name}.small.test")
+    gap = answers[second].at_us - answers[first].at_us
+    assert ROGUE_DELAY_US - 100 <= gap <= ROGUE_DELAY_US + LATE_US
+
+
+def test_numbers_sizes_and_codes(rogue: Running) -> None:
+    lost = ask(rogue, "lost-ack.now.test")[0].packets[0]
+    assert lost.number == 1
+    starts = [answer.packets[0].number for answer in ask(rogue, "pn-start.small.test")]
+    assert starts == [2**31 - 1, 2**31]
+    assert ask(rogue, "small-ack.small.test")[0].size < 100
+    assert ask(rogue, "closed.now.test")[0].packets[0].close == (0x128, "no service for this name")
+    assert sum(answer.size for answer in ask(rogue, "amplify.now.test")) > 3 * 1252 + 1200
+    malformed = ask(rogue, "malformed-frames.now.test")[0].packets[0]
+    assert malformed.opened
+    assert malformed.parse_error
+    assert not any(packet.opened for one in ask(rogue, "undecryptable.now.test") for packet in one.packets)
+
+
+def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
+    for name, after_token in [
+        ("retry-silent.small.test", []),
+        ("retry-twice.small.test", [["retry"]]),
+        ("retry-ack-range.small.test", [["ack padding"], ["crypto", "handshake"]]),
+    ]:
+        with Client(HOST, rogue.port, name) as client:
+            client.send_hello()
+            retry = client.read(1, until=1)[0]
+            assert retry.packets[0].opened, "the integrity tag is wrong"
+            client.follow_retry(retry)
+            answers = client.read(0.1)
+            assert contents(answers) == after_token
+            if name.startswith("retry-ack-range"):
+                assert answers[0].packets[0].acked == [0, 1]
+            if name.startswith("retry-twice"):
+                client.follow_retry(answers[0])
+                assert client.read(0.1)[0].has_ack
+
+
+def test_version_negotiation_echoes_and_lists_others(rogue: Running) -> None:
+    with Client(HOST, rogue.port, "version-negotiation.small.test") as client:
+        client.send_hello()
+        header = client.read(1, until=1)[0].packets[0].header
+        assert (header.destination_cid, header.source_cid) == (client.scid, client.dcid)
+        assert header.supported_versions == [0x6B3343CF, 0xFF00001D, 0x1A2A3A4A]
+
+
+def test_forgeries_fit_nothing(rogue: Running) -> None:
+    with Client(HOST, rogue.port, "forged.small.test") as client:
+        client.send_hello()
+        *forgeries, truth = client.read(0.1)
+        assert len(forgeries) == 5
+        assert not any(packet.opened for one in forgeries for packet in one.packets)
+        assert truth.packets[0].opened
+        negotiation, stranger = forgeries[2].packets[0].header, forgeries[4].packets[0].header
+        assert negotiation.source_cid != client.dcid
+        assert stranger.destination_cid != client.scid
+
+
+def test_silence_is_not_a_closed_port(rogue: Running) -> None:
+    """A connected socket would report the ICMP error of a port where nobody listens."""
+    with Client(HOST, rogue.port, "silent.small.test") as client:
+        client.socket.connect(client.address)
+        client.socket.send(client.client_hello_packet())
+        assert select.select([client.socket], [], [], 0.2)[0] == []
+
+
+def test_a_copy_is_not_answered_again(rogue: Running) -> None:
+    with Client(HOST, rogue.port, "split-packets.small.test") as client:
+        packet = client.client_hello_packet()
+        client.socket.sendto(packet, client.address)
+        assert len(client.read(1, until=1)) == 1
+        client.socket.sendto(packet, client.address)
+        assert client.read(0.1) == []

@@ -1,0 +1,110 @@
+"""Which servers the lab starts, with which files; the certificates they get."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from firstflight.errors import UsageError
+from lab import internet
+from lab.certificates import issue, make_authority
+from lab.model import Endpoint
+from lab.servers import CHAIN_BYTES, command, services
+
+from .running import endpoint
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    endpoints: tuple[Endpoint, ...]
+
+
+def test_every_endpoint_of_the_lab_has_one_server(state: Path) -> None:
+    world = internet.load()
+    started = services(world, state)
+    served: dict[tuple[str, str], tuple[str, str, str, int | None, str]] = {}
+    for service in started:
+        file = Path(service.argv[-1])
+        content = json.loads(file.read_text())
+        assert content["port"] == 443
+        assert len(set(content["listen"])) == len(content["listen"])
+        for one in content["endpoints"]:
+            assert one["ip"] in content["listen"]
+            assert (one["ip"], one["domain"]) not in served
+            served[one["ip"], one["domain"]] = (
+                service.host,
+                service.name.split(" on ")[0],
+                one["mode"],
+                one["delay_us"],
+                one["certificate"],
+            )
+    assert served == {
+        (one.ip, one.domain): (one.host, one.stack, one.mode, one.delay_us, one.certificate)
+        for one in world.endpoints
+        if one.stack != "none"
+    }
+    assert {service.name.split(" on ")[0] for service in started} == {"quiche", "aioquic", "quic-go", "rogue"}
+
+
+def test_an_address_belongs_to_one_stack(state: Path) -> None:
+    one = endpoint("quiche", "wait", None)
+    other = replace(one, stack="rogue", mode="silent", domain="b.small.test")
+    with pytest.raises(UsageError, match="addresses of their own"):
+        services(Endpoints((one, other)), state)
+
+
+def test_chains_verify_and_have_their_length(state: Path) -> None:
+    authority = make_authority(state)
+    for size, length in CHAIN_BYTES.items():
+        files = issue(authority, size, ["*.shop.test"], chain_bytes=length)
+        leaf, *above = x509.load_pem_x509_certificates(files.chain.read_bytes())
+        total = sum(len(certificate.public_bytes(Encoding.DER)) for certificate in [leaf, *above])
+        assert length - 10 <= total <= length + 40
+        store = Store([x509.load_pem_x509_certificate(authority.path.read_bytes())])
+        verifier = PolicyBuilder().store(store).time(datetime.now(UTC))
+        chain = verifier.build_server_verifier(x509.DNSName("a.shop.test")).verify(leaf, above)
+        assert len(chain) == len(above) + 2
+        assert stat.S_IMODE(files.key.stat().st_mode) == 0o600
+
+
+def test_a_chain_that_is_longer_already_is_refused(state: Path) -> None:
+    with pytest.raises(UsageError, match="bytes more than 300"):
+        issue(make_authority(state), "short", ["a.test"], chain_bytes=300)
+
+
+def test_the_authority_stays(state: Path) -> None:
+    assert make_authority(state).certificate == make_authority(state).certificate
+
+
+@pytest.mark.parametrize("stack", ["quiche", "aioquic", "quic-go", "rogue"])
+def test_a_wrong_configuration_is_one_sentence(stack: str, tmp_path: Path) -> None:
+    """Exit status 2, one line, and no traceback: no such file, no JSON, an unknown mode."""
+    good = {
+        "port": 4433,
+        "listen": ["127.0.0.1"],
+        "certificates": {"small": {"chain": "missing.pem", "key": "missing.key"}},
+        "endpoints": [
+            {"domain": "a.test", "ip": "127.0.0.1", "mode": "dance", "delay_us": 1, "certificate": "small"}
+        ],
+    }
+    cases = {"absent.json": None, "broken.json": '{"port": ', "mode.json": json.dumps(good)}
+    for name, text in cases.items():
+        file = tmp_path / name
+        if text is not None:
+            file.write_text(text)
+        argv = command(stack, file)  # type: ignore[arg-type]
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=20, env=dict(os.environ))
+        assert ended.returncode == 2, ended
+        assert ended.stdout == ""
+        assert len(ended.stderr.splitlines()) == 1, ended.stderr
+        assert name in ended.stderr
