@@ -138,3 +138,12 @@ def test_the_lab_campaign_is_valid_once_the_lab_has_its_files() -> None:
     assert [v.name for v in found.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
     assert found.campaign.repetitions == 3
     assert not found.campaign.contact and found.probe.allow_net
+
+
+def test_the_page_names_every_setting() -> None:
+    page = (ROOT / "docs" / "campaign.md").read_text(encoding="utf-8")
+    for section, about in settings.Settings.model_fields.items():
+        kind = settings.Vantage if section == "vantage" else about.annotation
+        assert isinstance(kind, type) and issubclass(kind, settings.Section)
+        for key in kind.model_fields:
+            assert f"`{section}.{key}`" in page, f"docs/campaign.md says nothing of {section}.{key}"
