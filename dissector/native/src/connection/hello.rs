@@ -1,0 +1,82 @@
+//! What the client says in its ClientHello, and where in the CRYPTO stream it ends.
+
+use firstflight_wire::CryptoStream;
+use firstflight_wire::tls::{ClientHello, number, read_message};
+use firstflight_wire::{Error, Reader};
+
+/// A ClientHello is refused above this size; those with several key shares have about 2 kB.
+const BUDGET: usize = 16_384;
+
+/// Fields of the first ClientHello.
+#[derive(Clone, Debug, Default)]
+pub struct HelloSaid {
+    pub sni: Option<String>,
+    /// Application protocols offered, joined by commas.
+    pub alpn: Option<String>,
+}
+
+/// Reads the client's CRYPTO stream up to the end of its ClientHello.
+#[derive(Debug)]
+pub(super) struct HelloReader {
+    stream: CryptoStream,
+    /// Where the first ClientHello ends, once its header was seen.
+    first_end: Option<u64>,
+    is_read: bool,
+}
+
+impl Default for HelloReader {
+    fn default() -> Self {
+        HelloReader {
+            stream: CryptoStream::new(BUDGET),
+            first_end: None,
+            is_read: false,
+        }
+    }
+}
+
+impl HelloReader {
+    /// Takes CRYPTO data of the client and fills `said` as soon as the first ClientHello is whole.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], said: &mut HelloSaid) {
+        if self.is_read || self.stream.insert(offset, data) != Ok(true) {
+            return;
+        }
+        let mut r = Reader::new(self.stream.contiguous());
+        let message = read_message(&mut r);
+        if self.first_end.is_none()
+            && let &[_, a, b, c, ..] = self.stream.contiguous()
+        {
+            self.first_end = Some(4 + u64::from(u32::from_be_bytes([0, a, b, c])));
+        }
+        match message {
+            Err(Error::Truncated) => return,
+            Ok((number::CLIENT_HELLO, body)) => {
+                if let Ok(hello) = ClientHello::parse(body) {
+                    *said = HelloSaid {
+                        sni: hello.sni.map(text),
+                        alpn: Some(hello.alpn().map(text).collect::<Vec<_>>().join(","))
+                            .filter(|list| !list.is_empty()),
+                    };
+                }
+            }
+            _ => {}
+        }
+        // The stream is not needed any more.
+        self.is_read = true;
+        self.stream = CryptoStream::new(0);
+    }
+
+    /// Where a second ClientHello would begin.
+    pub(super) fn second_hello(&self) -> Option<u64> {
+        self.first_end
+    }
+
+    /// Where the ClientHello that begins at `from` ends, if that is known.
+    pub(super) fn hello_end(&self, from: u64) -> Option<u64> {
+        self.first_end.filter(|_| from == 0)
+    }
+}
+
+/// Bytes as text; what is not UTF-8 is escaped rather than lost.
+fn text(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+}

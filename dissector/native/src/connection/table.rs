@@ -1,0 +1,349 @@
+//! Which connection a datagram belongs to, and when a connection is over.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+
+use firstflight_wire::{ConnectionId, InitialSecret, Keys, Packet, PacketType, parse_packet};
+
+use super::{Arrival, Connection, PacketLog};
+use crate::ip::{Datagram, IcmpError};
+use crate::timeline::Windows;
+
+/// Port of HTTP/3: a datagram to it may begin a connection of a version that is not known.
+const HTTPS: u16 = 443;
+/// Smallest datagram that begins a connection (RFC 9000 14.1).
+const MIN_INITIAL: usize = 1200;
+/// Connections written out whose late packets are still told from new connections.
+const REMEMBERED: usize = 1 << 18;
+
+/// What bounds a table.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub windows: Windows,
+    /// Silence after which a connection is over.
+    pub idle_ns: i64,
+    /// The same after a CONNECTION_CLOSE.
+    pub closing_ns: i64,
+    pub max_connections: usize,
+    /// Ports to look at; empty: all.
+    pub ports: Vec<u16>,
+}
+
+/// Packets that became no part of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Of connections that had been written out.
+    pub late: u64,
+    /// UDP that begins no connection and belongs to none.
+    pub other_udp: u64,
+    /// Connections written out early because there were too many.
+    pub evicted: u64,
+}
+
+/// Addresses and ports of both ends, the smaller first.
+type Tuple = (SocketAddr, SocketAddr);
+
+/// The live connections.
+pub struct Table {
+    limits: Limits,
+    connections: HashMap<u64, Connection>,
+    by_tuple: HashMap<Tuple, Vec<u64>>,
+    next_id: u64,
+    /// (time of the last look, id): those silent for longest come first, nearly.
+    idle: VecDeque<(i64, u64)>,
+    closing: VecDeque<(i64, u64)>,
+    gone: HashSet<u64>,
+    gone_order: VecDeque<u64>,
+    hasher: RandomState,
+    pub counters: Counters,
+}
+
+impl Table {
+    pub fn new(limits: Limits) -> Table {
+        Table {
+            limits,
+            connections: HashMap::new(),
+            by_tuple: HashMap::new(),
+            next_id: 0,
+            idle: VecDeque::new(),
+            closing: VecDeque::new(),
+            gone: HashSet::new(),
+            gone_order: VecDeque::new(),
+            hasher: RandomState::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes a datagram; gives the connection that it belongs to and whether the client sent it. `bytes` is its
+    /// payload, which is opened in place.
+    pub fn datagram(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        bytes: &mut [u8],
+        log: PacketLog<'_>,
+    ) -> Option<(&Connection, bool)> {
+        let (src, dst) = (datagram.src, datagram.dst);
+        if !self.limits.ports.is_empty()
+            && ![src.port(), dst.port()]
+                .iter()
+                .any(|p| self.limits.ports.contains(p))
+        {
+            return None;
+        }
+        let first = parse_packet(bytes, 0, 0).ok();
+        let id = match self.find(src, dst, first.as_ref(), bytes) {
+            Found::Id(id) => id,
+            found => match (self.begin(arrival, datagram, first.as_ref(), bytes), found) {
+                (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
+                (Begun::Late, _) => {
+                    self.counters.late += 1;
+                    return None;
+                }
+                (Begun::No, _) => {
+                    self.counters.other_udp += 1;
+                    return None;
+                }
+            },
+        };
+        let connection = self.connections.get_mut(&id)?;
+        let from_client = src == connection.client && dst == connection.server;
+        let was_closed = connection.closed;
+        connection.datagram(arrival, from_client, bytes, log);
+        if connection.closed && !was_closed {
+            self.closing.push_back((arrival.ns, id));
+        }
+        Some((&*connection, from_client))
+    }
+
+    /// Takes an ICMP error; gives the connection whose datagram it quotes.
+    pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
+        let ids = self
+            .by_tuple
+            .get(&tuple(error.quoted_src, error.quoted_dst))?;
+        let connections = &self.connections;
+        let sent = |id: &&u64| {
+            connections
+                .get(id)
+                .is_some_and(|c| c.client == error.quoted_src)
+        };
+        let id = *ids.iter().rev().find(sent)?;
+        let connection = self.connections.get_mut(&id)?;
+        connection
+            .timeline
+            .icmp_error(arrival.ns, error.kind, error.code, error.port_unreachable);
+        Some(&*connection)
+    }
+
+    /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
+    pub fn expired(&mut self, now_ns: i64) -> Option<Connection> {
+        if let Some(connection) = self
+            .expired_from(now_ns, true)
+            .or_else(|| self.expired_from(now_ns, false))
+        {
+            return Some(connection);
+        }
+        if self.connections.len() <= self.limits.max_connections {
+            return None;
+        }
+        self.counters.evicted += 1;
+        self.take_first()
+    }
+
+    /// Any live connection, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Connection> {
+        self.take_first()
+    }
+
+    fn expired_from(&mut self, now_ns: i64, closing: bool) -> Option<Connection> {
+        let limit = if closing {
+            self.limits.closing_ns
+        } else {
+            self.limits.idle_ns
+        };
+        let queue = if closing {
+            &mut self.closing
+        } else {
+            &mut self.idle
+        };
+        while let Some(&(looked_ns, id)) = queue
+            .front()
+            .filter(|(looked_ns, _)| looked_ns + limit < now_ns)
+        {
+            queue.pop_front();
+            match self.connections.get(&id) {
+                // It spoke since: look again when its silence may have lasted long enough.
+                Some(connection) if connection.last_ns > looked_ns => {
+                    queue.push_back((connection.last_ns, id))
+                }
+                Some(_) => return self.remove(id),
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn take_first(&mut self) -> Option<Connection> {
+        while let Some((_, id)) = self.idle.pop_front() {
+            if let Some(connection) = self.remove(id) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
+        let key = tuple(connection.client, connection.server);
+        if let Some(ids) = self.by_tuple.get_mut(&key) {
+            ids.retain(|&other| other != id);
+            if ids.is_empty() {
+                self.by_tuple.remove(&key);
+            }
+        }
+        // What is left of it: a hash of its identity and one of its tuple.
+        for hash in [
+            self.hasher.hash_one((key, connection.odcid)),
+            self.hasher.hash_one(key),
+        ] {
+            if self.gone.insert(hash) {
+                self.gone_order.push_back(hash);
+            }
+        }
+        while self.gone_order.len() > REMEMBERED {
+            if let Some(hash) = self.gone_order.pop_front() {
+                self.gone.remove(&hash);
+            }
+        }
+        Some(connection)
+    }
+
+    /// Finds the live connection by tuple and connection IDs.
+    fn find(
+        &self,
+        src: SocketAddr,
+        dst: SocketAddr,
+        first: Option<&Packet>,
+        bytes: &[u8],
+    ) -> Found {
+        let Some(ids) = self.by_tuple.get(&tuple(src, dst)) else {
+            return Found::Nothing;
+        };
+        let owner = ids.iter().rev().find(|id| {
+            self.connections.get(id).is_some_and(|c| {
+                let from_client = src == c.client && dst == c.server;
+                match first {
+                    Some(packet) if packet.kind == PacketType::OneRtt => {
+                        c.owns_short(from_client, bytes)
+                    }
+                    Some(packet) => c.owns(from_client, &packet.dcid),
+                    None => false,
+                }
+            })
+        });
+        // The tuple alone says that it was meant for the newest connection, forged or not.
+        match (owner, ids.last()) {
+            (Some(&id), _) => Found::Id(id),
+            (None, Some(&id)) => Found::TupleOnly(id),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
+    /// for a version that is not known here, in a place where QUIC is expected.
+    fn begin(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        first: Option<&Packet>,
+        bytes: &[u8],
+    ) -> Begun {
+        let Some(packet) = first else {
+            return self.not_begun(datagram);
+        };
+        let secret = match packet.kind {
+            PacketType::Initial => match opens(packet, bytes) {
+                Some(secret) => Some(secret),
+                None => return self.not_begun(datagram),
+            },
+            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => None,
+            _ => return self.not_begun(datagram),
+        };
+        if self.is_gone(datagram, Some(packet.dcid)) {
+            return Begun::Late;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let (client, server) = (datagram.src, datagram.dst);
+        let connection = Connection::new(
+            client,
+            server,
+            packet,
+            secret,
+            arrival.ns,
+            self.limits.windows,
+        );
+        self.connections.insert(id, connection);
+        self.by_tuple
+            .entry(tuple(client, server))
+            .or_default()
+            .push(id);
+        self.idle.push_back((arrival.ns, id));
+        Begun::Id(id)
+    }
+
+    fn not_begun(&self, datagram: &Datagram<'_>) -> Begun {
+        if self.is_gone(datagram, None) {
+            Begun::Late
+        } else {
+            Begun::No
+        }
+    }
+
+    fn is_gone(&self, datagram: &Datagram<'_>, odcid: Option<ConnectionId>) -> bool {
+        let key = tuple(datagram.src, datagram.dst);
+        self.gone.contains(&odcid.map_or_else(
+            || self.hasher.hash_one(key),
+            |cid| self.hasher.hash_one((key, cid)),
+        ))
+    }
+
+    fn may_be_unknown_version(&self, arrival: &Arrival, datagram: &Datagram<'_>) -> bool {
+        let port = datagram.dst.port();
+        arrival.length >= MIN_INITIAL
+            && (port == HTTPS || self.limits.ports.contains(&port))
+            && !self
+                .by_tuple
+                .contains_key(&tuple(datagram.src, datagram.dst))
+    }
+}
+
+enum Found {
+    /// By tuple and connection ID.
+    Id(u64),
+    /// By tuple; the connection ID is none of its.
+    TupleOnly(u64),
+    Nothing,
+}
+
+enum Begun {
+    Id(u64),
+    Late,
+    No,
+}
+
+fn tuple(a: SocketAddr, b: SocketAddr) -> Tuple {
+    if a <= b { (a, b) } else { (b, a) }
+}
+
+/// The secret of a client's Initial, if its own destination connection ID opens it.
+fn opens(packet: &Packet, bytes: &[u8]) -> Option<InitialSecret> {
+    let secret = InitialSecret::new(packet.version, &packet.dcid)?;
+    let mut copy = bytes.to_vec();
+    Keys::new(&secret.client())
+        .open(&mut copy, packet, None)
+        .is_ok()
+        .then_some(secret)
+}

@@ -1,0 +1,267 @@
+//! The whole of a call: captures one after the other, rows out, what went wrong.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::args::{Args, Format, Kind};
+use crate::connection::{Arrival, Connection, Counters, Limits, Table};
+use crate::input::{self, Frame, Stop};
+use crate::ip::{self, Content};
+use crate::link;
+use crate::output::quic_packet::PacketSeen;
+use crate::output::{OutputError, Outputs, quic_connection, quic_packet};
+use crate::timeline::Windows;
+
+/// Exit status when some capture could not be read to its end.
+const UNREADABLE: u8 = 3;
+/// How long a closed connection is kept for late packets.
+const CLOSING_NS: i64 = 10_000_000_000;
+const NS_PER_MS: i64 = 1_000_000;
+
+/// Why nothing more was done.
+#[derive(Debug)]
+pub enum RunError {
+    /// Options that contradict each other.
+    Usage(&'static str),
+    Output(OutputError),
+}
+
+impl RunError {
+    /// Exit status that goes with it.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            RunError::Usage(_) => 2,
+            RunError::Output(_) => 1,
+        }
+    }
+
+    /// Whether the reader of standard output has gone.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, RunError::Output(error) if error.cause.kind() == ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Usage(what) => f.write_str(what),
+            RunError::Output(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<OutputError> for RunError {
+    fn from(error: OutputError) -> Self {
+        RunError::Output(error)
+    }
+}
+
+/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard error, its records
+/// up to there are kept, and the next one is read.
+pub fn run(args: &Args) -> Result<u8, RunError> {
+    if args.format == Format::Parquet && args.out.is_none() {
+        return Err(RunError::Usage("--format parquet needs --out DIR"));
+    }
+    let mut outputs = Outputs::open(args)?;
+    let mut status = 0;
+    for path in &args.captures {
+        if let Some(error) = capture(args, path, &mut outputs)? {
+            eprintln!("firstflight-dissect: {error}");
+            status = UNREADABLE;
+        }
+        outputs.flush()?;
+    }
+    outputs.finish()?;
+    Ok(status)
+}
+
+/// Frames of a capture that led to no datagram.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    frames: u64,
+    unknown_link: u64,
+    broken: u64,
+    fragments: u64,
+}
+
+fn capture(
+    args: &Args,
+    path: &Path,
+    outputs: &mut Outputs,
+) -> Result<Option<input::CaptureError>, OutputError> {
+    let name = input::name(path);
+    let source = match input::open(path) {
+        Ok(source) => source,
+        Err(error) => return Ok(Some(error)),
+    };
+    let mut run = CaptureRun {
+        args,
+        name: &name,
+        table: Table::new(limits(args)),
+        outputs,
+        skipped: Skipped::default(),
+        scratch: Vec::new(),
+    };
+    let error = match input::read(&name, source, |frame| run.frame(&frame)) {
+        Ok(()) => None,
+        Err(Stop::Capture(error)) => Some(error),
+        Err(Stop::Visitor(error)) => return Err(error),
+    };
+    while let Some(connection) = run.table.drain() {
+        run.write(&connection)?;
+    }
+    tell(&name, &run.skipped, &run.table.counters);
+    Ok(error)
+}
+
+fn limits(args: &Args) -> Limits {
+    let windows = Windows {
+        answer_ns: i64::from(args.answer_window_ms) * NS_PER_MS,
+        settle_ns: i64::from(args.settle_ms) * NS_PER_MS,
+    };
+    Limits {
+        windows,
+        // A connection must stay at least as long as its first answer is awaited.
+        idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
+        closing_ns: CLOSING_NS.max(windows.answer_ns),
+        max_connections: args.max_connections as usize,
+        ports: args.quic_port.clone(),
+    }
+}
+
+/// Says on standard error what a capture held beside connections, if it held anything noteworthy.
+fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
+    let parts = [
+        (skipped.unknown_link, "frames of an unknown link type"),
+        (skipped.broken, "broken IP or UDP headers"),
+        (skipped.fragments, "IP fragments"),
+        (
+            counters.late,
+            "late packets of connections written out before",
+        ),
+        (counters.other_udp, "UDP datagrams of no known connection"),
+        (
+            counters.evicted,
+            "connections written out early (--max-connections)",
+        ),
+    ];
+    let said: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}"))
+        .collect();
+    if !said.is_empty() {
+        eprintln!(
+            "firstflight-dissect: {name}: of {} frames, {}",
+            skipped.frames,
+            said.join(", ")
+        );
+    }
+}
+
+struct CaptureRun<'a> {
+    args: &'a Args,
+    name: &'a str,
+    table: Table,
+    outputs: &'a mut Outputs,
+    skipped: Skipped,
+    /// The payload being opened.
+    scratch: Vec<u8>,
+}
+
+impl CaptureRun<'_> {
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
+        self.skipped.frames += 1;
+        while let Some(connection) = self.table.expired(frame.time_ns) {
+            self.write(&connection)?;
+        }
+        if !link::is_known(frame.link) {
+            self.skipped.unknown_link += 1;
+            return Ok(());
+        }
+        let Some(packet) = link::ip_packet(frame.link, frame.data) else {
+            return Ok(());
+        };
+        let mut arrival = Arrival {
+            ns: frame.time_ns,
+            frame_number: frame.number,
+            length: 0,
+            ttl: 0,
+        };
+        match ip::content(packet) {
+            Content::Udp(datagram) => {
+                arrival.length = datagram.length;
+                arrival.ttl = datagram.ttl;
+                self.udp(&arrival, &datagram)
+            }
+            Content::Icmp(error) => self.icmp(&arrival, &error),
+            Content::Other => Ok(()),
+            Content::Fragment => {
+                self.skipped.fragments += 1;
+                Ok(())
+            }
+            Content::Broken => {
+                self.skipped.broken += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(datagram.payload);
+        let mut log = self.outputs.wants(Kind::QuicPacket).then(Vec::new);
+        let found = self
+            .table
+            .datagram(arrival, datagram, &mut self.scratch, log.as_mut());
+        let (Some((connection, from_client)), Some(log)) = (found, log) else {
+            return Ok(());
+        };
+        if is_chosen(self.args, connection) {
+            for packet in log {
+                let row = quic_packet::row(self.name, connection, arrival, from_client, packet);
+                self.outputs.write(Kind::QuicPacket, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn icmp(&mut self, arrival: &Arrival, error: &ip::IcmpError) -> Result<(), OutputError> {
+        let Some(connection) = self
+            .table
+            .icmp(arrival, error)
+            .filter(|c| is_chosen(self.args, c))
+        else {
+            return Ok(());
+        };
+        let packet = PacketSeen {
+            kind: "icmp",
+            version: None,
+            dcid: None,
+            scid: None,
+            packet_number: None,
+            frames: Some(format!("type {} code {}", error.kind, error.code)),
+            opened: false,
+            size: 0,
+        };
+        let row = quic_packet::row(self.name, connection, arrival, false, packet);
+        self.outputs.write(Kind::QuicPacket, row)
+    }
+
+    fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
+        if is_chosen(self.args, connection) {
+            self.outputs.write(
+                Kind::QuicConnection,
+                quic_connection::row(self.name, connection),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn is_chosen(args: &Args, connection: &Connection) -> bool {
+    args.cid.is_empty()
+        || args.cid.contains(&connection.client_scid)
+        || args.cid.contains(&connection.odcid)
+}

@@ -1,0 +1,303 @@
+//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, from a file or standard input.
+
+mod pcapng;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
+
+use pcapng::Interfaces;
+
+/// A captured frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Nanoseconds since 1970, UTC.
+    pub time_ns: i64,
+    /// Place in the capture, from 1, as other tools count.
+    pub number: u64,
+    /// Link type.
+    pub link: i32,
+    pub data: &'a [u8],
+}
+
+/// Time in nanoseconds, link type and bytes of a frame.
+type Timed<'a> = (i64, i32, &'a [u8]);
+
+/// A capture that cannot be read on.
+#[derive(Debug)]
+pub struct CaptureError {
+    pub name: String,
+    /// Offset of the element that is broken, in bytes.
+    pub offset: u64,
+    pub what: String,
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: at byte {}: {}", self.name, self.offset, self.what)
+    }
+}
+
+/// Why reading stopped before the end: the capture, or what the frames were handed to.
+#[derive(Debug)]
+pub enum Stop<E> {
+    Capture(CaptureError),
+    Visitor(E),
+}
+
+/// Bytes read at a time; a larger frame makes the buffer grow up to `MAX_BUFFER`.
+const BUFFER: usize = 1 << 18;
+/// No block or frame is larger than this: a length above it is a broken one.
+const MAX_BUFFER: usize = 1 << 22;
+
+/// A capture's name for people and records: the path as given; `-` for standard input.
+pub fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Opens a capture; `-` is standard input.
+pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => Err(CaptureError {
+            name: name(path),
+            offset: 0,
+            what: format!("cannot be opened: {error}"),
+        }),
+    }
+}
+
+/// Hands every frame of `source` to `visit`, in order. Frames before a broken place have been handed over when it fails.
+pub fn read<E>(
+    name: &str,
+    mut source: impl Read + Send,
+    mut visit: impl FnMut(Frame<'_>) -> Result<(), E>,
+) -> Result<(), Stop<E>> {
+    let mut consumed = 0;
+    let stop = |offset, what: String| {
+        Stop::Capture(CaptureError {
+            name: name.to_owned(),
+            offset,
+            what,
+        })
+    };
+
+    // The format is told by the first read, so it must not be a short one (pipes).
+    let mut head = Vec::with_capacity(BUFFER);
+    source
+        .by_ref()
+        .take(BUFFER as u64 / 2)
+        .read_to_end(&mut head)
+        .map_err(|error| stop(0, format!("cannot be read: {error}")))?;
+    if head.is_empty() {
+        return Err(stop(
+            0,
+            "is empty: expected a capture in pcap or pcapng format".into(),
+        ));
+    }
+    let begin: Vec<u8> = head.iter().take(16).copied().collect();
+    let mut reader = create_reader(BUFFER, Cursor::new(head).chain(source)).map_err(|_| {
+        let found = begin.escape_ascii();
+        stop(
+            0,
+            format!("is not a capture: expected the header of pcap or pcapng, found \"{found}\""),
+        )
+    })?;
+
+    let mut capacity = BUFFER;
+    let mut clock = Clock::default();
+    let mut number = 0;
+    loop {
+        match reader.next() {
+            Ok((size, block)) => {
+                let timed = clock.block(block).map_err(|what| stop(consumed, what))?;
+                if let Some((time_ns, link, data)) = timed {
+                    number += 1;
+                    visit(Frame {
+                        time_ns,
+                        number,
+                        link,
+                        data,
+                    })
+                    .map_err(Stop::Visitor)?;
+                }
+                reader.consume(size);
+                consumed += size as u64;
+            }
+            Err(PcapError::Eof) => return Ok(()),
+            Err(PcapError::Incomplete(_)) => {
+                reader
+                    .refill()
+                    .map_err(|_| stop(consumed, "cannot be read on".into()))?;
+            }
+            Err(PcapError::BufferTooSmall) if capacity < MAX_BUFFER => {
+                capacity *= 2;
+                reader.grow(capacity);
+                reader
+                    .refill()
+                    .map_err(|_| stop(consumed, "cannot be read on".into()))?;
+            }
+            Err(PcapError::BufferTooSmall) => {
+                return Err(stop(
+                    consumed,
+                    format!("expected a frame of less than {MAX_BUFFER} bytes, found a longer one"),
+                ));
+            }
+            Err(PcapError::UnexpectedEof) => {
+                return Err(stop(
+                    consumed,
+                    "expected a whole frame, but the capture ends inside it".into(),
+                ));
+            }
+            Err(_) => {
+                return Err(stop(
+                    consumed,
+                    "expected the header of a frame or block, found other bytes".into(),
+                ));
+            }
+        }
+    }
+}
+
+/// Turns the blocks of either format into times and data.
+#[derive(Default)]
+struct Clock {
+    pcap: Option<PcapHeader>,
+    pcapng: Interfaces,
+}
+
+impl Clock {
+    /// Time, link type and data of a block that holds a frame.
+    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Timed<'a>>, String> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.pcap = Some(header);
+                Ok(None)
+            }
+            PcapBlockOwned::Legacy(frame) => {
+                let header = self
+                    .pcap
+                    .as_ref()
+                    .ok_or("expected a file header before the first frame")?;
+                let unit = if header.is_nanosecond_precision() {
+                    1
+                } else {
+                    1000
+                };
+                let time_ns =
+                    i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
+                // The upper four bits tell of a frame check sequence.
+                Ok(Some((time_ns, header.network.0 & 0x0fff_ffff, frame.data)))
+            }
+            PcapBlockOwned::NG(block) => self.pcapng.block(block),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Seen = Vec<(i64, i32, Vec<u8>)>;
+
+    fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
+        let mut seen = Vec::new();
+        let end = read("x", bytes, |f| {
+            seen.push((f.time_ns, f.link, f.data.to_vec()));
+            Ok::<(), ()>(())
+        });
+        let error = match end {
+            Err(Stop::Capture(error)) => Some(error),
+            _ => None,
+        };
+        (seen, error)
+    }
+
+    fn pcap(magic: u32, big: bool, fraction: u32, data: &[u8]) -> Vec<u8> {
+        let n = |v: u32| {
+            if big {
+                v.to_be_bytes()
+            } else {
+                v.to_le_bytes()
+            }
+        };
+        let h = |v: u16| {
+            if big {
+                v.to_be_bytes()
+            } else {
+                v.to_le_bytes()
+            }
+        };
+        let mut out = [
+            &n(magic)[..],
+            &h(2),
+            &h(4),
+            &n(0),
+            &n(0),
+            &n(65535),
+            &n(101),
+        ]
+        .concat();
+        let len = data.len() as u32;
+        out.extend([&n(1_700_000_000)[..], &n(fraction), &n(len), &n(len), data].concat());
+        out
+    }
+
+    #[test]
+    fn pcap_in_both_byte_orders_and_resolutions() {
+        for big in [false, true] {
+            for (magic, fraction, nanos) in [(0xa1b2_c3d4, 7, 7000), (0xa1b2_3c4d, 7, 7)] {
+                let (seen, error) = frames(&pcap(magic, big, fraction, b"abcd"));
+                assert_eq!(
+                    seen,
+                    [(1_700_000_000_000_000_000 + nanos, 101, b"abcd".to_vec())]
+                );
+                assert!(error.is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused_by_name() {
+        for (bytes, expected) in [
+            (&b""[..], "empty"),
+            (b"ip,domain,port\n", "not a capture"),
+            (&[0xd4, 0xc3], "not a"),
+        ] {
+            let (seen, error) = frames(bytes);
+            assert!(seen.is_empty());
+            assert!(error.is_some_and(|e| e.what.contains(expected) && e.name == "x"));
+        }
+    }
+
+    #[test]
+    fn a_broken_capture_keeps_the_frames_before() {
+        let mut bytes = pcap(0xa1b2_c3d4, false, 0, b"abcd");
+        let whole = bytes.len();
+        bytes.extend([0; 10]);
+        let (seen, error) = frames(&bytes);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(error.map(|e| e.offset), Some(whole as u64));
+        // A frame that claims 4 GB: refused, and nothing of that size allocated.
+        bytes.truncate(whole);
+        bytes.extend([[0; 8].as_slice(), &[0xff; 8]].concat());
+        bytes.extend(vec![0; MAX_BUFFER + 10]);
+        let (seen, error) = frames(&bytes);
+        assert_eq!(seen.len(), 1);
+        assert!(error.is_some_and(|e| e.what.contains("longer")));
+    }
+
+    #[test]
+    fn large_frames_fit() {
+        let data = vec![7; 1_000_000];
+        let (seen, error) = frames(&pcap(0xa1b2_c3d4, false, 0, &data));
+        assert!(error.is_none());
+        assert_eq!(seen[0].2.len(), data.len());
+    }
+}

@@ -1,0 +1,295 @@
+//! IPv4 and IPv6 packets: the UDP datagram or the ICMP error in them (RFC 791, 8200, 768, 792, 4443).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use firstflight_wire::Reader;
+
+/// A UDP datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// What was captured of the payload.
+    pub payload: &'a [u8],
+    /// Length of the payload as sent; larger than `payload.len()` if the capture cut it.
+    pub length: usize,
+}
+
+/// An ICMP message that quotes a UDP datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcmpError {
+    pub kind: u8,
+    pub code: u8,
+    /// Whether it says that nobody listens on the port: final (RFC 792, RFC 4443 3.1).
+    pub port_unreachable: bool,
+    /// Source and destination of the datagram that is quoted.
+    pub quoted_src: SocketAddr,
+    pub quoted_dst: SocketAddr,
+}
+
+/// What an IP packet holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    Udp(Datagram<'a>),
+    Icmp(IcmpError),
+    /// Another protocol, or ICMP that quotes none of UDP.
+    Other,
+    /// A fragment of a datagram; fragments are not put together.
+    Fragment,
+    /// Headers cut short or contradictory.
+    Broken,
+}
+
+const ICMP: u8 = 1;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+/// IP header fields that matter here.
+struct Header<'a> {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    ttl: u8,
+    is_fragment: bool,
+    payload: &'a [u8],
+    /// Length of the payload as sent.
+    length: usize,
+}
+
+/// What `packet` (an IP packet, perhaps with link padding behind it) holds.
+pub fn content(packet: &[u8]) -> Content<'_> {
+    let Some(header) = header(packet) else {
+        return Content::Broken;
+    };
+    if header.is_fragment {
+        return Content::Fragment;
+    }
+    match header.protocol {
+        UDP => udp(&header).map_or(Content::Broken, Content::Udp),
+        ICMP | ICMPV6 => {
+            icmp(header.payload, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
+        }
+        _ => Content::Other,
+    }
+}
+
+fn header(packet: &[u8]) -> Option<Header<'_>> {
+    match packet.first()? >> 4 {
+        4 => ipv4(packet),
+        6 => ipv6(packet),
+        _ => None,
+    }
+}
+
+fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
+    let fixed = packet.first_chunk::<20>()?;
+    let header_len = usize::from(fixed[0] & 0x0f) * 4;
+    // A total length of zero stands for a segment that the network card was to cut: take what was captured.
+    let total = match u16::from_be_bytes([fixed[2], fixed[3]]) {
+        0 => packet.len(),
+        n => usize::from(n),
+    };
+    let length = total.checked_sub(header_len).filter(|_| header_len >= 20)?;
+    let payload = packet.get(header_len..)?;
+    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
+    Some(Header {
+        src: Ipv4Addr::new(s0, s1, s2, s3).into(),
+        dst: Ipv4Addr::new(d0, d1, d2, d3).into(),
+        protocol: fixed[9],
+        ttl: fixed[8],
+        // More Fragments, or an offset.
+        is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+        payload: &payload[..payload.len().min(length)],
+        length,
+    })
+}
+
+fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const DESTINATION: u8 = 60;
+    let mut r = Reader::new(packet);
+    r.u32().ok()?;
+    let stated = usize::from(r.u16().ok()?);
+    let (mut protocol, ttl) = (r.u8().ok()?, r.u8().ok()?);
+    let src = Ipv6Addr::from(r.array::<16>().ok()?);
+    let dst = Ipv6Addr::from(r.array::<16>().ok()?);
+    let mut length = if stated == 0 { r.len() } else { stated };
+    let mut is_fragment = false;
+    while !is_fragment && [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION].contains(&protocol) {
+        let extension = protocol;
+        protocol = r.u8().ok()?;
+        let second = r.u8().ok()?;
+        let size = if extension == FRAGMENT {
+            8
+        } else {
+            8 * (usize::from(second) + 1)
+        };
+        let rest = r.bytes(size - 2).ok()?;
+        // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
+        is_fragment = extension == FRAGMENT && (rest[0], rest[1] & 0xf9) != (0, 0);
+        length = length.checked_sub(size)?;
+    }
+    let payload = &r.rest()[..r.len().min(length)];
+    Some(Header {
+        src: src.into(),
+        dst: dst.into(),
+        protocol,
+        ttl,
+        is_fragment,
+        payload,
+        length,
+    })
+}
+
+fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
+    let mut r = Reader::new(header.payload);
+    let (src_port, dst_port) = (r.u16().ok()?, r.u16().ok()?);
+    let stated = usize::from(r.u16().ok()?);
+    r.u16().ok()?;
+    // Zero: a jumbogram or a segment to be cut; else the length covers the header and fits the IP packet.
+    let length = if stated == 0 { header.length } else { stated }.checked_sub(8)?;
+    if length > header.length.checked_sub(8)? {
+        return None;
+    }
+    Some(Datagram {
+        src: SocketAddr::new(header.src, src_port),
+        dst: SocketAddr::new(header.dst, dst_port),
+        ttl: header.ttl,
+        payload: &r.rest()[..r.len().min(length)],
+        length,
+    })
+}
+
+fn icmp(message: &[u8], v6: bool) -> Option<IcmpError> {
+    let mut r = Reader::new(message);
+    let (kind, code) = (r.u8().ok()?, r.u8().ok()?);
+    r.bytes(6).ok()?;
+    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6 all below 128.
+    let is_error = if v6 {
+        kind < 128
+    } else {
+        [3, 4, 5, 11, 12].contains(&kind)
+    };
+    let quoted = header(r.rest()).filter(|h| is_error && h.protocol == UDP && !h.is_fragment)?;
+    let mut ports = Reader::new(quoted.payload);
+    let (src_port, dst_port) = (ports.u16().ok()?, ports.u16().ok()?);
+    Some(IcmpError {
+        kind,
+        code,
+        port_unreachable: (kind, code) == if v6 { (1, 4) } else { (3, 3) },
+        quoted_src: SocketAddr::new(quoted.src, src_port),
+        quoted_dst: SocketAddr::new(quoted.dst, dst_port),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let mut p = vec![
+            0x45, 0, 0, 0, 0, 0, 0, 0, 61, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+        ];
+        p[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+        p[6..8].copy_from_slice(&flags.to_be_bytes());
+        p.extend(payload);
+        p
+    }
+
+    fn v6(next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut p = vec![0x60, 0, 0, 0, 0, payload.len() as u8, next, 61];
+        p.extend([[0; 15].as_slice(), &[1], &[0; 15], &[2]].concat());
+        p.extend(payload);
+        p
+    }
+
+    fn udp_bytes(payload: &[u8]) -> Vec<u8> {
+        let mut u = vec![0x1f, 0x90, 0x01, 0xbb, 0, 8 + payload.len() as u8, 0, 0];
+        u.extend(payload);
+        u
+    }
+
+    #[test]
+    fn udp_over_both_families() {
+        let mut padded = v4(UDP, 0x4000, &udp_bytes(b"quic"));
+        padded.extend([0; 10]);
+        let Content::Udp(d) = content(&padded) else {
+            panic!("no UDP")
+        };
+        assert_eq!((d.payload, d.length, d.ttl), (&b"quic"[..], 4, 61));
+        assert_eq!(
+            (d.src.to_string(), d.dst.to_string()),
+            ("192.0.2.1:8080".into(), "192.0.2.2:443".into())
+        );
+
+        let extensions = [&[
+            60, 0, 0, 0, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, UDP, 0, 0, 0, 0, 0, 0, 9,
+        ][..]];
+        let packet = v6(0, &[extensions.concat(), udp_bytes(b"six")].concat());
+        let Content::Udp(d) = content(&packet) else {
+            panic!("no UDP")
+        };
+        assert_eq!(
+            (d.payload, d.dst.to_string()),
+            (&b"six"[..], "[::2]:443".to_string())
+        );
+    }
+
+    #[test]
+    fn cut_and_broken_packets() {
+        let whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
+        let Content::Udp(d) = content(&whole[..33]) else {
+            panic!("no UDP")
+        };
+        assert_eq!((d.payload.len(), d.length), (5, 10));
+        assert_eq!(content(&whole[..25]), Content::Broken);
+        assert_eq!(content(&[]), Content::Broken);
+        assert_eq!(content(&[0x75; 40]), Content::Broken);
+        // UDP says that it is longer than the IP packet.
+        let mut long = udp_bytes(b"x");
+        long[5] = 100;
+        assert_eq!(content(&v4(UDP, 0, &long)), Content::Broken);
+    }
+
+    #[test]
+    fn fragments_are_told() {
+        assert_eq!(
+            content(&v4(UDP, 0x2000, &udp_bytes(b"x"))),
+            Content::Fragment
+        );
+        assert_eq!(content(&v4(UDP, 0x0001, b"x")), Content::Fragment);
+        assert_eq!(
+            content(&v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1])),
+            Content::Fragment
+        );
+    }
+
+    #[test]
+    fn port_unreachable_quotes_the_tuple() {
+        let quoted = v4(UDP, 0, &udp_bytes(&[0; 20]));
+        let message = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &quoted[..28]].concat();
+        let Content::Icmp(e) = content(&v4(ICMP, 0, &message)) else {
+            panic!("no ICMP")
+        };
+        assert!(e.port_unreachable);
+        assert_eq!((e.quoted_src.port(), e.quoted_dst.port()), (8080, 443));
+        let message = [&[1, 4, 0, 0, 0, 0, 0, 0][..], &v6(UDP, &udp_bytes(b"x"))].concat();
+        let Content::Icmp(e) = content(&v6(ICMPV6, &message)) else {
+            panic!("no ICMPv6")
+        };
+        assert!(e.port_unreachable && e.quoted_dst.is_ipv6());
+        // An echo request is no error.
+        assert_eq!(
+            content(&v4(
+                ICMP,
+                0,
+                &[&[8, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()
+            )),
+            Content::Other
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! Captures in, records out.
+//!
+//! `input` reads frames from pcap and pcapng, `link` and `ip` find the UDP datagrams in them, `connection` tells which connection
+//! a datagram belongs to and opens what can be opened, `timeline` keeps when what was seen and names the first answer,
+//! `output` writes the rows. One pass over each capture; memory is bounded by the connections that are live at a time.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod connection;
+pub mod dissect;
+pub mod input;
+pub mod ip;
+pub mod link;
+pub mod output;
+pub mod timeline;

@@ -1,0 +1,249 @@
+//! Rows of record kinds, as JSON lines or Parquet.
+
+mod jsonl;
+mod parquet_file;
+pub mod quic_connection;
+pub mod quic_packet;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::args::{Args, Format, Kind};
+
+/// Types of columns, by the names in schemas/records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    String,
+    Bool,
+    U8,
+    U16,
+    U32,
+    I64,
+}
+
+/// A column of a record kind: name, type, whether it may be null. schemas/records holds units and meanings.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: Type,
+    pub nullable: bool,
+}
+
+/// A column that is never null.
+pub(crate) const fn always(name: &'static str, kind: Type) -> Column {
+    Column {
+        name,
+        kind,
+        nullable: false,
+    }
+}
+
+/// A column that is null when not observed.
+pub(crate) const fn maybe(name: &'static str, kind: Type) -> Column {
+    Column {
+        name,
+        kind,
+        nullable: true,
+    }
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(String),
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.to_owned())
+    }
+}
+
+macro_rules! from_integer {
+    ($($integer:ty),*) => {$(
+        impl From<$integer> for Value {
+            fn from(value: $integer) -> Self {
+                Value::Int(i64::from(value))
+            }
+        }
+    )*};
+}
+from_integer!(u8, u16, u32, i64);
+
+impl From<u64> for Value {
+    /// QUIC's integers have at most 62 bits; a larger one cannot come from a packet.
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or(Value::Null, Value::Int)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// Name and columns of a kind, in the order of its rows.
+pub fn describe(kind: Kind) -> (&'static str, &'static [Column]) {
+    match kind {
+        Kind::QuicConnection => ("quic_connection", quic_connection::COLUMNS),
+        Kind::QuicPacket => ("quic_packet", quic_packet::COLUMNS),
+    }
+}
+
+/// Why records could not be written.
+#[derive(Debug)]
+pub struct OutputError {
+    pub place: String,
+    pub cause: io::Error,
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be written: {}", self.place, self.cause)
+    }
+}
+
+enum Sink {
+    Jsonl(BufWriter<Box<dyn Write>>),
+    Parquet(Box<parquet_file::ParquetFile>),
+}
+
+/// One kind's place of output.
+struct Output {
+    kind: Kind,
+    place: String,
+    /// Temporary and final path of a file; renamed when whole.
+    paths: Option<(PathBuf, PathBuf)>,
+    sink: Sink,
+}
+
+/// Everything that is written.
+pub struct Outputs(Vec<Output>);
+
+impl Outputs {
+    /// Opens what `args` asks for. Files are written as KIND.FORMAT.part until [`Outputs::finish`].
+    pub fn open(args: &Args) -> Result<Outputs, OutputError> {
+        let mut kinds = args.kind.clone();
+        kinds.dedup();
+        kinds
+            .into_iter()
+            .map(|kind| open_one(args, kind))
+            .collect::<Result<_, _>>()
+            .map(Outputs)
+    }
+
+    /// Whether rows of `kind` are asked for.
+    pub fn wants(&self, kind: Kind) -> bool {
+        self.0.iter().any(|output| output.kind == kind)
+    }
+
+    /// Writes a row, if its kind is asked for.
+    pub fn write(&mut self, kind: Kind, row: Vec<Value>) -> Result<(), OutputError> {
+        let Some(output) = self.0.iter_mut().find(|output| output.kind == kind) else {
+            return Ok(());
+        };
+        let (name, columns) = describe(kind);
+        debug_assert_eq!(row.len(), columns.len());
+        match &mut output.sink {
+            Sink::Jsonl(out) => jsonl::write_row(out, name, columns, &row),
+            Sink::Parquet(file) => file.write_row(row),
+        }
+        .map_err(|cause| OutputError {
+            place: output.place.clone(),
+            cause,
+        })
+    }
+
+    /// Writes out what is held back, as far as the format allows, so that a reader sees it.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        for output in &mut self.0 {
+            if let Sink::Jsonl(out) = &mut output.sink {
+                out.flush().map_err(|cause| OutputError {
+                    place: output.place.clone(),
+                    cause,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the files and gives them their names.
+    pub fn finish(self) -> Result<(), OutputError> {
+        for output in self.0 {
+            let failed = |cause| OutputError {
+                place: output.place.clone(),
+                cause,
+            };
+            match output.sink {
+                Sink::Jsonl(mut out) => out.flush().map_err(failed)?,
+                Sink::Parquet(file) => file.finish().map_err(failed)?,
+            }
+            if let Some((part, whole)) = &output.paths {
+                std::fs::rename(part, whole).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
+    let (name, columns) = describe(kind);
+    let Some(folder) = &args.out else {
+        let sink = Sink::Jsonl(BufWriter::with_capacity(1 << 16, Box::new(io::stdout())));
+        return Ok(Output {
+            kind,
+            place: "standard output".into(),
+            paths: None,
+            sink,
+        });
+    };
+    let extension = if args.format == Format::Parquet {
+        "parquet"
+    } else {
+        "jsonl"
+    };
+    let whole = folder.join(format!("{name}.{extension}"));
+    let part = folder.join(format!("{name}.{extension}.part"));
+    let open = || {
+        std::fs::create_dir_all(folder)?;
+        let file = File::create(&part)?;
+        Ok(match args.format {
+            Format::Jsonl => Sink::Jsonl(BufWriter::with_capacity(1 << 16, Box::new(file))),
+            Format::Parquet => Sink::Parquet(Box::new(parquet_file::ParquetFile::new(
+                file, name, columns,
+            )?)),
+        })
+    };
+    let place = display(&whole);
+    match open() {
+        Ok(sink) => Ok(Output {
+            kind,
+            place,
+            paths: Some((part, whole)),
+            sink,
+        }),
+        Err(cause) => Err(OutputError { place, cause }),
+    }
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,137 @@
+//! Rows of `quic_packet`: one per QUIC packet of a connection, for looking at what a row was made of.
+
+use std::fmt::Write;
+
+use firstflight_wire::{ConnectionId, Frame};
+
+use super::Type::{Bool, I64, String as Text, U16, U32};
+use super::{Column, Value, always, maybe};
+use crate::connection::{Arrival, Connection};
+
+/// Columns in the order of [`row`].
+pub const COLUMNS: &[Column] = &[
+    always("source_file", Text),
+    always("frame_number", I64),
+    always("time_ns", I64),
+    always("since_start_us", I64),
+    always("from_client", Bool),
+    always("client_ip", Text),
+    always("client_port", U16),
+    always("server_ip", Text),
+    always("server_port", U16),
+    always("odcid", Text),
+    always("client_scid", Text),
+    always("type", Text),
+    maybe("version", Text),
+    maybe("dcid", Text),
+    maybe("scid", Text),
+    maybe("packet_number", I64),
+    maybe("frames", Text),
+    always("opened", Bool),
+    always("size", U32),
+    always("datagram_size", U32),
+];
+
+/// A packet as it was seen.
+#[derive(Clone, Debug)]
+pub struct PacketSeen {
+    pub kind: &'static str,
+    pub version: Option<String>,
+    pub dcid: Option<ConnectionId>,
+    pub scid: Option<ConnectionId>,
+    pub packet_number: Option<u64>,
+    /// What the frames say; for a packet that is not opened, why.
+    pub frames: Option<String>,
+    pub opened: bool,
+    pub size: usize,
+}
+
+/// The row of `packet`, which arrived in a datagram of `connection`.
+pub fn row(
+    source_file: &str,
+    c: &Connection,
+    at: &Arrival,
+    from_client: bool,
+    packet: PacketSeen,
+) -> Vec<Value> {
+    let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    vec![
+        source_file.into(),
+        at.frame_number.into(),
+        at.ns.into(),
+        (at.ns - c.timeline.start_ns).div_euclid(1000).into(),
+        from_client.into(),
+        c.client.ip().to_string().into(),
+        c.client.port().into(),
+        c.server.ip().to_string().into(),
+        c.server.port().into(),
+        c.odcid.to_string().into(),
+        c.client_scid.to_string().into(),
+        packet.kind.into(),
+        packet.version.into(),
+        packet.dcid.map(|cid| cid.to_string()).into(),
+        packet.scid.map(|cid| cid.to_string()).into(),
+        packet.packet_number.into(),
+        packet.frames.into(),
+        packet.opened.into(),
+        size(packet.size).into(),
+        size(at.length).into(),
+    ]
+}
+
+/// Frames in words, in order, joined by "; ".
+pub fn summary(frames: &[Frame<'_>]) -> String {
+    let mut text = String::new();
+    for frame in frames {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        // Writing into a String cannot fail.
+        let _ = match frame {
+            Frame::Padding { length } => write!(text, "padding {length}"),
+            Frame::Ack(ack) => {
+                let ranges: Vec<String> = ack
+                    .ranges()
+                    .map(|r| {
+                        if r.start() == r.end() {
+                            r.start().to_string()
+                        } else {
+                            format!("{}-{}", r.start(), r.end())
+                        }
+                    })
+                    .collect();
+                write!(text, "ack {} delay {}", ranges.join(","), ack.delay)
+            }
+            Frame::Crypto { offset, data } => write!(text, "crypto {offset}+{}", data.len()),
+            Frame::Stream {
+                id,
+                offset,
+                fin,
+                data,
+            } => {
+                write!(
+                    text,
+                    "stream {id} {offset}+{}{}",
+                    data.len(),
+                    if *fin { " fin" } else { "" }
+                )
+            }
+            Frame::ConnectionClose { code, reason, .. } => {
+                write!(
+                    text,
+                    "connection_close {code:#x} {:?}",
+                    String::from_utf8_lossy(reason)
+                )
+            }
+            Frame::ApplicationClose { code, reason } => {
+                write!(
+                    text,
+                    "application_close {code:#x} {:?}",
+                    String::from_utf8_lossy(reason)
+                )
+            }
+            other => write!(text, "{}", other.name()),
+        };
+    }
+    text
+}

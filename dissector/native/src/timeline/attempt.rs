@@ -1,0 +1,194 @@
+//! One ClientHello and what answers it.
+
+use firstflight_wire::Ack;
+
+use super::{At, Coverage, HelloSent, ServerInitial, Windows};
+
+/// The first ACK that covers the ClientHello.
+#[derive(Clone, Debug)]
+pub struct AckSeen {
+    pub at: At,
+    /// When the ClientHello that it acknowledges was sent.
+    pub hello_ns: i64,
+    pub packet_number: u64,
+    pub largest: u64,
+    pub first_range: u64,
+    pub delay_raw: u64,
+    /// UDP payload of its datagram.
+    pub datagram_bytes: u16,
+    /// Frame kinds of its packet, in order, neighbours of one kind folded.
+    pub frames: String,
+    pub eliciting: bool,
+}
+
+/// The first byte of the ServerHello.
+#[derive(Clone, Copy, Debug)]
+pub struct HelloSeen {
+    pub at: At,
+    pub packet_number: u64,
+}
+
+/// A CONNECTION_CLOSE of the server in an Initial.
+#[derive(Clone, Debug)]
+pub struct CloseSeen {
+    pub code: u64,
+    pub reason: String,
+}
+
+/// What was sent and what came within the windows.
+#[derive(Debug)]
+pub struct Attempt {
+    begin_ns: i64,
+    pub hello: HelloSent,
+    /// UDP payload of the first datagram of the attempt.
+    pub hello_datagram_bytes: Option<u16>,
+    client_datagrams: u32,
+    pub bytes_sent: u32,
+    /// UDP payload and datagrams of the server before the client's second datagram.
+    pub bytes_received: u32,
+    pub datagrams_received: u16,
+    pub ack: Option<AckSeen>,
+    pub partial_ack_ns: Option<i64>,
+    pub server_hello: Option<HelloSeen>,
+    /// First Handshake packet in the ServerHello's datagram or a later one.
+    pub handshake_ns: Option<i64>,
+    last_handshake: Option<At>,
+    pub close: Option<CloseSeen>,
+    /// Initials that opened.
+    pub opened: u32,
+    pub malformed: Option<String>,
+    pub unopened: Option<&'static str>,
+    smallest_number: u64,
+    largest_number: u64,
+    numbers: u64,
+    pub gap_before_hello: Option<bool>,
+    /// Nothing more belongs to the first answer.
+    pub ended: bool,
+}
+
+impl Attempt {
+    /// A ClientHello that begins at `from` of the client's CRYPTO stream, expected in the packet captured at `begin_ns`.
+    pub(super) fn new(from: u64, begin_ns: i64) -> Attempt {
+        Attempt {
+            begin_ns,
+            hello: HelloSent::new(from),
+            hello_datagram_bytes: None,
+            client_datagrams: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            datagrams_received: 0,
+            ack: None,
+            partial_ack_ns: None,
+            server_hello: None,
+            handshake_ns: None,
+            last_handshake: None,
+            close: None,
+            opened: 0,
+            malformed: None,
+            unopened: None,
+            smallest_number: u64::MAX,
+            largest_number: 0,
+            numbers: 0,
+            gap_before_hello: None,
+            ended: false,
+        }
+    }
+
+    pub(super) fn client_datagram(&mut self, bytes: usize) {
+        self.client_datagrams = self.client_datagrams.saturating_add(1);
+        if self.client_datagrams == 1 {
+            self.hello_datagram_bytes = u16::try_from(bytes).ok();
+            self.bytes_sent = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+    }
+
+    pub(super) fn server_datagram(&mut self, bytes: usize) {
+        if self.client_datagrams < 2 {
+            self.bytes_received = self
+                .bytes_received
+                .saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+            self.datagrams_received = self.datagrams_received.saturating_add(1);
+        }
+    }
+
+    pub(super) fn is_open(&self, ns: i64, windows: &Windows) -> bool {
+        let sent = self.hello.last_ns().unwrap_or(self.begin_ns);
+        let settled = self
+            .server_hello
+            .is_some_and(|hello| ns > hello.at.ns + windows.settle_ns);
+        !self.ended && !settled && ns <= sent + windows.answer_ns
+    }
+
+    pub(super) fn number_seen(&mut self, packet_number: u64) {
+        self.opened += 1;
+        self.smallest_number = self.smallest_number.min(packet_number);
+        self.largest_number = self.largest_number.max(packet_number);
+        self.numbers += 1;
+    }
+
+    pub(super) fn acknowledged(&mut self, ack: &Ack<'_>, initial: &ServerInitial<'_>) {
+        if self.ack.is_some() {
+            return;
+        }
+        match self.hello.acknowledge(ack) {
+            Coverage::None => {}
+            Coverage::Partial => {
+                self.partial_ack_ns.get_or_insert(initial.at.ns);
+            }
+            Coverage::Full { sent_ns } => {
+                let mut kinds: Vec<&str> =
+                    initial.frames.iter().map(|frame| frame.name()).collect();
+                kinds.dedup();
+                self.ack = Some(AckSeen {
+                    at: initial.at,
+                    hello_ns: sent_ns,
+                    packet_number: initial.packet_number,
+                    largest: ack.largest,
+                    first_range: ack.first_range,
+                    delay_raw: ack.delay,
+                    datagram_bytes: u16::try_from(initial.datagram_bytes).unwrap_or(u16::MAX),
+                    frames: kinds.join(","),
+                    eliciting: initial.frames.iter().any(|frame| frame.is_ack_eliciting()),
+                });
+            }
+        }
+    }
+
+    pub(super) fn server_hello(&mut self, at: At, packet_number: u64) {
+        self.server_hello = Some(HelloSeen { at, packet_number });
+        // Duplicates never come here, so as many numbers as the range is wide means that none is missing.
+        self.gap_before_hello =
+            Some(self.largest_number - self.smallest_number + 1 != self.numbers);
+        if let Some(handshake) = self
+            .last_handshake
+            .filter(|handshake| handshake.datagram == at.datagram)
+        {
+            self.handshake_ns = Some(handshake.ns);
+        }
+    }
+
+    pub(super) fn no_server_hello(&mut self) {
+        self.server_hello = None;
+        self.gap_before_hello = None;
+        self.handshake_ns = None;
+    }
+
+    pub(super) fn handshake(&mut self, at: At) {
+        self.last_handshake = Some(at);
+        if self.server_hello.is_some() {
+            self.handshake_ns.get_or_insert(at.ns);
+        }
+    }
+
+    pub(super) fn closed(&mut self, code: u64, reason: &[u8]) {
+        self.close.get_or_insert_with(|| CloseSeen {
+            code,
+            reason: String::from_utf8_lossy(reason).into_owned(),
+        });
+    }
+
+    pub(super) fn end_if_complete(&mut self) {
+        self.ended |=
+            self.ack.is_some() && self.server_hello.is_some() && self.handshake_ns.is_some();
+    }
+}

@@ -1,0 +1,99 @@
+//! The one word for how the first flight was answered.
+
+use super::{AckSeen, CloseSeen, HelloSeen, Timeline};
+
+/// Outcomes of docs/definitions.md that a capture can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Iack,
+    Coalesced,
+    ShFirst,
+    Closed,
+    AckOnly,
+    Retry,
+    VersionNegotiation,
+    Refused,
+    Malformed,
+    Timeout,
+}
+
+impl Outcome {
+    /// The word in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Iack => "iack",
+            Outcome::Coalesced => "coalesced",
+            Outcome::ShFirst => "sh_first",
+            Outcome::Closed => "closed",
+            Outcome::AckOnly => "ack_only",
+            Outcome::Retry => "retry",
+            Outcome::VersionNegotiation => "version_negotiation",
+            Outcome::Refused => "refused",
+            Outcome::Malformed => "malformed",
+            Outcome::Timeout => "timeout",
+        }
+    }
+}
+
+/// The first answer and what it consists of.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    pub outcome: Outcome,
+    /// When the ClientHello that times refer to was sent; `None` if the capture holds none that opens.
+    pub hello_ns: Option<i64>,
+    pub ack: Option<&'a AckSeen>,
+    pub partial_ack_ns: Option<i64>,
+    pub hello: Option<HelloSeen>,
+    pub handshake_ns: Option<i64>,
+    pub gap_before_hello: Option<bool>,
+    pub close: Option<&'a CloseSeen>,
+    pub detail: Option<String>,
+}
+
+/// Names the first answer of a connection: the first outcome of the definitions' table that fits.
+pub fn classify(t: &Timeline) -> Answer<'_> {
+    let a = &t.attempt;
+    let outcome = if let Some(hello) = a.server_hello {
+        match a
+            .ack
+            .as_ref()
+            .map(|ack| ack.at.datagram.cmp(&hello.at.datagram))
+        {
+            Some(std::cmp::Ordering::Less) => Outcome::Iack,
+            Some(std::cmp::Ordering::Equal) => Outcome::Coalesced,
+            Some(std::cmp::Ordering::Greater) | None => Outcome::ShFirst,
+        }
+    } else if a.close.is_some() {
+        Outcome::Closed
+    } else if a.ack.is_some() {
+        Outcome::AckOnly
+    } else if t.retry_ns.is_some() && a.opened == 0 && a.malformed.is_none() {
+        Outcome::Retry
+    } else if t.version_list.is_some() {
+        Outcome::VersionNegotiation
+    } else if t.refused {
+        Outcome::Refused
+    } else if a.malformed.is_some() || (a.unopened.is_some() && a.opened == 0) {
+        Outcome::Malformed
+    } else {
+        Outcome::Timeout
+    };
+    Answer {
+        outcome,
+        hello_ns: a
+            .ack
+            .as_ref()
+            .map(|ack| ack.hello_ns)
+            .or_else(|| a.hello.first_ns()),
+        ack: a.ack.as_ref(),
+        partial_ack_ns: a.partial_ack_ns,
+        hello: a.server_hello,
+        handshake_ns: a.handshake_ns,
+        gap_before_hello: a.gap_before_hello,
+        close: a.close.as_ref(),
+        detail: a
+            .malformed
+            .clone()
+            .or_else(|| a.unopened.map(str::to_owned)),
+    }
+}
