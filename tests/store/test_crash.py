@@ -1,0 +1,121 @@
+"""Real crashes: SIGKILL at random moments, and a disk that is really full."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight.store import open_store
+
+from .rows import many, write
+
+FIRSTFLIGHT = [str(Path(sys.executable).parent / "firstflight")]
+ROWS = 3_000
+TURNS = 12
+
+
+def state() -> dict[str, int]:
+    """Rows, different probes, instant ones, and a digest of all content."""
+    with open_store() as store:
+        (row,) = store.rows(
+            "SELECT count() AS rows, uniqExact(vantage, repetition, domain) AS different, "
+            "countIf(outcome = 'iack') AS iack, groupBitXor(cityHash64(tuple(*))) AS content FROM quic_probe"
+        )
+    return {name: int(value) for name, value in row.items()}
+
+
+def load(*paths: Path) -> subprocess.CompletedProcess[str]:
+    command = [*FIRSTFLIGHT, "load", *map(str, paths)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("tables")
+def test_killed_at_random_moments_nothing_is_doubled_or_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = [(vantage, repetition) for vantage in ("hamburg", "hong_kong") for repetition in (1, 2, 3)]
+    paths = [tmp_path / f"{vantage}-{repetition}" / "quic_probe.parquet" for vantage, repetition in units]
+
+    def make(outcome: str) -> None:
+        for path, (vantage, repetition) in zip(paths, units, strict=True):
+            write(path, many(ROWS, outcome=outcome, vantage=vantage, repetition=repetition))
+
+    moments = random.Random(20261120)
+    undisturbed_s, killed, seen = 1.5, 0, set()
+    for turn in range(TURNS):
+        if turn % 4 == 0:  # every fourth crash the stages were done again: rows are replaced, not only added
+            make("coalesced" if turn % 8 else "iack")
+        process = subprocess.Popen(
+            [*FIRSTFLIGHT, "load", *map(str, paths)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(moments.uniform(0.2, 1.0) * undisturbed_s)
+        process.kill()
+        killed += process.wait() == -9
+        now = state()
+        # Whatever was reached, no probe stands there twice.
+        assert now["rows"] == now["different"] <= ROWS * len(units)
+        seen.add((now["rows"], now["iack"]))
+    assert killed >= TURNS / 2, "most loads had ended before they were killed"
+    assert len(seen) > 3, f"the crashes hit no load in its middle: {seen}"
+
+    assert load(*paths).returncode == 0
+    repaired = state()
+    assert repaired["rows"] == repaired["different"] == ROWS * len(units)
+    assert "6 unchanged" in load(*paths).stdout
+    assert state() == repaired
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'undisturbed'}")
+    assert load(*paths).returncode == 0
+    assert state() == repaired
+
+
+# $1 folder, $2 firstflight, $3 a file of repetition 1, $4 of repetition 2, $5 repetition 1 done again
+FULL_DISK = """
+set -eu
+mount -t tmpfs -o size=16m tmpfs "$1"
+export FIRSTFLIGHT_STORE="chdb:$1/store"
+fill() { dd if=/dev/zero of="$1/fill" bs=16k oflag=append conv=notrunc 2>/dev/null || true; }
+"$2" load "$3"
+for left in 0 200k 700k 1m; do
+    fill "$1"
+    [ $left = 0 ] || truncate -s -$left "$1/fill"
+    set +e; "$2" load "$4" "$5"; echo "with $left left: exit $?"; set -e
+done
+rm "$1/fill"
+"$2" sql "SELECT count() = uniqExact(vantage, repetition, domain) FROM quic_probe" --format TSV
+"$2" load "$3" "$4" "$5"
+"$2" sql "SELECT repetition, countIf(outcome = 'iack'), countIf(outcome = 'coalesced') FROM quic_probe \\
+    GROUP BY repetition ORDER BY repetition" --format TSV
+"""
+
+
+def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) -> None:
+    """On a tmpfs in a mount namespace: a load into it, then no space, then little, then enough."""
+    small = tmp_path / "small"
+    small.mkdir()
+    first = write(tmp_path / "1" / "quic_probe.parquet", many(20_000))
+    second = write(tmp_path / "2" / "quic_probe.parquet", many(60_000, repetition=2))
+    again = write(tmp_path / "3" / "quic_probe.parquet", many(20_000, outcome="coalesced"))
+    script = ["bash", "-c", FULL_DISK, "bash", str(small), *FIRSTFLIGHT, str(first), str(second), str(again)]
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", *script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    print(done.stdout, done.stderr, sep="\n")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    exits = [line for line in lines if line.startswith("with ")]
+    assert exits[0] == "with 0 left: exit 1"
+    said = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
+    assert said
+    assert all("no space left on the disk of the store" in line for line in said)
+    assert "Traceback" not in done.stderr
+    assert "1" in lines, "a probe stands twice in the store"
+    assert lines[-2:] == ["1\t0\t20000", "2\t60000\t0"]
