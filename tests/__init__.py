@@ -1,0 +1,1 @@
+"""Tests; a package, because an installed one may have the same name."""

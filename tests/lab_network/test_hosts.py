@@ -1,0 +1,85 @@
+"""Programs on the lab's hosts: how they are started, what they see."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
+
+
+def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
+    assert lab.call("exec", "hamburg", "sh", "-c", "exit 7").returncode == 7
+    done = lab.call("exec", "hamburg", "pwd", cwd=tmp_path)
+    assert done.stdout.strip() == str(tmp_path)
+    # Options of the program are the program's.
+    assert lab.run("exec", "hamburg", "echo", "--state", "-n", "--help") == "--state -n --help\n"
+    process = lab.start("hamburg", "sleep", "60")
+    time.sleep(1)
+    assert Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n"
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(timeout=5) == -signal.SIGINT
+
+
+def test_exec_is_fast(lab: Lab) -> None:
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run(
+            [FIRSTFLIGHT, "lab", "exec", "hamburg", "true"], env=lab.environment, cwd=ROOT, check=True
+        )
+        times.append(time.monotonic() - began)
+    assert min(times) < 0.2
+
+
+def test_exec_mistakes(lab: Lab) -> None:
+    nowhere = lab.call("exec", "berlin", "true")
+    assert nowhere.returncode == 2
+    assert "hamburg" in nowhere.stderr
+    nothing = lab.call("exec", "hamburg", "no-such-program")
+    assert nothing.returncode == 2
+    assert "no-such-program" in nothing.stderr
+
+
+def test_hosts_see_the_lab_and_nothing_else(lab: Lab) -> None:
+    links = lab.run("exec", "hamburg", "ip", "-o", "link")
+    assert sorted(line.split(": ")[1].split("@")[0] for line in links.splitlines()) == ["eth0", "lo"]
+    assert "198.18.0.53" in lab.run("exec", "hamburg", "cat", "/etc/resolv.conf")
+    # The default route ends in the link emulator, which knows no such address: nothing ever answers.
+    code = "import socket; socket.create_connection(('203.0.113.1', 80), timeout=1)"
+    outside = lab.call("exec", "hamburg", "python3", "-c", code)
+    assert outside.returncode != 0
+    assert "timed out" in outside.stderr
+    forwarding = lab.run("exec", "akamai", "cat", "/proc/sys/net/ipv4/ip_forward")
+    assert forwarding == "0\n"
+
+
+def test_web_hosts_under_their_names(lab: Lab) -> None:
+    code = (
+        "import urllib.request as u\n"
+        "print(u.urlopen('https://archive.routeviews.org/bgpdata/', timeout=5).status)\n"
+        "print(u.urlopen('https://tranco-list.eu/daily_list_id?date=2024-08-07&subdomains=true').status)"
+    )
+    assert lab.python("centre", code) == "200\n200\n"
+
+
+def test_epochs_move_names(other_lab: Lab) -> None:
+    other_lab.run("up")
+    lines = [json.loads(line) for line in other_lab.run("truth").splitlines()]
+    name = next(t["domain"] for t in lines if t["epochs"] == [1] and "customers" not in t["domain"])
+    where = {
+        epoch: t["ip"] for t in lines if t["domain"] == name for epoch in t["epochs"] if ":" not in t["ip"]
+    }
+    assert where[1] != where[2]
+    (other_lab.state / "internet.toml").unlink()  # nothing in the lab needs it any more
+    for epoch in (1, 2, 3, 1):
+        other_lab.run("epoch", str(epoch))
+        code = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+        assert other_lab.python("hamburg", code, name).strip() == where[epoch]
+    wrong = other_lab.call("epoch", "9")
+    assert wrong.returncode == 2
+    assert "1 to 3" in wrong.stderr

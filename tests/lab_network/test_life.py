@@ -1,0 +1,131 @@
+"""The lab comes, goes, is killed, and leaves the machine as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.lab_network.running import ROOT, Lab
+
+
+def machine() -> dict[str, str]:
+    """What a lab could have changed outside itself."""
+    commands = {
+        "links": ["ip", "-o", "link"],
+        "routes": ["ip", "route"],
+        "namespaces": ["ip", "netns", "list"],
+    }
+    seen = {
+        name: subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        for name, argv in commands.items()
+    }
+    seen["mounts"] = Path("/proc/self/mounts").read_text(encoding="utf-8")
+    seen["resolver"] = Path("/etc/resolv.conf").read_text(encoding="utf-8")
+    for file in [*sorted(Path("/proc/sys/net/ipv4").glob("tcp_*")), Path("/proc/sys/net/ipv4/ip_forward")]:
+        try:
+            seen[file.name] = file.read_text(encoding="ascii")
+        except OSError:
+            continue  # some settings are for writing only
+    return seen
+
+
+def processes_of(lab: Lab) -> list[str]:
+    """Command lines of living processes that name the lab's state folder."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                line = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(lab.state).encode() in line:
+                found.append(line.replace(b"\0", b" ").decode())
+    return found
+
+
+def test_up_and_down_leave_the_machine_as_it_was(other_lab: Lab) -> None:
+    before = machine()
+    began = time.monotonic()
+    other_lab.run("up")
+    assert time.monotonic() - began < 30
+    assert machine() == before
+    began = time.monotonic()
+    other_lab.run("down")
+    assert time.monotonic() - began < 2
+    assert machine() == before
+    assert processes_of(other_lab) == []
+    assert other_lab.call("down").returncode == 0
+
+
+def test_two_labs_do_not_meet(lab: Lab, other_lab: Lab) -> None:
+    other_lab.run("up")
+    other_lab.run("epoch", "2")
+    assert json.loads(lab.run("status"))["epoch"] == 1
+    assert json.loads(other_lab.run("status"))["epoch"] == 2
+
+
+def test_a_lab_that_is_up_is_not_raised_again(lab: Lab) -> None:
+    again = lab.call("up")
+    assert again.returncode == 2
+    assert "up already" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
+    other_lab.run("up")
+    os.kill(json.loads((other_lab.state / "lab.json").read_text())["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while processes_of(other_lab) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(other_lab) == []
+    gone = other_lab.call("exec", "hamburg", "true")
+    assert (gone.returncode, "not up" in gone.stderr) == (2, True)
+    other_lab.run("up")
+    assert other_lab.run("exec", "hamburg", "echo", "back") == "back\n"
+
+
+def test_a_part_that_cannot_start_is_named_and_nothing_stays(other_lab: Lab, tmp_path: Path) -> None:
+    behaviour = tmp_path / "internet.toml"
+    text = (ROOT / "lab" / "internet.toml").read_text(encoding="utf-8")
+    behaviour.write_text(text.replace('mode = "sh_first"', 'mode = "no_such_mode"'), encoding="utf-8")
+    failed = other_lab.call("up", "--behaviour", str(behaviour))
+    assert failed.returncode == 1
+    assert "rogue on odd" in failed.stderr
+    assert "no_such_mode" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert processes_of(other_lab) == []
+    assert other_lab.call("status").returncode == 1
+
+
+def test_a_service_that_ends_shows_in_the_status(other_lab: Lab) -> None:
+    other_lab.run("up")
+    pid = next(
+        folder.name
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit()
+        and (line := _cmdline(folder))
+        and b"firstflight-rogue" in line
+        and str(other_lab.state).encode() in line
+    )
+    os.kill(int(pid), signal.SIGKILL)
+    time.sleep(1.2)
+    report = other_lab.call("status")
+    assert report.returncode == 1
+    assert "ended" in json.loads(report.stdout)["services"]["rogue on odd"]
+
+
+def _cmdline(folder: Path) -> bytes:
+    try:
+        return (folder / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_wrong_behaviour_file(other_lab: Lab, tmp_path: Path) -> None:
+    missing = other_lab.call("up", "--behaviour", str(tmp_path / "nothing.toml"))
+    assert missing.returncode == 2
+    assert "nothing.toml" in missing.stderr
