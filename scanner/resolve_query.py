@@ -67,7 +67,9 @@ class Asker:
         self._family = dns.inet.af_for_address(resolver.address)
         self._socket: DatagramSocket | None = None
         self._questions_left = 0
+        # Of the attempt under way: how the last answer came, and how long it waited for turns.
         self._transport: str | None = None
+        self._waited_ns = 0
 
     async def ask(self, domain: str, qtype: str) -> Outcome:
         """Resolve one name and type; failures are asked again after a random, growing pause.
@@ -80,13 +82,13 @@ class Asker:
         while True:
             await self._turn()
             asked_at_ns, start = time.time_ns(), time.perf_counter_ns()
-            self._transport = None
+            self._transport, self._waited_ns = None, 0
             try:
                 message = await self._chase(name, rdtype, edns)
                 rcode: int | None = message.rcode
             except Failed as failure:
                 message, rcode = Message(failure.status, 0, detail=failure.detail), None
-            duration_us = (time.perf_counter_ns() - start) // 1000
+            duration_us = (time.perf_counter_ns() - start - self._waited_ns) // 1000
             if message.status not in answer.FAILURES or attempt == self.resolver.attempts:
                 return Outcome(
                     status=message.status,
@@ -97,7 +99,7 @@ class Asker:
                     aliases=message.aliases,
                     records=message.records,
                     ttl=message.ttl,
-                    transport=self._transport,
+                    transport=None if rcode is None else self._transport,
                     detail=message.detail,
                 )
             if message.status in ("FORMERR", "NOTIMP"):
@@ -123,7 +125,9 @@ class Asker:
             if message.unfinished is None:
                 return replace(message, aliases=aliases)
             name = dns.name.from_text(message.unfinished)
+            waiting_since = time.perf_counter_ns()
             await self._turn()
+            self._waited_ns += time.perf_counter_ns() - waiting_since
 
     async def _exchange(
         self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool
@@ -145,8 +149,7 @@ class Asker:
             raise _failed(error) from error
 
     async def _over_udp(self, query: dns.message.QueryMessage) -> dns.message.Message:
-        """The answer to `query`. Answers to other questions are passed over; one that cannot be read counts
-        only if no other comes in time."""
+        """The answer to `query`; messages with another id or question are passed over."""
         if self._questions_left == 0:
             await self.close()
         if self._socket is None:
@@ -157,27 +160,16 @@ class Asker:
             )
             self._questions_left = QUESTIONS_PER_SOCKET
         self._questions_left -= 1
-        expires = time.time() + self.resolver.timeout_s
-        await dns.asyncquery.send_udp(self._socket, query.to_wire(), None, expires)
-        unreadable: Exception | None = None
+        expires = time.monotonic() + self.resolver.timeout_s
+        question = query.to_wire()
+        await self._socket.sendto(question, None, self.resolver.timeout_s)
         while True:
-            try:
-                response, _, _ = await dns.asyncquery.receive_udp(
-                    self._socket, None, expires, raise_on_truncation=True
-                )
-            except dns.message.Truncated as cut:
-                if query.is_response(cut.message()):  # type: ignore[no-untyped-call]
-                    raise
+            left = max(0.0, expires - time.monotonic())
+            wire, _ = await self._socket.recvfrom(65535, left)
+            if wire[:2] != question[:2]:
                 continue
-            except dns.exception.Timeout:
-                if unreadable is not None:
-                    raise unreadable from None
-                raise
-            except (dns.exception.DNSException, ValueError) as error:
-                unreadable = error
-                continue
+            response = dns.message.from_wire(wire, raise_on_truncation=True)
             if query.is_response(response):
-                assert isinstance(response, dns.message.Message)
                 return response
 
 

@@ -1,0 +1,175 @@
+"""Questions to a real DNS server: every status, chains over zones, HTTPS records, TCP, retries, the rate."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from scanner.resolve_answer import Alias, HttpsRecord, Outcome
+from scanner.resolve_engine import Name, Pace, ResolverDown, check, resolve_all
+from scanner.resolve_query import Asker, Resolver
+from tests.resolve.named import Named, free_port
+
+
+def ask(resolver: Resolver, domain: str, qtype: str) -> Outcome:
+    async def once() -> Outcome:
+        asker = Asker(resolver, Pace(10_000).turn)
+        try:
+            return await asker.ask(domain, qtype)
+        finally:
+            await asker.close()
+
+    return asyncio.run(once())
+
+
+@pytest.fixture
+def resolver(named: Named) -> Resolver:
+    return Resolver("127.0.0.1", named.port, timeout_s=2.0, attempts=2)
+
+
+@pytest.mark.parametrize(
+    ("domain", "qtype", "status", "records", "ttl"),
+    [
+        ("www.example.test", "A", "NOERROR", {"198.18.0.1"}, 300),
+        ("www.example.test", "AAAA", "NOERROR", {"2001:db8::1"}, 300),
+        ("two.example.test", "A", "NOERROR", {"198.18.0.7", "198.18.0.8"}, 60),
+        ("v6only.example.test", "A", "NODATA", set(), None),
+        ("nodata.example.test", "AAAA", "NODATA", set(), None),
+        ("nope.example.test", "A", "NXDOMAIN", set(), None),
+        ("x.broken.test", "A", "SERVFAIL", set(), None),
+        ("other.invalid", "A", "REFUSED", set(), None),
+        ("_under_score.example.test", "A", "NOERROR", {"198.18.0.9"}, 60),
+        ("xn--bcher-kva.example.test", "A", "NOERROR", {"198.18.0.10"}, 60),
+    ],
+)
+def test_status_and_records(
+    resolver: Resolver, domain: str, qtype: str, status: str, records: set[str], ttl: int | None
+) -> None:
+    before = time.time_ns()
+    outcome = ask(resolver, domain, qtype)
+    assert (outcome.status, set(outcome.records), outcome.ttl) == (status, records, ttl)
+    assert outcome.attempts == (2 if status in ("SERVFAIL", "REFUSED") else 1)
+    assert before <= outcome.asked_at_ns <= time.time_ns()
+    assert 0 < outcome.duration_us < 2_000_000
+    assert outcome.transport == "udp"
+
+
+def test_chain_over_two_zones_keeps_every_ttl(resolver: Resolver) -> None:
+    outcome = ask(resolver, "alias.example.test", "A")
+    assert outcome.status == "NOERROR"
+    assert outcome.aliases == (Alias("hop.cdn.test", 120), Alias("edge.cdn.test", 30))
+    assert outcome.records == ("198.18.1.1",)
+    assert outcome.ttl == 20
+
+
+def test_chain_that_leads_nowhere_is_nxdomain_with_its_chain(resolver: Resolver) -> None:
+    outcome = ask(resolver, "dangling.example.test", "A")
+    assert (outcome.status, outcome.rcode) == ("NXDOMAIN", 3)
+    assert outcome.aliases == (Alias("nowhere.cdn.test", 120),)
+
+
+def test_loop_of_aliases_ends(resolver: Resolver) -> None:
+    assert ask(resolver, "loop1.example.test", "A").status == "CHAIN"
+
+
+def test_chain_to_a_name_that_the_server_refuses(resolver: Resolver) -> None:
+    assert ask(resolver, "outside.example.test", "A").status == "REFUSED"
+
+
+def test_https_records(resolver: Resolver) -> None:
+    (record,) = ask(resolver, "www.example.test", "HTTPS").records
+    assert record == HttpsRecord(
+        1, ".", 8443, ("h3", "h2"), ("198.18.0.1", "198.18.0.2"), ("2001:db8::1",), ech=True
+    )
+    (alias,) = ask(resolver, "aliasmode.example.test", "HTTPS").records
+    assert alias == HttpsRecord(0, "edge.cdn.test", None, (), (), (), ech=False)
+
+
+def test_answer_too_long_for_udp_comes_by_tcp(resolver: Resolver) -> None:
+    outcome = ask(resolver, "many.example.test", "A")
+    assert (outcome.status, outcome.transport) == ("NOERROR", "tcp")
+    assert sorted(outcome.records, key=str) == sorted(f"198.18.2.{i + 1}" for i in range(90))
+
+
+def test_resolver_over_ipv6(named: Named) -> None:
+    assert ask(Resolver("::1", named.port), "www.example.test", "A").records == ("198.18.0.1",)
+
+
+def test_closed_port_is_network() -> None:
+    outcome = ask(Resolver("127.0.0.1", free_port(), 2.0, 2), "www.example.test", "A")
+    assert (outcome.status, outcome.rcode, outcome.transport) == ("NETWORK", None, None)
+    assert outcome.detail == "Connection refused"
+    assert outcome.attempts == 2
+
+
+@contextmanager
+def answering(answer: bytes | None) -> Iterator[int]:
+    """A host that answers every datagram with its id and `answer`, or (None) never."""
+    stop = threading.Event()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.05)
+
+        def serve() -> None:
+            while not stop.is_set():
+                try:
+                    query, client = server.recvfrom(4096)
+                except TimeoutError:
+                    continue
+                if answer is not None:
+                    server.sendto(query[:2] + answer, client)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_silence_is_timeout_and_takes_its_time() -> None:
+    with answering(None) as port:
+        outcome = ask(Resolver("127.0.0.1", port, 0.2, 2), "www.example.test", "A")
+    assert (outcome.status, outcome.attempts, outcome.rcode) == ("TIMEOUT", 2, None)
+    assert 200_000 <= outcome.duration_us < 400_000
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x81\x80" + b"\xff" * 40, bytes(3)])
+def test_answer_that_cannot_be_read_is_malformed(answer: bytes) -> None:
+    with answering(answer) as port:
+        outcome = ask(Resolver("127.0.0.1", port, 0.5, 1), "www.example.test", "A")
+    assert (outcome.status, outcome.rcode) == ("MALFORMED", None)
+    assert outcome.detail
+
+
+def test_check_names_the_resolver_that_is_down() -> None:
+    port = free_port()
+    with pytest.raises(
+        ResolverDown, match=rf"127\.0\.0\.1, port {port}, does not answer \(Connection refused"
+    ):
+        asyncio.run(check(Resolver("127.0.0.1", port)))
+
+
+def test_rate_is_kept(named: Named) -> None:
+    names = [Name(i, "www.example.test", "list") for i in range(50)]
+    start = time.monotonic()
+    done: list[str] = []
+    asyncio.run(
+        resolve_all(
+            names,
+            Resolver("127.0.0.1", named.port),
+            concurrency=20,
+            rate=100,
+            done=lambda name, _: done.append(name.domain),
+        )
+    )
+    # 150 questions at 100 per second; the first goes at once.
+    assert 1.49 <= time.monotonic() - start < 3
+    assert len(done) == 50
