@@ -108,8 +108,9 @@ class EmbeddedStore:
         parameters: Parameters | None = None,
         records: pa.Table | None = None,  # noqa: ARG002  chDB finds it by this name: Python(records)
     ) -> bytes:
+        given = {name: _escaped(str(value)) for name, value in (parameters or {}).items()}
         try:
-            result = self._session.query(sql, output_format, params=dict(parameters) if parameters else None)
+            result = self._session.query(sql, output_format, params=given or None)
         except (ChdbError, RuntimeError) as error:
             raise from_engine(str(error), self.place) from error
         return bytes(result.bytes())
@@ -120,6 +121,13 @@ class EmbeddedStore:
                 f"the store in {self._path} is open in another program, which is not firstflight"
             )
         return from_engine(text, self.place)
+
+
+def _escaped(text: str) -> str:
+    """A parameter's text as the engine reads it, which is as a field of TSV."""
+    for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r"), ("\0", "\\0")):
+        text = text.replace(plain, escaped)
+    return text
 
 
 @contextmanager

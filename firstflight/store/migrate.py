@@ -92,7 +92,7 @@ def _steps(store: Store) -> list[Step]:
     for view in sql.views():
         comments = _comment(store, view.name, view.meaning, list(view.columns.items()), together=False)
         steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))
-    for name in records.names():
+    for name in records.stored_names():
         kind = records.load(name)
         columns = [(column.name, column.comment) for column in kind.columns]
         digest = sha256(repr((kind.meaning, columns)).encode()).hexdigest()

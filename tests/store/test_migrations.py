@@ -37,7 +37,7 @@ def sql_type(column: records.Column, given: str) -> str:
     return f"Array({wanted})" if column.is_list else wanted
 
 
-@pytest.mark.parametrize("kind", records.names())
+@pytest.mark.parametrize("kind", records.stored_names())
 def test_table_has_the_columns_of_its_kind(kind: str) -> None:
     described = records.load(kind)
     with open_store(write=True) as store:
@@ -59,7 +59,7 @@ def test_table_has_the_columns_of_its_kind(kind: str) -> None:
 def test_derived_columns_are_computed_as_described() -> None:
     with open_store(write=True) as store:
         migrate.migrate(store)
-        for kind in records.names():
+        for kind in records.stored_names():
             for column in records.load(kind).columns:
                 if column.derived:
                     given = columns_of(store, kind)[column.name]["default_expression"]

@@ -1,0 +1,214 @@
+"""`firstflight sql`: what it answers, what it refuses, and who may ask when."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight import loader
+from firstflight.errors import UsageError
+from firstflight.store import open_store
+from firstflight.store.errors import StoreHeld
+
+from .rows import probe, write
+
+FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
+
+
+def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([FIRSTFLIGHT, *arguments], capture_output=True, text=True, check=False, input=text)
+
+
+@pytest.fixture
+def one_probe(tables: Path, tmp_path: Path) -> None:
+    assert tables.is_dir()
+    loader.load_files([write(tmp_path / "quic_probe.parquet", [probe(ip="198.18.48.1")])])
+
+
+@pytest.mark.usefixtures("one_probe")
+def test_json_lines_have_every_column_and_unquoted_integers() -> None:
+    done = run("sql", "SELECT * FROM quic_probe", "--format", "JSONEachRow")
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["ip"], row["ack_us"], row["retry_us"]) == ("198.18.48.1", 20_000, None)
+    assert (row["ack_to_sh_us"], row["ack_delay_us"]) == (3_200, 200)  # computed, shown all the same
+    assert row["sent_at"] == "2026-11-20 06:00:00.123456789"
+
+
+@pytest.mark.usefixtures("one_probe")
+def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
+    done = run("sql", "-", text="SELECT cdn, domains FROM table1")
+    assert done.returncode == 0, done.stderr
+    assert "Cloudflare" in done.stdout
+    assert "┌" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "INSERT INTO run (run) VALUES ('x')",
+        "DROP TABLE quic_probe",
+        "ALTER TABLE quic_probe DELETE WHERE 1",
+        "CREATE TABLE t (a Int8) ENGINE = Memory",
+        "CREATE TEMPORARY TABLE t (a Int8)",
+        "TRUNCATE TABLE quic_probe",
+        "OPTIMIZE TABLE quic_probe FINAL",
+        "RENAME TABLE run TO walk",
+        "SET readonly = 0",
+        "SELECT 1 SETTINGS readonly = 0",
+        "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+        "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
+        "SELECT * FROM executable('id', 'LineAsString', 'a String')",
+        "INSERT INTO FUNCTION file('{folder}/out', 'CSV', 'a Int8') VALUES (1)",
+        "SELECT 1 INTO OUTFILE '{folder}/out'",
+        "SELECT 1 /* */ INTO\n  outfile '{folder}/out' TRUNCATE FORMAT CSV",
+        "EXPLAIN SELECT 1 INTO OUTFILE '{folder}/out'",
+        "SHOW TABLES INTO OUTFILE '{folder}/out'",
+        "SELECT 1; DROP TABLE quic_probe",
+    ],
+)
+def test_nothing_can_be_changed(tmp_path: Path, query: str) -> None:
+    done = run("sql", query.format(folder=tmp_path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("firstflight: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    with open_store() as store:
+        assert store.rows("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
+
+
+@pytest.mark.usefixtures("tables")
+def test_words_that_only_look_like_a_write_are_answered() -> None:
+    done = run("sql", "SELECT 'x\nINTO OUTFILE ''y''' AS `drop table`", "--format", "JSONEachRow")
+    assert json.loads(done.stdout) == {"drop table": "x\nINTO OUTFILE 'y'"}
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT * FROM tabel1", "tabel1"),
+        ("SELECT nope FROM quic_probe", "nope"),
+        ("SELEC 1", "Syntax error: failed at position 7"),
+        ("SELECT sum(domain) FROM quic_probe", "Illegal type"),
+    ],
+)
+def test_errors_are_one_readable_sentence(query: str, said: str) -> None:
+    done = run("sql", query)
+    assert done.returncode == 2
+    assert done.stderr.startswith("firstflight: the store refused: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "DB::Exception" not in done.stderr
+    assert "version" not in done.stderr
+
+
+@pytest.mark.usefixtures("tables")
+def test_unknown_format_is_refused() -> None:
+    done = run("sql", "SELECT 1", "--format", "Prety")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Unknown format Prety" in done.stderr
+
+
+def test_an_empty_store_says_what_to_do(place: Path) -> None:
+    for _ in range(2):
+        done = run("sql", "SELECT * FROM table1")
+        assert done.returncode == 2
+        assert f"the store in {place} is empty: run a campaign" in done.stderr
+        assert "`firstflight db migrate`" in done.stderr
+        assert not place.exists()  # asking makes nothing
+    assert run("report", "table1").returncode == 2
+    assert run("db", "status").returncode == 2
+
+
+@pytest.mark.parametrize("url", ["chdb:", "sqlite:x", "clickhouse://u:p@localhost:9000/db", "nonsense"])
+def test_stores_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", url)
+    done = run("sql", "SELECT 1")
+    assert done.returncode == 2
+    assert "FIRSTFLIGHT_STORE=chdb:PATH" in done.stderr
+
+
+def test_a_store_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'file' / 'store'}")
+    done = run("db", "migrate")
+    assert done.returncode == 2
+    assert f"cannot make the store in {tmp_path / 'file' / 'store'}" in done.stderr
+
+
+HOLDER = """
+import sys, time
+from firstflight.store import open_store
+with open_store():
+    print("open", flush=True)
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+def holder(seconds: float) -> subprocess.Popen[str]:
+    """A process that has the store open for so long."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+@pytest.mark.usefixtures("tables")
+def test_others_wait_and_then_say_who_holds_it() -> None:
+    with holder(60) as other:
+        began = time.monotonic()
+        said = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
+        with pytest.raises(StoreHeld, match=said), open_store(wait_s=1):
+            pass
+        assert 1 <= time.monotonic() - began < 3
+        other.send_signal(signal.SIGKILL)  # what a dead holder held is free
+        other.wait()
+    with open_store(wait_s=5) as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_command_waits_for_its_turn() -> None:
+    with holder(2):
+        done = run("sql", "SELECT 1", "--format", "TSV")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_foreign_program_that_has_it_open_is_told_of(place: Path) -> None:
+    script = (
+        "import sys, time; from chdb.session import Session; s = Session(sys.argv[1]); print(1, flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{script}; time.sleep(60)", str(place)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(UsageError, match="open in another program"), open_store():
+            pass
+        other.kill()
+
+
+def test_help_is_fast_to_import() -> None:
+    """`--help` and `lab exec` must not load the engine."""
+    script = (
+        "import cli.main, sys; print([m for m in ('chdb', 'pyarrow', 'numpy', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    for command in ("sql", "load", "db", "schema", "report"):
+        script = f"import cli.{command}, sys; print([m for m in ('chdb', 'pyarrow') if m in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
