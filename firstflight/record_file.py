@@ -25,7 +25,7 @@ _METADATA_KEY = b"firstflight.kind"
 _KIND_OF_STEM = {"targets": "target"}
 
 # What the record files of a run are called.
-STEMS = frozenset({*records.names(), *_KIND_OF_STEM} - set(_KIND_OF_STEM.values()))
+STEMS = frozenset({*records.stored_names(), *_KIND_OF_STEM} - set(_KIND_OF_STEM.values()))
 
 Unit = tuple[str, ...]
 

@@ -33,7 +33,7 @@ _SCALARS = ["string", "bool", *_INTEGERS, "float32", "float64"]
 TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS)])
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
-_KIND_KEYS = {"kind", "meaning", "unit", "time", "columns"}
+_KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "columns"}
 _COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived", "values"}
 
 
@@ -89,6 +89,7 @@ class Kind:
 
     A record file with the same values in these columns replaces what was loaded before (a stage that was
     done again); `time` names the column, if any, that says when a row was measured (ns since 1970, UTC).
+    `stored` False: record files only, no table.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Kind:
     columns: tuple[Column, ...]
     unit: tuple[str, ...] = ()
     time: str | None = None
+    stored: bool = True
 
     def column(self, name: str) -> Column:
         """The column of that name; KeyError if the kind has none."""
@@ -137,6 +139,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def stored_names() -> list[str]:
+    """The names of the record kinds that the store has a table for, sorted."""
+    return [name for name in names() if load(name).stored]
+
+
 @cache
 def load(name: str) -> Kind:
     """The record kind of that name; `DescriptionError` if there is none or its YAML is wrong."""
@@ -160,7 +167,8 @@ def parse(text: str, where: str) -> Kind:
     for name in (*unit, *([time] if time else [])):
         if name not in by_name:
             raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is no column")
-    return Kind(str(raw["kind"]), str(raw["meaning"]).strip(), columns, unit, time)
+    stored = bool(raw.get("stored", True))
+    return Kind(str(raw["kind"]), str(raw["meaning"]).strip(), columns, unit, time, stored)
 
 
 def _column(entry: Any, where: str) -> Column:
