@@ -16,7 +16,10 @@ from firstflight.errors import InputError, UsageError
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 
-# One row per line of targets.csv; `target` is the line's number, from 1 (the prober's first column).
+# targets.csv has its header in line 1; the prober names a target by its line.
+FIRST_LINE = 2
+
+# One row per line of targets.csv; `target` is the line's number (the prober's first column).
 PLAN = pa.schema(
     [
         ("target", pa.uint32()),
@@ -52,7 +55,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
         key = (row["domain"], row["address"])
         if key not in chosen:
             chosen[key] = {
-                "target": len(chosen) + 1,
+                "target": len(chosen) + FIRST_LINE,
                 "domain": row["domain"],
                 "ip": row["address"],
                 "list_id": row["list_id"],
@@ -64,7 +67,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
 
 
 def write_targets(plan: pa.Table, port: int, path: Path, *, probed_already: bool) -> None:
-    """Write targets.csv (`ip,domain,port`, line k + 1 is target k).
+    """Write targets.csv (`ip,domain,port`), one line per row of the plan, in its order.
 
     With `probed_already` the file must be there with the same content, because closed segments refer to its
     line numbers; UsageError if the DNS answers have changed since.

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from firstflight import files
 from firstflight.capture import CaptureRecord
 from firstflight.errors import InputError
+from scanner import choose
 from schemas import records
 
 
@@ -75,7 +76,7 @@ def merge(
     this vantage point's earlier repetitions.
     """
     kind = records.load("quic_probe")
-    own = plan.take(pc.subtract(segments["target"], pa.scalar(1, pa.uint32())))
+    own = plan.take(pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32())))
     for column in ("domain", "ip"):
         if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
             raise InputError(f"the segments' column {column} does not fit targets.csv")

@@ -43,9 +43,10 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         choose.write_targets(plan, settings.probe.port, folder / "targets.csv", probed_already=bool(begun))
         rules = rule_files(run)
         keep_rules(run, rules)
-        if plan.num_rows:
+        answered = sum(merge.rows_in(path) for path in begun)
+        if plan.num_rows > answered:
             _probe(run, settings.vantage_named(vantage), repetition, plan.num_rows, report)
-        else:
+        elif plan.num_rows == 0:
             report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
         _write_records(run, vantage, repetition, plan, ruleset_hash(rules), report)
 

@@ -57,7 +57,7 @@ def pairs(plan: pa.Table) -> list[tuple[str, str]]:
 def test_the_first_address_of_each_family_is_chosen(tmp_path: Path) -> None:
     plan = chosen(tmp_path)
     assert pairs(plan) == [("a.test", "192.0.2.1"), ("a.test", "2001:db8::1"), ("c.test", "2001:db8::3")]
-    assert plan["target"].to_pylist() == [1, 2, 3]
+    assert plan["target"].to_pylist() == [2, 3, 4]
     assert plan["address_rank"].to_pylist() == [0, 0, 0]
 
 
@@ -128,13 +128,13 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     plan = chosen(tmp_path)
     one = write_segment(
         tmp_path / "segments" / "seg-000001.arrow",
-        prober_rows(probe(3, "c.test", "2001:db8::3", "blocked", None)),
+        prober_rows(probe(4, "c.test", "2001:db8::3", "blocked", None)),
     )
     two = write_segment(
         tmp_path / "segments" / "seg-000002.arrow",
         prober_rows(
-            probe(2, "a.test", "2001:db8::1", sent_at=30 * SECOND + shift),
-            probe(1, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
+            probe(3, "a.test", "2001:db8::1", sent_at=30 * SECOND + shift),
+            probe(2, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
         ),
     )
     assert [merge.rows_in(path) for path in (one, two)] == [1, 2]
@@ -174,7 +174,7 @@ def test_seconds_since_the_last_probe_come_from_earlier_repetitions(tmp_path: Pa
 
 
 def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path) -> None:
-    row = prober_rows(probe(1, "a.test", "192.0.2.1"))
+    row = prober_rows(probe(2, "a.test", "192.0.2.1"))
     paths = [write_segment(tmp_path / "segments" / f"seg-00000{n}.arrow", row) for n in (1, 2)]
     with pytest.raises(InputError, match="two rows"):
         merge.read_segments(paths)
