@@ -35,7 +35,7 @@ def command() -> None:
     "--realtime/--no-realtime",
     default=True,
     show_default=True,
-    help="Let the link emulator run before all other work, where that is allowed.",
+    help="Let the link emulator and servers with declared delays run before other work, where allowed.",
 )
 def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime: bool) -> None:
     """Raise the lab; returns when all of it is ready."""

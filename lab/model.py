@@ -81,7 +81,8 @@ class Service:
 
     It counts as up when its log (standard output and error together) holds a match of `ready`
     (a regular expression); the lab waits at most `ready_timeout_s` for that, then says which service
-    did not come up and shows the end of its log.
+    did not come up and shows the end of its log. A `realtime` service runs before ordinary processes where
+    that is allowed (SCHED_FIFO): else its declared times would be those of a busy machine.
     """
 
     name: str
@@ -91,3 +92,4 @@ class Service:
     env: dict[str, str] = field(default_factory=dict)
     ready_timeout_s: float = 20.0
     cwd: Path | None = None
+    realtime: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -31,8 +32,14 @@ class Running:
         return "\n".join(text.splitlines()[-_TAIL_LINES:]) or "(its log is empty)"
 
 
-def start(service: Service, logs: Path) -> Running:
-    """Start a service on its host (host "" = where we are); its output goes to LOGS/NAME.log."""
+_REALTIME_PRIORITY = 5  # below the link emulator's
+
+
+def start(service: Service, logs: Path, *, realtime: bool) -> Running:
+    """Start a service on its host (host "" = where we are); its output goes to LOGS/NAME.log.
+
+    Without `realtime` no service gets real-time priority, not even one that asks for it.
+    """
     log = logs / f"{service.name.replace(' ', '-')}.log"
     with log.open("wb") as output:
         try:
@@ -44,11 +51,21 @@ def start(service: Service, logs: Path) -> Running:
                 cwd=service.cwd,
                 env={**os.environ, **service.env},
                 start_new_session=True,
-                preexec_fn=entering(service.host) if service.host else None,
+                preexec_fn=lambda: _settle(service, realtime),
             )
         except OSError as error:
             raise FirstflightError(f"the lab's {service.name} cannot be started: {error}") from error
     return Running(service, process, log, time.monotonic())
+
+
+def _settle(service: Service, realtime: bool) -> None:
+    """In the child: go to the host, and ask for the priority."""
+    if service.host:
+        entering(service.host)()
+    if realtime and service.realtime:
+        policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, policy, os.sched_param(_REALTIME_PRIORITY))
 
 
 def wait_ready(all_running: list[Running]) -> None:

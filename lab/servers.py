@@ -23,6 +23,9 @@ PORT = 443
 CHAIN_BYTES = {"small": 1200, "large": 5000}
 """Length of each certificate chain, in bytes of DER."""
 
+_REALTIME = ("quiche", "rogue")
+"""Stacks whose delays are declared to the microsecond; each is one thread that mostly sleeps."""
+
 _PROGRAMS = {"quiche": "firstflight-edge", "quic-go": "firstflight-quicgo", "rogue": "firstflight-rogue"}
 
 
@@ -103,6 +106,7 @@ def _service(
         argv=command(stack, file),
         ready=r"^READY$",
         cwd=native.repository(),
+        realtime=stack in _REALTIME,
     )
 
 

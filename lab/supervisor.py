@@ -66,7 +66,7 @@ class Supervisor:
                 capture_service(h.name, self.state) for h in self.internet.hosts if h.kind == "edge"
             ]
         self._own_files()
-        self.running = [processes.start(service, self.state.logs) for service in wanted]
+        self.running = [processes.start(service, self.state.logs, realtime=realtime) for service in wanted]
         processes.wait_ready(self.running)
         self._write_epoch()
         tell(step="services", services=len(self.running))
