@@ -9,6 +9,7 @@ from crawler import own_list, tranco_list
 from crawler.target_list import TargetList
 from firstflight import files
 from firstflight.errors import InputError
+from firstflight.progress import say
 from firstflight.runs import Rejected, Run
 from firstflight.settings import Network, Targets
 from schemas import records
@@ -26,6 +27,8 @@ def stage(run: Run) -> None:
         report.rows_in = found.lines
         report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
         report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
+        for line, reason in found.rejected:
+            say(f"targets: line {line} rejected: {reason}")
         if not found.targets:
             raise InputError(_nothing(found))
         _write(run, found)

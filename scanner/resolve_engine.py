@@ -11,7 +11,7 @@ from scanner.resolve_answer import QTYPES, UNANSWERED, Outcome
 from scanner.resolve_query import BACKOFF_S, Asker, Resolver
 
 # How a resolver is tried before anything is asked of it.
-CHECK_ATTEMPTS = 4
+CHECK_ATTEMPTS = 3
 CHECK_TIMEOUT_S = 2.0
 # So many questions in a row without an answer, and the resolver is tried again.
 SILENCE = 50

@@ -1,0 +1,155 @@
+"""The user's own target list: what is a name, what is rejected, and what the run keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from crawler import own_list, targets
+from crawler.names import NotAName, normalise
+from crawler.target_list import Target
+from firstflight.errors import InputError, UsageError
+
+from .conftest import MakeRun
+
+MIXED = b"""\xef\xbb\xbf# a list of mine
+rank,domain
+10,Example.COM
+
+20,B\xc3\xbccher.example.   # IDNA, final dot
+plain.example
+http://url.example/
+x,rank.example
+two words
+192.0.2.1
+30,example.com
+\xff\xfe.example
+a..b
+-x.example
+1,2,3
+0,zero.example
+last.example"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("WWW.Example.com", "www.example.com"),
+        ("example.com.", "example.com"),
+        ("straße.example", "xn--strae-oqa.example"),
+        ("BÜCHER.example", "xn--bcher-kva.example"),
+        ("例え。テスト", "xn--r8jz45g.xn--zckzah"),
+        ("_dmarc.foo_bar.example", "_dmarc.foo_bar.example"),
+        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ("ai", "ai"),
+        ("a" * 63 + ".example", "a" * 63 + ".example"),
+    ],
+)
+def test_names(given: str, expected: str) -> None:
+    assert normalise(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    (
+        *(
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "*.example.com",
+            "a b",
+            "-a.example",
+            "a-.example",
+            "192.0.2.1",
+            "::1",
+            "[::1]",
+        ),
+        *("1.2.3", "a" * 64 + ".example", ".".join(["a" * 60] * 5), "https://a.example", "a.example/x"),
+        *("a.example:443", "a@b.example", "a\x00b.example", "\u202e.example", "ü" * 64 + ".example"),
+    ),
+)
+def test_what_is_no_name(given: str) -> None:
+    with pytest.raises(NotAName) as caught:
+        normalise(given)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_every_line_is_used_or_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(MIXED)
+    found = own_list.read(path)
+    assert found.targets == [
+        Target(10, "example.com"),
+        Target(20, "xn--bcher-kva.example"),
+        Target(3, "plain.example"),
+        Target(14, "last.example"),
+    ]
+    assert [line for line, _ in found.rejected] == [7, 8, 9, 10, 12, 13, 14, 15, 16]
+    assert found.duplicates == 1
+    assert found.lines == len(found.targets) + len(found.rejected) + found.duplicates
+    assert found.list_id == f"file:mine.csv:{hashlib.sha256(MIXED).hexdigest()[:12]}"
+
+
+def test_top_counts_lines_not_successes(tmp_path: Path) -> None:
+    (tmp_path / "l").write_text("a.example\nno name\nb.example\nc.example\n")
+    found = own_list.read(tmp_path / "l", top=3)
+    assert [target.domain for target in found.targets] == ["a.example", "b.example"]
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read the target list .*No such file"):
+        own_list.read(tmp_path / "none")
+
+
+def test_stage_writes_the_list_and_reports_rejected_lines(tmp_path: Path, make_run: MakeRun) -> None:
+    (tmp_path / "mine.csv").write_bytes(MIXED)
+    run = make_run(targets='source = "file"\nfile = "mine.csv"')
+    targets.stage(run)
+    rows = pq.read_table(run.targets).to_pylist()
+    assert [row["domain"] for row in rows] == [
+        "example.com",
+        "xn--bcher-kva.example",
+        "plain.example",
+        "last.example",
+    ]
+    assert {row["list_id"] for row in rows} == {f"file:mine.csv:{hashlib.sha256(MIXED).hexdigest()[:12]}"}
+    report = run.report("targets")
+    assert report is not None and report.rows_out == 4 and report.rows_in == 14
+    assert [rejected.line for rejected in report.rejected] == [7, 8, 9, 10, 12, 13, 14, 15, 16]
+    assert run.done("targets")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "holds no name$"),
+        (b"# nothing\n\n", "holds no name$"),
+        (b"\x00\x01\x02\n" * 3, "3 lines were rejected"),
+    ],
+)
+def test_a_list_without_names_is_no_list(
+    tmp_path: Path, make_run: MakeRun, content: bytes, says: str
+) -> None:
+    (tmp_path / "bad").write_bytes(content)
+    run = make_run(targets='source = "file"\nfile = "bad"')
+    with pytest.raises(InputError, match=says):
+        targets.stage(run)
+    assert not run.targets.exists()
+
+
+def test_the_command_names_rejected_lines_without_a_traceback(tmp_path: Path, make_run: MakeRun) -> None:
+    (tmp_path / "mine.csv").write_bytes(MIXED)
+    run = make_run(targets='source = "file"\nfile = "mine.csv"')
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "stage", "targets", "--run", run.id], capture_output=True, text=True
+    )
+    assert "targets: line 7 rejected: 'http://url.example/' is a URL" in done.stderr
+    assert done.stderr.count("rejected") == 9
+    assert "Traceback" not in done.stderr
