@@ -119,15 +119,13 @@ class _Units:
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
         self._books = f"{store.dialect.database}.load_file"
-        source = opened.filled.get("source_file", str(opened.path))
-        self._source = source
         rows = store.rows(
             f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}}",
             {"kind": opened.kind.name},
         )
         self._booked: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
         # What this very file held before and holds no more goes as well.
-        gone = {u for u, row in self._booked.items() if row["source_file"] == source and row["rows"]}
+        gone = {u for u, row in self._booked.items() if row["source_file"] == opened.name and row["rows"]}
         self._units: list[Unit] = sorted(set(content.rows) | gone)
 
     def all_there(self) -> bool:
@@ -179,7 +177,7 @@ class _Units:
                 "kind": kind.name,
                 "unit": json.dumps(unit, ensure_ascii=False),
                 "run": unit[kind.unit.index("run")] if "run" in kind.unit else "",
-                "source_file": self._source,
+                "source_file": self._file.name,
                 "sha256": self._file.sha256,
                 "rows": self._content.rows[unit],
                 "first_at": self._content.first.get(unit),

@@ -44,11 +44,12 @@ class Content:
 
 
 class RecordFile:
-    """One record file. `filled` are the values of the columns that the loader fills, by name."""
+    """One record file. `filled` are the loader's values: source_file (its name in the books) and run."""
 
     def __init__(self, path: Path, filled: dict[str, str] | None = None) -> None:
         """Open the file and look at its columns; InputError if it is not a whole record file."""
         self.path = path
+        self.name = (filled or {}).get("source_file", str(path))
         try:
             self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
             self.sha256 = files.sha256_of(path)
@@ -121,8 +122,8 @@ class RecordFile:
             kind = records.load(name)
         except records.DescriptionError as error:
             raise InputError(f"{self.path}: cannot tell its record kind: {error}") from error
-        if not kind.file_columns:
-            raise InputError(f"{self.path}: {name} is kept by the loader itself and not loaded from files")
+        if not kind.file_columns or not kind.stored:
+            raise InputError(f"{self.path}: records of kind {name} are not loaded from files")
         return kind
 
     def _check_columns(self) -> None:

@@ -264,7 +264,7 @@ def test_a_file_of_no_kind_is_refused(tmp_path: Path) -> None:
     assert "there is no record kind 'notes'" in refusal(path)
     books = tmp_path / "load_file.parquet"
     pq.write_table(pa.table({"a": [1]}), books)
-    assert "kept by the loader itself" in refusal(books)
+    assert "not loaded from files" in refusal(books)
 
 
 def test_targets_need_their_run(tmp_path: Path) -> None:

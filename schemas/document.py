@@ -1,0 +1,54 @@
+"""Writes docs/schema.md from the record kinds and views: `python -m schemas.document > docs/schema.md`."""
+
+from __future__ import annotations
+
+from schemas import records, sql
+
+_HEAD = """\
+# Every column
+
+Made from `schemas/records/*.yaml` and `schemas/views/*.yaml` by `python -m schemas.document`; do not edit it
+here. `firstflight schema KIND` prints the same, and the database carries it as comments (`DESCRIBE TABLE
+quic_probe`).
+
+Type is the type in record files (Parquet). In the store a text is a String (LowCardinality where it repeats,
+Enum8 where the list is closed), a point in time (`*_at`, ns since 1970, UTC) is a DateTime64(9, 'UTC'), and a
+*computed* column is an ALIAS: it takes no space, is asked for by its name, and `firstflight sql` shows it in
+`SELECT *` too (elsewhere: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never
+zero. *From* says who fills a column: the native prober or dissector, a stage, or the loader.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    parts = [_HEAD, "## Tables\n"]
+    parts += [_kind(records.load(name)) for name in records.names()]
+    parts.append("## Views\n")
+    parts += [_view(view) for view in sorted(sql.views(), key=lambda view: view.name)]
+    return "\n".join(parts)
+
+
+def _kind(kind: records.Kind) -> str:
+    lines = [f"### {kind.name}\n", f"{kind.meaning}\n"]
+    if not kind.stored:
+        lines.append("Record files only; the store has no table of it.\n")
+    if kind.unit:
+        lines.append(f"Loaded and replaced as a whole by: {', '.join(kind.unit)}.\n")
+    lines += ["| column | type | unit | null | from | meaning |", "| --- | --- | --- | --- | --- | --- |"]
+    for column in kind.columns:
+        null = "yes" if column.nullable else ""
+        computed = f" Computed: `{column.derived}`." if column.derived else ""
+        meaning = (column.meaning + computed).replace("|", "\\|")
+        cells = [f"`{column.name}`", column.type, column.unit or "", null, column.source or "", meaning]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _view(view: sql.View) -> str:
+    lines = [f"### {view.name}\n", f"{view.meaning}\n", "| column | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in view.columns.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
