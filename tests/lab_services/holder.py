@@ -33,7 +33,7 @@ def start(services: list[dict[str, Any]], logs: Path) -> dict[str, Any]:
         for one in services
     ]
     try:
-        processes.wait_ready([processes.start(one, logs) for one in wanted])
+        processes.wait_ready([processes.start(one, logs, realtime=False) for one in wanted])
     except FirstflightError as error:
         return {"error": str(error)}
     return {"error": None}
