@@ -13,13 +13,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from firstflight import accounting, load_run, record_file
 from firstflight.errors import FirstflightError, InputError
 from firstflight.record_file import Content, Contradiction, RecordFile, Unit
 from firstflight.runs import Rejected, Run
 from firstflight.store import Store, migrate, open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Action = Literal["loaded", "replaced", "unchanged"]
 
@@ -96,8 +99,7 @@ def load_files(
 
 def load_one(store: Store, opened: RecordFile) -> Loaded:
     """Load one record file into an open store. Nothing of it is in the store if it raises InputError."""
-    content = opened.content()
-    _check_derived(store, opened)
+    content = opened.content(lambda batch: _check_derived(store, opened, batch))
     kind = opened.kind.name
     units = _Units(store, opened, content)
     if units.all_there():
@@ -219,14 +221,13 @@ def _filled(path: Path) -> dict[str, str]:
     return {"source_file": str(path)}
 
 
-def _check_derived(store: Store, opened: RecordFile) -> None:
+def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
     """Refuse a file whose derived columns are not what the store will compute from the others."""
     derived = [column for column in opened.kind.file_columns if column.derived]
     conditions = [f"NOT isNotDistinctFrom(`{c.name}`, {c.derived})" for c in derived]
-    for batch in opened.batches() if derived else ():
-        for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
-            if count:
-                raise Contradiction(f"{opened.path}: {column.name} is not {column.derived} in {count} rows")
+    for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
+        if count:
+            raise Contradiction(f"{opened.path}: {column.name} is not {column.derived} in {count} rows")
 
 
 def _check_sums(store: Store, run: Run, path: Path) -> None:

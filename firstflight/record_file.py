@@ -7,7 +7,7 @@ list, a number that does not fit, a column too many or too few make the whole fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,10 +89,11 @@ class RecordFile:
             yield self._conformed(pa.Table.from_batches([batch]), row)
             row += batch.num_rows
 
-    def content(self) -> Content:
-        """Read and check the whole file; count its rows per unit."""
+    def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
+        """Read and check the whole file; count its rows per unit. `also` may check each batch further."""
         found = Content()
         for table in self.batches():
+            also(table)
             self._count(table, found)
         if sum(found.rows.values()) != self.rows:
             raise InputError(

@@ -93,6 +93,8 @@ class EmbeddedStore:
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
         """For each SQL condition, in how many rows of `batch` it holds."""
+        if not conditions:
+            return []
         counts = ", ".join(f"countIf({condition})" for condition in conditions)
         answer = self._run(f"SELECT {counts} FROM Python(records)", "TSV", records=batch)
         return [int(count) for count in answer.split()]
