@@ -10,6 +10,8 @@ import pytest
 from .running import Running, endpoint, running
 
 QUICHE_DELAY_US = 3200
+# Whole milliseconds and less, hundreds apart: a timer that rounds would show.
+QUICHE_DELAYS_US = (300, 6400, 20_900, 30_300)
 CERTIFICATE_DELAY_US = 15_000
 AIOQUIC_DELAY_US = 11_000
 ROGUE_DELAY_US = 5000
@@ -37,6 +39,9 @@ def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         endpoint("quiche", mode, delay, certificate=size)
         for mode, delay in modes
         for size in ("small", "large")
+    ]
+    endpoints += [
+        endpoint("quiche", "iack", delay, domain=f"after-{delay}.small.test") for delay in QUICHE_DELAYS_US
     ]
     endpoints.append(endpoint("quiche", "iack", 9000, domain="second.small.test", ip="127.0.0.2"))
     endpoints.append(endpoint("quiche", "wait", None, domain="six.small.test", ip="::1"))

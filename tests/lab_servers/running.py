@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.certificates import issue, make_authority
@@ -75,6 +76,11 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
         first = process.stdout.readline()
         assert first == "READY\n", f"{stack} said {first!r}"
         killer.cancel()
+        # As the lab does for servers with declared delays; without the right to, tests may have to wait for
+        # a quiet machine.
+        if stack in ("quiche", "rogue"):
+            with suppress(PermissionError):
+                os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(5))
         yield Running(stack, port, authority.path, process)
         time.sleep(0.05)
         assert process.poll() is None, f"{stack} ended: {process.stdout.read()}"

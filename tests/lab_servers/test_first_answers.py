@@ -6,24 +6,28 @@ import statistics
 
 import pytest
 
-from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US
+from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US, QUICHE_DELAYS_US
 from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
 from .running import HOST, Running
 
-# One-way noise of a shared machine: a single answer may be this late, the median may not.
-LATE_US = 20_000
+# A busy machine may make a single answer this late, but not the median.
+LATE_US = 100_000
+PATIENCE_S = 2
 
 
-def ask(server: Running, name: str | None, ip: str = HOST, seconds: float = 0.15) -> list[Datagram]:
-    """One probe: the ClientHello, what comes, the close; after a Retry the answers to the token."""
+def ask(server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S) -> list[Datagram]:
+    """One probe: the ClientHello, the first answer and what comes in 0.15 s after it, the close.
+
+    After a Retry, the answers to the token.
+    """
     with Client(ip, server.port, name) as client:
         client.send_hello()
-        answers = client.read(seconds, until=1)
+        answers = client.read(patience, until=1)
         if answers and answers[0].packets[0].kind == "retry":
             assert answers[0].packets[0].opened, "the integrity tag is wrong"
             client.follow_retry(answers[0])
-            answers = client.read(seconds, until=1)
-        answers += client.read(seconds)
+            answers = client.read(patience, until=1)
+        answers += client.read(0.15)
         client.send_close()
         assert {answer.source for answer in answers} <= {ip}
         return answers
@@ -49,16 +53,17 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
     assert QUICHE_DELAY_US - 100 <= gap_us(answers) <= QUICHE_DELAY_US + LATE_US
 
 
-def test_the_declared_delay_is_kept(quiche: Running) -> None:
+@pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
+def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
     """The median gap is the declared one within 0.2 ms, whatever the machine does meanwhile."""
     gaps = []
     for _ in range(60):
-        with Client(HOST, quiche.port, "iack.small.test") as client:
+        with Client(HOST, quiche.port, f"after-{delay_us}.small.test") as client:
             client.send_hello()
             gaps.append(gap_us(client.read(1, until=2)))
             client.send_close()
-    assert statistics.median(gaps) == pytest.approx(QUICHE_DELAY_US, abs=200), gaps
-    assert min(gaps) > QUICHE_DELAY_US - 100
+    assert statistics.median(gaps) == pytest.approx(delay_us, abs=200), sorted(gaps)
+    assert min(gaps) > delay_us - 100
 
 
 @pytest.mark.parametrize(
@@ -159,7 +164,7 @@ def test_garbage_is_survived(server: Running) -> None:
         client.socket.sendto(initial[:1] + bytes(4) + initial[5:], client.address)
     assert server.process.poll() is None
     # The burst may have filled the socket's buffer: ask again, as clients do.
-    assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, seconds=0.5))
+    assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, patience=0.5))
 
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go"], indirect=True)
