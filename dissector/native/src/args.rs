@@ -8,7 +8,8 @@ use firstflight_wire::ConnectionId;
 /// Turns captures into records.
 #[derive(Clone, Debug, Parser)]
 #[command(
-    name = "firstflight dissect",
+    name = "firstflight-dissect",
+    bin_name = "firstflight dissect",
     version,
     after_help = "Example: firstflight dissect probe.pcap --format jsonl | jq -c '[.sni, .first_answer, .ack_to_sh_us]'"
 )]

@@ -1,12 +1,17 @@
 //! The whole of a call: captures one after the other, rows out, what went wrong.
 
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
-use crate::input::{self, Frame, Stop};
+use crate::input::{self, CaptureError, Frame, Stop};
 use crate::ip::{self, Content};
 use crate::link;
 use crate::output::quic_packet::PacketSeen;
@@ -15,6 +20,8 @@ use crate::timeline::Windows;
 
 /// Exit status when some capture could not be read to its end.
 const UNREADABLE: u8 = 3;
+/// Exit status after SIGINT or SIGTERM.
+const INTERRUPTED: u8 = 130;
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
@@ -24,6 +31,8 @@ const NS_PER_MS: i64 = 1_000_000;
 pub enum RunError {
     /// Options that contradict each other.
     Usage(&'static str),
+    /// Signals cannot be waited for.
+    Signal(io::Error),
     Output(OutputError),
 }
 
@@ -32,7 +41,7 @@ impl RunError {
     pub fn exit_status(&self) -> u8 {
         match self {
             RunError::Usage(_) => 2,
-            RunError::Output(_) => 1,
+            RunError::Signal(_) | RunError::Output(_) => 1,
         }
     }
 
@@ -46,6 +55,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Usage(what) => f.write_str(what),
+            RunError::Signal(error) => write!(f, "signals cannot be handled: {error}"),
             RunError::Output(error) => error.fmt(f),
         }
     }
@@ -63,16 +73,29 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     if args.format == Format::Parquet && args.out.is_none() {
         return Err(RunError::Usage("--format parquet needs --out DIR"));
     }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&interrupted)).map_err(RunError::Signal)?;
+    }
     let mut outputs = Outputs::open(args)?;
     let mut status = 0;
     for path in &args.captures {
-        if let Some(error) = capture(args, path, &mut outputs)? {
-            eprintln!("firstflight-dissect: {error}");
-            status = UNREADABLE;
+        match capture(args, path, &mut outputs, &interrupted) {
+            Ok(()) => {}
+            Err(End::Broken(error)) => {
+                eprintln!("firstflight-dissect: {error}");
+                status = UNREADABLE;
+            }
+            Err(End::Interrupted) => {
+                outputs.finish(false)?;
+                eprintln!("firstflight-dissect: interrupted; the records so far are written");
+                return Ok(INTERRUPTED);
+            }
+            Err(End::Output(error)) => return Err(error.into()),
         }
         outputs.flush()?;
     }
-    outputs.finish()?;
+    outputs.finish(true)?;
     Ok(status)
 }
 
@@ -85,16 +108,27 @@ struct Skipped {
     fragments: u64,
 }
 
+/// Why a capture was not read to its end.
+enum End {
+    Broken(CaptureError),
+    Interrupted,
+    Output(OutputError),
+}
+
+impl From<OutputError> for End {
+    fn from(error: OutputError) -> Self {
+        End::Output(error)
+    }
+}
+
 fn capture(
     args: &Args,
     path: &Path,
     outputs: &mut Outputs,
-) -> Result<Option<input::CaptureError>, OutputError> {
+    interrupted: &AtomicBool,
+) -> Result<(), End> {
     let name = input::name(path);
-    let source = match input::open(path) {
-        Ok(source) => source,
-        Err(error) => return Ok(Some(error)),
-    };
+    let source = input::open(path).map_err(End::Broken)?;
     let mut run = CaptureRun {
         args,
         name: &name,
@@ -103,16 +137,21 @@ fn capture(
         skipped: Skipped::default(),
         scratch: Vec::new(),
     };
-    let error = match input::read(&name, source, |frame| run.frame(&frame)) {
-        Ok(()) => None,
-        Err(Stop::Capture(error)) => Some(error),
-        Err(Stop::Visitor(error)) => return Err(error),
-    };
+    let end = input::read(&name, source, |frame| {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(End::Interrupted);
+        }
+        run.frame(&frame).map_err(End::Output)
+    });
+    // What came before a broken place is kept.
     while let Some(connection) = run.table.drain() {
         run.write(&connection)?;
     }
     tell(&name, &run.skipped, &run.table.counters);
-    Ok(error)
+    end.map_err(|stop| match stop {
+        Stop::Capture(error) => End::Broken(error),
+        Stop::Visitor(end) => end,
+    })
 }
 
 fn limits(args: &Args) -> Limits {

@@ -185,8 +185,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Ends the files and gives them their names.
-    pub fn finish(self) -> Result<(), OutputError> {
+    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`.
+    pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
         for output in self.0 {
             let failed = |cause| OutputError {
                 place: output.place.clone(),
@@ -196,7 +196,7 @@ impl Outputs {
                 Sink::Jsonl(mut out) => out.flush().map_err(failed)?,
                 Sink::Parquet(file) => file.finish().map_err(failed)?,
             }
-            if let Some((part, whole)) = &output.paths {
+            if let Some((part, whole)) = output.paths.as_ref().filter(|_| is_whole) {
                 std::fs::rename(part, whole).map_err(failed)?;
             }
         }

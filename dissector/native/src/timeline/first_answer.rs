@@ -78,6 +78,8 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
     } else {
         Outcome::Timeout
     };
+    // Packets that no key opens are no fault of a server whose answer was understood.
+    let unopened = a.unopened.filter(|_| outcome == Outcome::Malformed);
     Answer {
         outcome,
         hello_ns: a
@@ -91,9 +93,6 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         handshake_ns: a.handshake_ns,
         gap_before_hello: a.gap_before_hello,
         close: a.close.as_ref(),
-        detail: a
-            .malformed
-            .clone()
-            .or_else(|| a.unopened.map(str::to_owned)),
+        detail: a.malformed.clone().or_else(|| unopened.map(str::to_owned)),
     }
 }

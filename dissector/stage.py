@@ -1,0 +1,110 @@
+"""The dissect stage: from the captures of a probe stage to quic_connection.parquet."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight import capture, children, files, native
+from firstflight.errors import FirstflightError, InputError, Interrupted
+from firstflight.runs import Run, StageReport
+from firstflight.settings import Settings
+from schemas import records
+
+UNREADABLE = 3  # exit status of the dissector: a capture breaks off; its records up to there are written
+
+
+def stage(run: Run, vantage: str, repetition: int) -> None:
+    """Dissect all captures of `vantage` in `repetition` into quic_connection.parquet (docs/architecture.md).
+
+    InputError if there is no capture, or one that breaks off (what comes before it is written all the same).
+    """
+    with run.stage("dissect", vantage, repetition) as report:
+        captures = _captures(run, vantage, repetition)
+        out = run.quic_connection(vantage, repetition)
+        with files.said_in_one_sentence(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
+                broken = _dissect(run.settings, captures, Path(folder))
+                found = pq.ParquetFile(Path(folder) / "quic_connection.parquet").read()
+        names = {str(path): run.name_of(path) for path in captures}
+        table = with_provenance(found, run.id, vantage, repetition, report.tool_version, names)
+        with files.replacing(out) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+        _account(run, report, table, out)
+        if broken:
+            raise InputError(f"{broken}; the connections before that place are in {out}")
+
+
+def with_provenance(
+    found: pa.Table, run: str, vantage: str, repetition: int, tool_version: str, names: dict[str, str]
+) -> pa.Table:
+    """The dissector's rows with what the campaign knows; `names` = capture path -> name in records."""
+    schema = records.load("quic_connection").arrow_schema()
+    common = {"run": run, "vantage": vantage, "repetition": repetition, "tool_version": tool_version}
+    columns = []
+    for field in schema:
+        if field.name in common:
+            columns.append(pa.repeat(pa.scalar(common[field.name], field.type), found.num_rows))
+        elif field.name == "source_file":
+            columns.append(pa.array([names[path] for path in found["source_file"].to_pylist()], field.type))
+        else:
+            columns.append(found[field.name].cast(field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _captures(run: Run, vantage: str, repetition: int) -> list[Path]:
+    folder = run.stage_dir("capture", vantage, repetition)
+    found = [folder / record.file for record in capture.records(folder)]
+    present = [path for path in found if path.is_file()]
+    if not present:
+        raise InputError(
+            f"there is no capture in {folder}: run the probe stage of {vantage} with capture enabled"
+        )
+    return present
+
+
+def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | None:
+    """Run the dissector into `folder`. Returns its sentence about a capture that breaks off, or None."""
+    probe = settings.probe
+    options: list[tuple[str, object]] = [
+        ("--kind", "quic_connection"),
+        ("--format", "parquet"),
+        ("--out", folder),
+        ("--quic-port", probe.port),
+        ("--answer-window-ms", round(probe.timeout_s * 1000)),
+        ("--settle-ms", probe.settle_ms),
+    ]
+    argv = [str(native.find("firstflight-dissect")), *map(str, captures)]
+    for option, value in options:
+        argv += [option, str(value)]
+    process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        _, said = process.communicate()
+    except KeyboardInterrupt as error:
+        children.stop(process)
+        raise Interrupted("stopped by a signal; the stage can be run again") from error
+    lines = said.decode(errors="replace").strip().splitlines()
+    if process.returncode == 0:
+        return None
+    words = next(
+        (line for line in reversed(lines) if "at byte" in line), lines[-1] if lines else "it said nothing"
+    )
+    words = words.removeprefix("firstflight-dissect: ")
+    if process.returncode == UNREADABLE:
+        return words
+    raise FirstflightError(f"the dissector failed with status {process.returncode}: {words}")
+
+
+def _account(run: Run, report: StageReport, table: pa.Table, out: Path) -> None:
+    report.rows_out = table.num_rows
+    report.counts = dict(sorted(Counter(table["first_answer"].to_pylist()).items()))
+    undecrypted = table.num_rows - sum(hello is not None for hello in table["hello_time_ns"].to_pylist())
+    if undecrypted:
+        report.warnings.append(f"{undecrypted} connections without a ClientHello that opens")
+    run.add_output(report, out)
