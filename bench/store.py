@@ -84,7 +84,7 @@ def _measure(folder: Path, names: int, *, columns: bool) -> int:
             print(f"  {row['column']:22}{row['bytes'] / rows:9.3f}")
     print(
         f"load: {rows / cpu:.0f} rows per CPU second (user + system), {rows / wall:.0f} per second of "
-        f"wall time:\n  {len(paths)} Parquet files read, checked, inserted and counted by firstflight.loader, "
+        f"wall time:\n  {len(paths)} Parquet files read, checked, inserted, counted by firstflight.loader, "
         "which also made the tables"
     )
     return int(per_row > LIMIT_BYTES)
