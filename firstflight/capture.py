@@ -112,6 +112,8 @@ class Capture:
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
         with files.said_in_one_sentence(self.path):
+            if status != 0:  # for example a full disk, in the middle of a packet
+                keep_whole_packets(self._part)
             self._part.replace(self.path)
         _add_record(self.path.parent, self.record)
         if status != 0 and error is None:

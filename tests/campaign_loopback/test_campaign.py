@@ -40,7 +40,7 @@ def manifest(run: Path) -> dict[str, object]:
 def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
     """Every target is exactly one row, with the outcome that the world must give."""
     rows = world.rows(run, vantage, repetition)
-    assert Counter(row["domain"] for row in rows) == Counter(addresses())
+    assert Counter(row["domain"] for row in rows) == Counter(list(addresses()))
     for row in rows:
         name = str(row["domain"])
         if name == OPTED_OUT:
