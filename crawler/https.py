@@ -32,6 +32,7 @@ class Session(requests.Session):
         self.ca_bundle = ca_bundle
         retry = Retry(
             total=RETRIES,
+            other=0,  # a certificate does not become trusted by trying again
             backoff_factor=0.5,
             status_forcelist=(429, 500, 503, 504),
             allowed_methods=("GET",),

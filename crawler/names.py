@@ -51,8 +51,9 @@ def normalise(text: str) -> str:
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """`text` quoted for a message: one line, no control characters, cut to `limit` characters."""
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    """`text` quoted for a message: one line, no control characters, cut to about `limit` characters."""
+    quoted = repr(text[: limit + 1])
+    return quoted if len(quoted) <= limit + 2 else quoted[:limit] + "…" + quoted[0]
 
 
 def _is_address(text: str) -> bool:

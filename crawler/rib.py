@@ -131,6 +131,8 @@ def _exactly(stream: IO[bytes], wanted: int, record_at: int, at: int, path: Path
 
 
 def _cut(path: Path, record_at: int, at: int) -> InputError:
+    if at < _HEADER.size:
+        return InputError(f"{path} is not an MRT table dump: it ends after {at} bytes; is it a RIB?")
     return InputError(
         f"the routing table {path} is cut short: it ends after byte {at} (decompressed), within the record "
         f"that starts at byte {record_at}; a part of a table gives wrong origins, so none of it is used: "

@@ -21,7 +21,7 @@ from tranco.tranco import TrancoCacheType, TrancoList
 from crawler import https
 from crawler.target_list import TargetList, read_lines
 from firstflight import files
-from firstflight.errors import InputError
+from firstflight.errors import InputError, UsageError
 
 # What the package fetches; the full lists, which are longer, are not used.
 MAX_TOP = 1_000_000
@@ -33,15 +33,18 @@ def read(
 ) -> TargetList:
     """The first `top` names of the daily list of `date` (domains, no subdomains), or of the list `list_id`.
 
-    FetchError if it has to be fetched and cannot be; InputError if what came is no list.
+    FetchError if it has to be fetched and cannot be; InputError if what came is no list; UsageError if `top`
+    is beyond what is fetched.
     """
+    if top is not None and top > MAX_TOP:
+        raise UsageError(f"[targets] top = {top}: Tranco lists are used up to rank {MAX_TOP}; take fewer")
     what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
     if list_id is None and date is not None:
         list_id = _known_id(cache_dir, date)
     found = _list(what, date, list_id, cache_dir, ca_bundle)
     if date is not None:
         _remember_id(cache_dir, date, found.list_id)
-    names = found.top(min(top or MAX_TOP, MAX_TOP))
+    names = found.top(top or MAX_TOP)
     lines = ((rank, f"{rank},{name}") for rank, name in ((found.rank(name), name) for name in names))
     return read_lines(found.list_id, lines, None)
 

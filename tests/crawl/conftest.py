@@ -22,7 +22,7 @@ MakeRun = Callable[..., Run]
 
 @pytest.fixture
 def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeRun:
-    """make_run(targets=..., as_data=..., network=...): a run with these sections (TOML lines)."""
+    """make_run(targets=..., as_data=..., network=..., resolve=...): a run with these sections (TOML)."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     (tmp_path / "names.txt").write_text("example.com\n")
     (tmp_path / "empty.mrt").write_bytes(b"")
@@ -31,11 +31,12 @@ def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeRun:
         targets: str = 'source = "file"\nfile = "names.txt"',
         as_data: str = 'rib = "file"\nfiles = ["empty.mrt"]',
         network: str = "",
+        resolve: str = "",
     ) -> Run:
         (tmp_path / "settings.toml").write_text(
             f'[targets]\n{targets}\ncache_dir = "cache/tranco"\n'
             f'[as_data]\n{as_data}\ncache_dir = "cache/routeviews"\n'
-            f"[network]\n{network}\n"
+            f"[network]\n{network}\n[resolve]\n{resolve}\n"
             '[probe]\nallow_net = ["198.18.0.0/15"]\n[[vantage]]\nname = "here"\n'
         )
         return Run.create(*settings.load(tmp_path / "settings.toml"))

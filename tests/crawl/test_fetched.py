@@ -19,7 +19,7 @@ from .conftest import MakeRun
 
 
 def stage(running: Running, run: Run, name: str) -> Done:
-    """`firstflight stage NAME` inside the lab's network. The environment trusts the system's authorities only."""
+    """`firstflight stage NAME` inside the lab, where the environment trusts public authorities only."""
     argv = [sys.executable, "-m", "cli", "stage", name, "--run", str(run.path)]
     return running.world.run(argv, env={"FIRSTFLIGHT_RUNS": str(run.path.parent)})
 

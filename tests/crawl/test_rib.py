@@ -109,7 +109,10 @@ def test_cut_anywhere_is_refused_with_the_offset(table_4: bytes, tmp_path: Path)
     for cut in _cuts(table_4):
         (tmp_path / "cut").write_bytes(table_4[:cut])
         record = 0 if cut < first else first
-        with pytest.raises(InputError, match=rf"ends after byte {cut} .*starts at byte {record};"):
+        says = (
+            rf"ends after byte {cut} .*starts at byte {record};" if cut >= 12 else f"ends after {cut} bytes"
+        )
+        with pytest.raises(InputError, match=says):
             rib.read(tmp_path / "cut", rib.RoutingTable())
 
 

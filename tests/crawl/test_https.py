@@ -1,0 +1,74 @@
+"""Downloads that break off, hosts that are down: one sentence each, and nothing half on disk."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crawler import https
+
+
+@contextmanager
+def host(answer: bytes) -> Iterator[str]:
+    """A host that answers every request with these bytes and closes the connection; yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    client.recv(65536)
+                    client.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(timeout=5)
+
+
+def test_whole_body_is_kept(tmp_path: Path) -> None:
+    with host(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") as url:
+        https.download(https.Session(None), url, tmp_path / "sub" / "x")
+    assert (tmp_path / "sub" / "x").read_bytes() == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello", "cannot fetch http://127"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "cannot fetch http://127"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "the host answered 404 Not Found"),
+        (b"", "cannot fetch http://127"),
+    ],
+)
+def test_broken_download_leaves_nothing(tmp_path: Path, answer: bytes, says: str) -> None:
+    with host(answer) as url, pytest.raises(https.FetchError, match=says) as caught:
+        https.download(https.Session(None), url, tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+    assert "\n" not in str(caught.value)
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(https.FetchError, match="Connection refused; is there a way to that host"):
+        https.get_text(https.Session(None), f"http://127.0.0.1:{port}/")
+
+
+def test_chosen_authorities_win_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/somewhere/else.pem")
+    chosen = https.Session(tmp_path / "ca.pem").merge_environment_settings(
+        "https://a.example", {}, None, None, None
+    )
+    assert chosen["verify"] == str(tmp_path / "ca.pem")
+    system = https.Session(None).merge_environment_settings("https://a.example", {}, None, None, None)
+    assert system["verify"] == "/somewhere/else.pem"
