@@ -1,1 +1,51 @@
-fn main() {}
+//! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
+
+mod cid;
+mod clock;
+mod cmsg;
+mod counts;
+mod door;
+mod ended;
+mod engine;
+mod error;
+mod evidence;
+mod exchange;
+mod gate;
+mod hold;
+mod mmsg;
+mod networks;
+mod options;
+mod order;
+mod outcome;
+mod pace;
+mod packets;
+mod ports;
+mod progress;
+mod receiving;
+mod row;
+mod segments;
+mod sending;
+mod setup;
+mod socket;
+mod special;
+mod stamps;
+mod summary;
+mod table;
+mod targets;
+mod timers;
+mod writer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let options = options::Options::parse();
+    match setup::run(&options) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            eprintln!("firstflight probe: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}

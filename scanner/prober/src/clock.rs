@@ -1,0 +1,29 @@
+//! The two clocks: monotonic for when to do something, the kernel's wall clock for stamps.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::evidence::Stamp;
+use crate::pace::Mono;
+
+/// Monotonic time since the start of the run.
+#[derive(Clone, Copy)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at 0.
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now(self) -> Mono {
+        self.0.elapsed().as_nanos() as Mono
+    }
+}
+
+/// Nanoseconds since 1970, UTC, of the clock that the kernel's stamps come from.
+pub fn wall() -> Stamp {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |passed| passed.as_nanos() as Stamp)
+}

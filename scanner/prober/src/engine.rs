@@ -1,0 +1,426 @@
+//! The run: one thread that sends, receives and ends probes until all targets are done.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rand_chacha::ChaCha8Rng;
+use rustix::event::{Timespec, epoll};
+
+use crate::cid::CidKey;
+use crate::clock::Clock;
+use crate::counts::Counts;
+use crate::door::Door;
+use crate::ended::{Ended, Sent};
+use crate::error::Failure;
+use crate::evidence::Stamp;
+use crate::hold::Hold;
+use crate::mmsg::Inbox;
+use crate::outcome::Outcome;
+use crate::pace::{Mono, Pacer};
+use crate::packets::Packets;
+use crate::ports::Ports;
+use crate::progress::Progress;
+use crate::stamps::Requests;
+use crate::table::{Flight, Handle, Phase, Table};
+use crate::targets::TargetList;
+use crate::timers::Timers;
+use crate::writer::Writer;
+
+/// Most probes in flight: bounds memory at about 400 bytes each. More would wait only at rates above
+/// 40,000 per second with the default waiting times and silent targets.
+const MOST_IN_FLIGHT: usize = 250_000;
+
+/// Shortest pause between two rounds when nothing is urgent, so that a round has more than one packet to deal with.
+const PAUSE: Mono = 500_000;
+
+/// Longest time without looking at the clock.
+const LONGEST_WAIT: Mono = 100_000_000;
+
+/// How many records are handed to the writer at once.
+const RECORDS: usize = 256;
+
+/// What a run goes by.
+pub struct Settings {
+    pub window: Mono,
+    pub settle: Mono,
+    pub linger: Mono,
+    pub attempts: u8,
+    /// UDP payload of Initials on IPv4, on IPv6.
+    pub sizes: [u16; 2],
+}
+
+/// What is still to be sent from one port, tokens first.
+#[derive(Default)]
+pub struct Outgoing {
+    pub tokens: VecDeque<Handle>,
+    pub closes: VecDeque<Handle>,
+}
+
+/// A probe's window: valid for one attempt before or after a Retry.
+pub struct Window {
+    pub handle: Handle,
+    pub attempt: u8,
+    pub after_token: bool,
+}
+
+/// Everything that a run consists of.
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) list: Arc<TargetList>,
+    /// Targets that are still to be taken, in random order; the next one is the last.
+    pub(crate) order: Vec<u32>,
+    pub(crate) door: Door,
+    pub(crate) ports: Ports,
+    pub(crate) requests: Vec<Requests>,
+    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) packets: Packets,
+    pub(crate) cids: CidKey,
+    pub(crate) table: Table,
+    pub(crate) pacer: Pacer,
+    pub(crate) hold: Hold,
+    pub(crate) windows: Timers<Window>,
+    pub(crate) settles: Timers<Handle>,
+    pub(crate) lingers: Timers<Handle>,
+    /// Probes whose next connection is to be opened.
+    pub(crate) again: VecDeque<Handle>,
+    pub(crate) clock: Clock,
+    pub(crate) counts: Counts,
+    pub(crate) stopping: bool,
+    /// Up to when everything that came is read.
+    pub(crate) drained: Mono,
+    /// Chooses source ports.
+    pub(crate) random: ChaCha8Rng,
+    records: Vec<Ended>,
+    writer: Writer,
+    epoll: OwnedFd,
+    pub(crate) inbox: Option<Inbox>,
+    pub(crate) errors: Option<Inbox>,
+    progress: Progress,
+}
+
+/// The parts that are made outside.
+pub struct Parts {
+    pub settings: Settings,
+    pub list: Arc<TargetList>,
+    pub order: Vec<u32>,
+    pub door: Door,
+    pub ports: Ports,
+    pub packets: Packets,
+    pub cids: CidKey,
+    pub table: Table,
+    pub hold: Hold,
+    pub rate: f64,
+    pub random: ChaCha8Rng,
+    pub counts: Counts,
+    pub writer: Writer,
+    pub progress: Progress,
+}
+
+/// What is left when a run is over.
+pub struct Finished {
+    pub counts: Counts,
+    /// Most new probes, most datagrams in any second.
+    pub highest: (u64, u64),
+    pub interrupted: bool,
+    /// Number of the last segment, or why records could not be written.
+    pub written: Result<u32, Failure>,
+}
+
+impl Engine {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Result<Engine, Failure> {
+        let no_epoll =
+            |e: rustix::io::Errno| Failure::Usage(format!("the system gives no epoll: {e}"));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_epoll)?;
+        for (number, port) in parts.ports.iter().enumerate() {
+            let data = epoll::EventData::new_u64(number as u64);
+            epoll::add(&epoll, port.as_fd(), data, epoll::EventFlags::IN).map_err(no_epoll)?;
+        }
+        let ports = parts.ports.len();
+        let clock = Clock::start();
+        Ok(Engine {
+            windows: Timers::new(parts.settings.window),
+            settles: Timers::new(parts.settings.settle),
+            lingers: Timers::new(parts.settings.linger),
+            settings: parts.settings,
+            list: parts.list,
+            order: parts.order,
+            door: parts.door,
+            ports: parts.ports,
+            requests: (0..ports).map(|_| Requests::default()).collect(),
+            outgoing: (0..ports).map(|_| Outgoing::default()).collect(),
+            packets: parts.packets,
+            cids: parts.cids,
+            table: parts.table,
+            pacer: Pacer::new(parts.rate, clock.now()),
+            hold: parts.hold,
+            again: VecDeque::new(),
+            clock,
+            counts: parts.counts,
+            stopping: false,
+            drained: 0,
+            random: parts.random,
+            records: Vec::with_capacity(RECORDS),
+            writer: parts.writer,
+            epoll,
+            inbox: Some(Inbox::new()),
+            errors: Some(Inbox::new()),
+            progress: parts.progress,
+        })
+    }
+
+    /// Works until all is done, or `stop` was set and the open probes have ended (set twice: at once).
+    pub fn run(mut self, stop: &AtomicBool, stop_now: &AtomicBool) -> Finished {
+        let mut failed = false;
+        while !self.is_done() {
+            self.stopping |= stop.load(Ordering::Relaxed);
+            failed = self.writer.has_failed();
+            if failed || stop_now.load(Ordering::Relaxed) {
+                self.stopping = true;
+                break;
+            }
+            let drained = self.receive_all();
+            self.end_what_is_due(drained);
+            self.send_all();
+            if !self.records.is_empty() {
+                self.hand_over();
+            }
+            let (targets, waiting) = (self.order.len() + self.hold.held(), self.table.len());
+            self.progress.tick(&self.counts, targets, waiting);
+            self.wait();
+        }
+        let interrupted = self.stopping && !failed;
+        self.counts.not_done += (self.order.len() + self.hold.held()) as u64;
+        for handle in self.table.handles() {
+            match self.table.get(handle).map(|flight| flight.phase) {
+                Some(Phase::Lingering) => self.finish(handle),
+                _ => self.abandon(handle),
+            }
+        }
+        self.hand_over();
+        self.progress.finish();
+        Finished {
+            counts: self.counts,
+            highest: self.pacer.highest(),
+            interrupted,
+            written: self.writer.finish(),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let nothing_new = self.stopping || self.order.is_empty() && self.hold.held() == 0;
+        nothing_new && self.table.len() == 0
+    }
+
+    /// Sleeps until something is due or comes, at least a little.
+    fn wait(&mut self) {
+        let now = self.clock.now();
+        let busy = self
+            .outgoing
+            .iter()
+            .any(|out| !out.tokens.is_empty() || !out.closes.is_empty());
+        let can_send = !self.stopping && self.room_in_flight() > 0;
+        let next_new = match (
+            can_send && !self.order.is_empty(),
+            self.hold.next_release().filter(|_| can_send),
+        ) {
+            (true, _) => Some(self.pacer.next_new()),
+            (false, Some(release)) => Some(release.max(self.pacer.next_new())),
+            (false, None) => None,
+        };
+        let due = [
+            next_new,
+            self.windows.next(),
+            self.settles.next(),
+            self.lingers.next(),
+        ];
+        let mut until = due
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(now + LONGEST_WAIT)
+            .min(now + LONGEST_WAIT);
+        if busy || !self.again.is_empty() {
+            until = until.min(now + 1_000_000);
+        }
+        // At rates where a pause holds several probes, one round for them all is cheaper than one for each; what comes
+        // meanwhile has its stamp from the kernel.
+        let pause = if self.pacer.batch() > 10 { PAUSE } else { 0 };
+        if pause > 0 && until > now {
+            let nap = until.saturating_sub(now).min(pause);
+            std::thread::sleep(std::time::Duration::from_nanos(nap));
+            until = until.max(now + nap);
+        }
+        let left = until.saturating_sub(self.clock.now());
+        if pause > 0 || left == 0 {
+            return;
+        }
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as i64,
+        };
+        let mut room = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }];
+        // A signal ends the wait, as it should.
+        let _ = epoll::wait(&self.epoll, &mut room[..], Some(&timeout));
+    }
+
+    /// Numbers of the ports with something to read.
+    pub(crate) fn ready(&self) -> Vec<usize> {
+        let empty = epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        };
+        let mut events = vec![empty; self.ports.len()];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let n = epoll::wait(&self.epoll, &mut events[..], Some(&at_once)).unwrap_or(0);
+        events[..n]
+            .iter()
+            .map(|event| event.data.u64() as usize)
+            .collect()
+    }
+
+    /// Ends what fell due before `drained`, up to which all datagrams are read.
+    fn end_what_is_due(&mut self, drained: Mono) {
+        while let Some(handle) = self.settles.pop(drained) {
+            self.end_if_over(handle, drained);
+        }
+        while let Some(window) = self.windows.pop(drained) {
+            let Some(flight) = self.table.get(window.handle) else {
+                continue;
+            };
+            let present =
+                flight.attempt == window.attempt && flight.token_sent == window.after_token;
+            if flight.phase == Phase::Open && present {
+                self.end_by_window(window.handle, drained);
+            }
+        }
+        if self.stopping {
+            while let Some(handle) = self.again.pop_front() {
+                self.abandon(handle);
+            }
+        }
+        while let Some(handle) = self.lingers.pop(drained) {
+            self.finish(handle);
+        }
+    }
+
+    /// The time for an answer is over: a probe without any gets another connection.
+    pub(crate) fn end_by_window(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        if flight.exchange.outcome() != Outcome::Timeout {
+            self.end(handle, now);
+        } else if self.stopping {
+            self.abandon(handle);
+        } else if flight.attempt < self.settings.attempts {
+            flight.phase = Phase::Queued;
+            self.again.push_back(handle);
+        } else {
+            self.end(handle, now);
+        }
+    }
+
+    /// A settle timer fell due.
+    fn end_if_over(&mut self, handle: Handle, now: Mono) {
+        if self
+            .table
+            .get(handle)
+            .is_some_and(|f| f.phase == Phase::Open && f.exchange.hello.is_some())
+        {
+            self.end(handle, now);
+        }
+    }
+
+    /// A probe is over: a close if it was answered, then late datagrams are counted for a while.
+    pub(crate) fn end(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        flight.phase = Phase::Lingering;
+        let port = usize::from(flight.port);
+        if flight.exchange.is_answered() {
+            self.outgoing[port].closes.push_back(handle);
+        } else {
+            self.lingers.start(now, handle);
+        }
+    }
+
+    /// A probe leaves the table as a record.
+    fn finish(&mut self, handle: Handle) {
+        let Some(flight) = self.take(handle) else {
+            return;
+        };
+        let outcome = flight.exchange.outcome();
+        let port = self.ports.get(usize::from(flight.port));
+        let bound = Some(port.source()).filter(|ip| !ip.is_unspecified());
+        let sent = Sent {
+            attempts: flight.attempt,
+            initial_size: flight.initial_size,
+            src_ip: bound
+                .or(flight.local)
+                .or_else(|| self.ports.route(flight.to)),
+            src_port: port.local.port(),
+            first_sent: flight.first_sent,
+            sent_at: flight.sent_at,
+            after_close: flight.after_close,
+            ttl: flight.ttl,
+            exchange: flight.exchange,
+        };
+        self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
+        self.record(Ended {
+            target: flight.target,
+            outcome,
+            sent: Some(sent),
+            why: None,
+        });
+    }
+
+    /// A probe leaves the table without record: the run ends before it could.
+    fn abandon(&mut self, handle: Handle) {
+        if self.take(handle).is_some() {
+            self.counts.not_done += 1;
+        }
+    }
+
+    pub(crate) fn take(&mut self, handle: Handle) -> Option<Flight> {
+        let flight = self.table.get(handle)?;
+        let (line, attempts) = (self.list.get(flight.target).line, flight.attempt);
+        let key = self.cids;
+        self.table
+            .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
+    }
+
+    pub(crate) fn record(&mut self, ended: Ended) {
+        self.counts.record(ended.outcome, ended.sent.is_some());
+        self.records.push(ended);
+        if self.records.len() >= RECORDS {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.writer.write(std::mem::replace(
+            &mut self.records,
+            Vec::with_capacity(RECORDS),
+        ));
+    }
+
+    /// How many more probes may be in flight.
+    pub(crate) fn room_in_flight(&self) -> usize {
+        MOST_IN_FLIGHT.saturating_sub(self.table.len())
+    }
+}
+
+/// A wait as a difference of stamps.
+pub fn as_stamp(wait: Mono) -> Stamp {
+    Stamp::try_from(wait).unwrap_or(Stamp::MAX)
+}

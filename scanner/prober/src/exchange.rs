@@ -1,0 +1,423 @@
+//! One attempt at one server: what has come, what it means. Pure: time and bytes go in, steps come out.
+//!
+//! Rules: docs/definitions.md, 'A probe of the first answer'.
+
+use firstflight_wire::tls::{HelloKind, hello_kind};
+use firstflight_wire::{
+    Ack, ConnectionId, CryptoStream, Error, Frame, Frames, InitialSecret, KeyMaterial, Keys,
+    Packet, PacketType, Version, parse_packet, retry_is_intact,
+};
+
+use crate::evidence::{AckSeen, FrameKinds, HelloSeen, PacketNumbers, Stamp};
+use crate::outcome::Outcome;
+
+/// The version that is probed.
+pub const VERSION: Version = Version::V1;
+
+/// Bytes of a ServerHello that tell it from a HelloRetryRequest: header, version, random.
+const HELLO_PREFIX: usize = 38;
+
+/// What the caller has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Go on waiting.
+    Wait,
+    /// A valid Retry came: send the ClientHello again with [`Exchange::token`].
+    SendToken,
+    /// Everything was seen.
+    End,
+}
+
+/// Seldom needed, so that the common case stays small.
+#[derive(Debug, Default)]
+pub struct Rare {
+    pub token: Box<[u8]>,
+    pub retry_at: Option<Stamp>,
+    pub close: Option<(u64, String)>,
+    pub versions: Option<String>,
+    pub icmp: Option<(u8, u8)>,
+    pub detail: Option<String>,
+    /// Pieces of a ServerHello whose first [`HELLO_PREFIX`] bytes did not come at once.
+    pieces: Option<CryptoStream>,
+}
+
+/// One connection attempt.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Destination connection ID of the Initials: random, after a Retry the one the server chose.
+    pub dcid: ConnectionId,
+    pub client_cid: [u8; 8],
+    /// From the first packet of the server that authenticated.
+    pub server_cid: Option<ConnectionId>,
+    /// Packet number of the Initial that carries the ClientHello.
+    pub hello_number: u64,
+    pub ack: Option<AckSeen>,
+    pub hello: Option<HelloSeen>,
+    pub handshake_at: Option<Stamp>,
+    pub bytes: u32,
+    pub datagrams: u16,
+    pub discarded: u16,
+    pub retried: bool,
+    pub hello_retry: bool,
+    handshake_seen: bool,
+    after_retry: bool,
+    refused: bool,
+    malformed: bool,
+    undecryptable: bool,
+    numbers: PacketNumbers,
+    pub rare: Option<Box<Rare>>,
+}
+
+impl Exchange {
+    /// A new connection to `dcid` from `client_cid`.
+    pub fn new(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
+        Exchange {
+            dcid: dcid.into(),
+            client_cid,
+            server_cid: None,
+            hello_number: 0,
+            ack: None,
+            hello: None,
+            handshake_at: None,
+            bytes: 0,
+            datagrams: 0,
+            discarded: 0,
+            retried: false,
+            hello_retry: false,
+            handshake_seen: false,
+            after_retry: false,
+            refused: false,
+            malformed: false,
+            undecryptable: false,
+            numbers: PacketNumbers::default(),
+            rare: None,
+        }
+    }
+
+    /// Keys of our packets.
+    pub fn client_keys(&self) -> KeyMaterial {
+        self.secret().client()
+    }
+
+    fn secret(&self) -> InitialSecret {
+        InitialSecret::new(VERSION, &self.dcid).expect("the version is known")
+    }
+
+    /// The token for our Initials; empty without a Retry.
+    pub fn token(&self) -> &[u8] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.token)
+    }
+
+    /// Whether a packet of the server authenticated (other than Retry), so that a close is due.
+    pub fn is_answered(&self) -> bool {
+        self.server_cid.is_some()
+    }
+
+    /// Takes a datagram that came to our connection ID from the server's address at `at`. The bytes are opened in
+    /// place.
+    pub fn receive(&mut self, at: Stamp, datagram: &mut [u8]) -> Step {
+        self.datagrams = self.datagrams.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(datagram.len() as u32);
+        let (mut start, mut keys, mut step) = (0, None, Step::Wait);
+        while start < datagram.len() {
+            let packet = match parse_packet(datagram, start, self.client_cid.len()) {
+                Ok(packet) => packet,
+                // Some servers fill a datagram with zeros behind its packets.
+                Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
+                Err(error) => {
+                    let number = self.datagrams;
+                    self.could_not_open(|| format!("datagram {number}: {error}"));
+                    break;
+                }
+            };
+            start = packet.end;
+            if packet.dcid.as_slice() != self.client_cid {
+                // Also what follows a datagram's first packet must be for the same connection (RFC 9000 12.2).
+                self.discard();
+                continue;
+            }
+            let next = match packet.kind {
+                PacketType::Initial if packet.version == VERSION => {
+                    let keys = keys.get_or_insert_with(|| Keys::new(&self.secret().server()));
+                    self.initial(at, datagram, &packet, keys)
+                }
+                PacketType::Handshake if packet.version == VERSION => self.handshake(at, &packet),
+                PacketType::Retry if packet.version == VERSION => self.retry(at, datagram, &packet),
+                PacketType::VersionNegotiation => self.version_negotiation(datagram, &packet),
+                kind => {
+                    self.could_not_open(|| {
+                        format!("a {} packet where none is expected", kind.name())
+                    });
+                    Step::Wait
+                }
+            };
+            if next != Step::Wait {
+                step = next;
+            }
+        }
+        if self.hello.is_some() && self.ack.is_some() && self.handshake_seen {
+            Step::End
+        } else {
+            step
+        }
+    }
+
+    /// Whether the attempt was over before `at`: `settle` after the ServerHello, or `window` after sending, in ns.
+    pub fn is_over(&self, at: Stamp, sent: Stamp, window: i64, settle: i64) -> bool {
+        at - sent > window || self.hello.is_some_and(|hello| at - hello.at > settle)
+    }
+
+    /// Takes a datagram from the server's address to our port whose connection ID is not ours.
+    pub fn receive_stray(&mut self, datagram: &[u8]) {
+        match parse_packet(datagram, 0, self.client_cid.len()).map(|packet| packet.kind) {
+            Ok(PacketType::VersionNegotiation) => self.discard(),
+            Ok(kind) => self
+                .could_not_open(|| format!("a {} packet for another connection ID", kind.name())),
+            Err(error) => self.could_not_open(|| format!("no QUIC packet: {error}")),
+        }
+    }
+
+    /// Takes an ICMP message that quotes our Initial. `unreachable`: it says that the port is.
+    pub fn icmp(&mut self, kind: u8, code: u8, unreachable: bool) -> Step {
+        self.rare().icmp.get_or_insert((kind, code));
+        if unreachable {
+            self.rare().icmp = Some((kind, code));
+            self.refused = true;
+            return Step::End;
+        }
+        Step::Wait
+    }
+
+    /// First line of the table of outcomes that fits.
+    pub fn outcome(&self) -> Outcome {
+        match (&self.ack, &self.hello) {
+            (Some(ack), Some(hello)) if ack.datagram < hello.datagram => Outcome::Iack,
+            (Some(ack), Some(hello)) if ack.datagram == hello.datagram => Outcome::Coalesced,
+            (_, Some(_)) => Outcome::ShFirst,
+            _ if self.rare.as_ref().is_some_and(|rare| rare.close.is_some()) => Outcome::Closed,
+            (Some(_), None) => Outcome::AckOnly,
+            _ if self.retried && !self.after_retry => Outcome::Retry,
+            _ if self
+                .rare
+                .as_ref()
+                .is_some_and(|rare| rare.versions.is_some()) =>
+            {
+                Outcome::VersionNegotiation
+            }
+            _ if self.refused => Outcome::Refused,
+            _ if self.malformed || self.undecryptable || self.is_answered() => Outcome::Malformed,
+            _ => Outcome::Timeout,
+        }
+    }
+
+    fn initial(&mut self, at: Stamp, datagram: &mut [u8], packet: &Packet, keys: &Keys) -> Step {
+        if !packet.token.is_empty() || self.server_cid.is_some_and(|known| known != packet.scid) {
+            // A server's Initial has no token, and its connection ID stays (RFC 9000 17.2.2, 7.2).
+            self.discard();
+            return Step::Wait;
+        }
+        let size = datagram.len();
+        let opened = match keys.open(datagram, packet, self.numbers.largest()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.could_not_open(|| format!("Initial packet: {error}"));
+                return Step::Wait;
+            }
+        };
+        let number = opened.packet_number;
+        let mut kinds = FrameKinds::default();
+        let mut eliciting = false;
+        let read = Frames::new(opened.payload).try_for_each(|frame| {
+            let frame = frame?;
+            kinds.push(&frame);
+            eliciting |= frame.is_ack_eliciting();
+            match frame {
+                Frame::ApplicationClose { .. } => Ok(()),
+                _ if frame.allowed_in_initial() => Ok(()),
+                _ => Err(Error::Malformed("frame that no Initial may hold")),
+            }
+        });
+        let read = if opened.payload.is_empty() {
+            Err(Error::Malformed("packet without frames"))
+        } else {
+            read
+        };
+        self.server_cid = Some(packet.scid);
+        if let Err(error) = read {
+            self.malformed = true;
+            self.after_retry = self.retried;
+            self.discard();
+            self.note(|| format!("Initial packet {number}: {error}"));
+            return Step::Wait;
+        }
+        if !self.numbers.insert(number) {
+            self.discard();
+            return Step::Wait;
+        }
+        self.after_retry = self.retried;
+        let mut step = Step::Wait;
+        for frame in Frames::new(opened.payload).map_while(Result::ok) {
+            match frame {
+                Frame::Ack(ack) => self.acknowledged(&ack, |ack| AckSeen {
+                    at,
+                    datagram: 0,
+                    datagram_bytes: size as u16,
+                    packet_number: number,
+                    delay: ack.delay,
+                    largest: ack.largest,
+                    first_range: ack.first_range,
+                    frames: kinds,
+                    eliciting,
+                }),
+                Frame::Crypto { offset, data } => self.crypto(at, number, offset, data),
+                Frame::ConnectionClose { code, reason, .. }
+                | Frame::ApplicationClose { code, reason } => {
+                    let reason = String::from_utf8_lossy(reason).into_owned();
+                    self.rare().close.get_or_insert((code, reason));
+                    step = Step::End;
+                }
+                _ => {}
+            }
+        }
+        step
+    }
+
+    fn acknowledged(&mut self, ack: &Ack<'_>, seen: impl FnOnce(&Ack<'_>) -> AckSeen) {
+        if self.ack.is_none() && ack.contains(self.hello_number) {
+            self.ack = Some(AckSeen {
+                datagram: self.datagrams,
+                ..seen(ack)
+            });
+        }
+    }
+
+    fn crypto(&mut self, at: Stamp, packet_number: u64, offset: u64, data: &[u8]) {
+        let waiting = self.rare.as_ref().is_some_and(|rare| rare.pieces.is_some());
+        let decided = self.hello_retry || self.hello.is_some() && !waiting;
+        if decided || data.is_empty() || offset >= HELLO_PREFIX as u64 {
+            return;
+        }
+        if offset == 0 && self.hello.is_none() {
+            let gap = self.numbers.gap();
+            self.hello = Some(HelloSeen {
+                at,
+                datagram: self.datagrams,
+                packet_number,
+                gap,
+            });
+        }
+        let data = &data[..data.len().min(HELLO_PREFIX - offset as usize)];
+        if !waiting && offset == 0 && data.len() == HELLO_PREFIX {
+            self.decide(hello_kind(data));
+            return;
+        }
+        let pieces = self
+            .rare()
+            .pieces
+            .get_or_insert_with(|| CryptoStream::new(2 * HELLO_PREFIX));
+        // Pieces that do not fit are copies of what is there.
+        let _ = pieces.insert(offset, data);
+        let kind = hello_kind(pieces.contiguous());
+        if pieces.contiguous().is_empty() || kind == Err(Error::Truncated) {
+            return;
+        }
+        self.rare().pieces = None;
+        self.decide(kind);
+    }
+
+    /// The first bytes of the CRYPTO stream are there: ServerHello it stays, or not.
+    fn decide(&mut self, kind: Result<HelloKind, Error>) {
+        match kind {
+            Ok(HelloKind::ServerHello) => {}
+            Ok(HelloKind::HelloRetryRequest) => {
+                self.hello_retry = true;
+                self.hello = None;
+            }
+            Err(error) => {
+                self.malformed = true;
+                self.hello = None;
+                self.note(|| format!("CRYPTO bytes: {error}"));
+            }
+        }
+    }
+
+    fn handshake(&mut self, at: Stamp, packet: &Packet) -> Step {
+        if self.server_cid.is_some_and(|known| known != packet.scid) {
+            self.discard();
+            return Step::Wait;
+        }
+        self.handshake_seen = true;
+        if self.hello.is_some() {
+            self.handshake_at.get_or_insert(at);
+        } else {
+            // Not counted as discarded: it is what the server should send, only too early to be used.
+            self.undecryptable = true;
+            self.note(|| "a Handshake packet before any ServerHello".to_owned());
+        }
+        Step::Wait
+    }
+
+    fn retry(&mut self, at: Stamp, datagram: &[u8], packet: &Packet) -> Step {
+        let token = packet.token(datagram);
+        let too_late = self.retried || self.is_answered();
+        if too_late || token.is_empty() || packet.scid == self.dcid {
+            self.discard();
+            return Step::Wait;
+        }
+        if !retry_is_intact(datagram, packet, &self.dcid) {
+            self.could_not_open(|| "a Retry with a wrong integrity tag".to_owned());
+            return Step::Wait;
+        }
+        self.retried = true;
+        self.dcid = packet.scid;
+        self.hello_number += 1;
+        let rare = self.rare();
+        rare.token = token.into();
+        rare.retry_at = Some(at);
+        Step::SendToken
+    }
+
+    fn version_negotiation(&mut self, datagram: &[u8], packet: &Packet) -> Step {
+        let Ok(versions) = packet.versions(datagram) else {
+            self.discard();
+            return Step::Wait;
+        };
+        let versions: Vec<Version> = versions.collect();
+        if packet.scid != self.dcid
+            || self.retried
+            || self.is_answered()
+            || versions.contains(&VERSION)
+        {
+            self.discard();
+            return Step::Wait;
+        }
+        let list: Vec<String> = versions.iter().map(Version::to_string).collect();
+        self.rare().versions = Some(list.join(","));
+        Step::End
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn discard(&mut self) {
+        self.discarded = self.discarded.saturating_add(1);
+    }
+
+    fn could_not_open(&mut self, what: impl FnOnce() -> String) {
+        self.undecryptable = true;
+        self.discard();
+        self.note(what);
+    }
+
+    /// Keeps the first remark.
+    pub fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.rare.as_ref().is_none_or(|rare| rare.detail.is_none()) {
+            let what = what();
+            self.rare().detail = Some(what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

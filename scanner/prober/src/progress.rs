@@ -1,0 +1,76 @@
+//! What a person sees during a run: a bar on a terminal, a line every few seconds elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::counts::Counts;
+use crate::outcome::Outcome;
+
+/// Between two updates of a bar, between two lines.
+const BAR_PAUSE: Duration = Duration::from_millis(200);
+const LINE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Reports on standard error.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Progress {
+    /// For `targets` targets.
+    pub fn new(targets: u64) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = terminal.then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {eta} {msg}");
+            ProgressBar::new(targets)
+                .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        let pause = if terminal { BAR_PAUSE } else { LINE_PAUSE };
+        Progress {
+            bar,
+            pause,
+            next: Instant::now() + pause,
+        }
+    }
+
+    /// Shows the state if it is time to.
+    pub fn tick(&mut self, counts: &Counts, targets_left: usize, in_flight: usize) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + self.pause;
+        let done = counts.outcomes.iter().sum::<u64>();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(done);
+                bar.set_message(format!("{} in flight", in_flight));
+            }
+            None => eprintln!("probe: {done} done, {in_flight} in flight, {targets_left} to go"),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The outcomes that occurred, in one line.
+pub fn outcomes(counts: &Counts) -> String {
+    let some: Vec<String> = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| counts.of(*outcome) > 0)
+        .map(|outcome| format!("{outcome} {}", counts.of(outcome)))
+        .collect();
+    if some.is_empty() {
+        "no records".to_owned()
+    } else {
+        some.join(", ")
+    }
+}

@@ -1,0 +1,208 @@
+//! Segments: Arrow IPC files of at most a second's records, whole once they carry their final name; and what earlier
+//! ones already answer.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_ipc::reader::FileReader;
+use arrow_ipc::writer::FileWriter;
+
+use crate::error::Failure;
+use crate::outcome::Outcome;
+use crate::row::{Columns, Row};
+use crate::targets::TargetList;
+
+/// A segment is closed at this age, well within the second promised.
+const MAX_AGE: Duration = Duration::from_millis(800);
+/// And at this many rows.
+const MAX_ROWS: usize = 65_536;
+
+/// The open segment, in memory until it is closed.
+pub struct Segments {
+    dir: PathBuf,
+    number: u32,
+    columns: Columns<'static>,
+    opened: Option<Instant>,
+}
+
+/// Segments in `dir` by number.
+fn existing(dir: &Path) -> io::Result<BTreeMap<u32, PathBuf>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let number = name
+            .strip_prefix("seg-")
+            .and_then(|rest| rest.strip_suffix(".arrow"));
+        if let Some(number) = number.and_then(|digits| digits.parse().ok()) {
+            found.insert(number, path);
+        }
+    }
+    Ok(found)
+}
+
+/// Targets that earlier segments answer.
+pub struct Answered {
+    /// By number of the target in the list.
+    pub done: Vec<bool>,
+    /// Outcome of each record.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Segments {
+    /// Opens `dir`, which is created. Segments from before are an error unless `resume`.
+    pub fn open(dir: &Path, resume: bool) -> Result<Segments, Failure> {
+        let wrong = |e: io::Error| {
+            Failure::Usage(format!(
+                "--segments {}: {e}; name a folder to write to",
+                dir.display()
+            ))
+        };
+        fs::create_dir_all(dir).map_err(wrong)?;
+        let before = existing(dir).map_err(wrong)?;
+        if !resume && !before.is_empty() {
+            return Err(Failure::Usage(format!(
+                "--segments {} holds segments already: add --resume to go on with them, or name another folder",
+                dir.display()
+            )));
+        }
+        let number = before.last_key_value().map_or(0, |(number, _)| *number);
+        Ok(Segments {
+            dir: dir.to_owned(),
+            number,
+            columns: Columns::default(),
+            opened: None,
+        })
+    }
+
+    /// Reads which targets of `list` the closed segments answer.
+    pub fn answered(&self, list: &TargetList) -> Result<Answered, Failure> {
+        let mut answered = Answered {
+            done: vec![false; list.len()],
+            outcomes: Vec::new(),
+        };
+        let unreadable = |path: &Path, why: String| {
+            Failure::Input(format!(
+                "segment {} cannot be read: {why}; move it away to probe its targets again",
+                path.display()
+            ))
+        };
+        let files = existing(&self.dir).map_err(|e| unreadable(&self.dir, e.to_string()))?;
+        for path in files.values() {
+            let file = File::open(path).map_err(|e| unreadable(path, e.to_string()))?;
+            let reader =
+                FileReader::try_new(file, None).map_err(|e| unreadable(path, e.to_string()))?;
+            for batch in reader {
+                let batch = batch.map_err(|e| unreadable(path, e.to_string()))?;
+                let text = |name: &str| {
+                    batch
+                        .column_by_name(name)
+                        .and_then(|column| column.as_string_opt::<i32>())
+                };
+                let targets = batch
+                    .column_by_name("target")
+                    .and_then(|c| c.as_primitive_opt::<UInt32Type>());
+                let (Some(targets), Some(ips), Some(domains), Some(outcomes)) =
+                    (targets, text("ip"), text("domain"), text("outcome"))
+                else {
+                    return Err(unreadable(path, "columns are missing".into()));
+                };
+                for i in 0..batch.num_rows() {
+                    let index = list.at_line(targets.value(i)).filter(|index| {
+                        let target = list.get(*index);
+                        target.ip_text == ips.value(i) && target.domain == domains.value(i)
+                    });
+                    let Some(index) = index else {
+                        return Err(Failure::Usage(format!(
+                            "--resume: line {} of the list is not what {} answers; give the list of the first run",
+                            targets.value(i),
+                            path.display()
+                        )));
+                    };
+                    if !std::mem::replace(&mut answered.done[index as usize], true) {
+                        let outcome = Outcome::from_name(outcomes.value(i));
+                        answered.outcomes.push(
+                            outcome.ok_or_else(|| unreadable(path, "unknown outcome".into()))?,
+                        );
+                    }
+                }
+            }
+        }
+        Ok(answered)
+    }
+
+    /// Adds a record; closes the segment when it is full.
+    pub fn push(&mut self, row: &Row<'_>) -> io::Result<()> {
+        self.opened.get_or_insert_with(Instant::now);
+        self.columns.push(row);
+        if self.columns.len() >= MAX_ROWS {
+            self.close()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Closes the segment if it is old enough.
+    pub fn close_if_old(&mut self) -> io::Result<()> {
+        if self
+            .opened
+            .is_some_and(|opened| opened.elapsed() >= MAX_AGE)
+        {
+            self.close()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the open segment beside its place and gives it its name.
+    pub fn close(&mut self) -> io::Result<()> {
+        if self.columns.len() == 0 {
+            return Ok(());
+        }
+        let schema = Columns::schema();
+        let batch = self
+            .columns
+            .finish(schema.clone())
+            .map_err(io::Error::other)?;
+        let path = self.dir.join(format!("seg-{:06}.arrow", self.number + 1));
+        let part = path.with_extension("arrow.part");
+        let written = write(&part, &schema, &batch).and_then(|()| fs::rename(&part, &path));
+        if written.is_err() {
+            // What is left of it helps nobody and takes space.
+            let _ = fs::remove_file(&part);
+            return written;
+        }
+        self.number += 1;
+        self.opened = None;
+        Ok(())
+    }
+
+    /// Number of the last closed segment.
+    pub fn last(&self) -> u32 {
+        self.number
+    }
+}
+
+fn write(
+    path: &Path,
+    schema: &arrow_schema::Schema,
+    batch: &arrow_array::RecordBatch,
+) -> io::Result<()> {
+    let as_io = |e: arrow_schema::ArrowError| match e {
+        arrow_schema::ArrowError::IoError(_, e) => e,
+        other => io::Error::other(other),
+    };
+    let mut writer =
+        FileWriter::try_new(BufWriter::new(File::create(path)?), schema).map_err(as_io)?;
+    writer.write(batch).map_err(as_io)?;
+    writer.finish().map_err(as_io)?;
+    writer.into_inner().map_err(as_io)?.flush()
+}

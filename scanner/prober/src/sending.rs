@@ -1,0 +1,364 @@
+//! Sending: tokens and closes from the port of their probe, new connections in batches from a random port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand_chacha::rand_core::Rng;
+
+use crate::clock::wall;
+use crate::door::NotTaken;
+use crate::ended::Ended;
+use crate::engine::{Engine, Window};
+use crate::exchange::Exchange;
+use crate::mmsg::BATCH;
+use crate::outcome::Outcome;
+use crate::stamps::Request;
+use crate::table::{Flight, Handle, Phase};
+
+/// How often a full device queue is waited for, 1 ms each time.
+const PATIENCE: u32 = 200;
+
+/// What a datagram in the batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The first Initial of a target.
+    New,
+    /// The first Initial of another connection to a target.
+    Again,
+    /// The Initial with a Retry's token.
+    Token,
+    Close,
+}
+
+impl Engine {
+    /// Sends what may be sent now.
+    pub(crate) fn send_all(&mut self) {
+        for port in 0..self.outgoing.len() {
+            self.send_outgoing(port);
+        }
+        self.send_again();
+        self.send_new();
+    }
+
+    /// Tokens, then closes of one port.
+    fn send_outgoing(&mut self, port: usize) {
+        let mut room = self.pacer.others(self.clock.now()) as usize;
+        let mut batch = Vec::new();
+        while room > 0 {
+            let out = &mut self.outgoing[port];
+            let token = out.tokens.pop_front().map(|handle| (handle, Kind::Token));
+            let Some((handle, kind)) =
+                token.or_else(|| out.closes.pop_front().map(|handle| (handle, Kind::Close)))
+            else {
+                break;
+            };
+            room -= 1;
+            self.put(&mut batch, handle, kind);
+            if self.door.is_full() {
+                self.flush(port, &mut batch);
+            }
+        }
+        self.flush(port, &mut batch);
+    }
+
+    /// Further connections for targets that did not answer, each from another port than before.
+    fn send_again(&mut self) {
+        for v4 in [true, false] {
+            let room = self.pacer.others(self.clock.now()) as usize;
+            let count = self.again.len().min(room).min(BATCH);
+            if count == 0 || self.ports.of(v4).is_empty() {
+                continue;
+            }
+            let port = self.random_port(v4);
+            let mut batch = Vec::new();
+            for _ in 0..count {
+                let Some(handle) = self.again.pop_front() else {
+                    break;
+                };
+                let Some(flight) = self.table.get(handle) else {
+                    continue;
+                };
+                if flight.to.is_ipv4() != v4 || flight.port == port {
+                    self.again.push_back(handle);
+                    continue;
+                }
+                self.renew(handle, port);
+                self.put(&mut batch, handle, Kind::Again);
+            }
+            self.flush(usize::from(port), &mut batch);
+        }
+    }
+
+    /// New probes.
+    fn send_new(&mut self) {
+        if self.stopping {
+            return;
+        }
+        let now = self.clock.now();
+        let most = self
+            .pacer
+            .new_probes(now)
+            .min(4 * BATCH as u64)
+            .min(self.room_in_flight() as u64);
+        let mut families = [Vec::new(), Vec::new()];
+        for _ in 0..most {
+            let Some(target) = self.next_target(now) else {
+                break;
+            };
+            let to = self.list.get(target).address();
+            families[usize::from(to.is_ipv6())].push((target, to));
+        }
+        for targets in families {
+            for some in targets.chunks(BATCH) {
+                let port = self.random_port(some[0].1.is_ipv4());
+                let mut batch = Vec::with_capacity(some.len());
+                for (target, to) in some {
+                    let handle = self.open(*target, *to, port);
+                    self.put(&mut batch, handle, Kind::New);
+                }
+                self.flush(usize::from(port), &mut batch);
+            }
+        }
+    }
+
+    /// The next target that its limits let go; blocked ones become records on the way.
+    fn next_target(&mut self, now: u64) -> Option<u32> {
+        if let Some(target) = self.hold.release(now) {
+            return Some(target);
+        }
+        while let Some(target) = self.order.pop() {
+            let (ip, verdict) = {
+                let line = self.list.get(target);
+                (line.ip, self.door.gate().judge(line.ip, line.domain))
+            };
+            if let Err(refusal) = verdict {
+                self.unsent(target, Outcome::Blocked, refusal.to_string());
+                continue;
+            }
+            if self.hold.admit(target, ip, now) {
+                return Some(target);
+            }
+        }
+        None
+    }
+
+    fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
+        self.record(Ended {
+            target,
+            outcome,
+            sent: None,
+            why: Some(why),
+        });
+    }
+
+    fn random_port(&mut self, v4: bool) -> u16 {
+        let random = self.random.next_u32() as usize;
+        let ports = self.ports.of(v4);
+        ports[random % ports.len()]
+    }
+
+    /// A new probe enters the table.
+    fn open(&mut self, target: u32, to: SocketAddr, port: u16) -> Handle {
+        let cid = self.cids.of(self.list.get(target).line, 1);
+        let exchange = Exchange::new(self.packets.destination(cid), cid);
+        let handle = self.table.insert(Flight {
+            target,
+            to,
+            port,
+            attempt: 1,
+            phase: Phase::Open,
+            initial_size: self.settings.sizes[usize::from(to.is_ipv6())],
+            token_sent: false,
+            after_close: 0,
+            ttl: None,
+            local: None,
+            first_sent: None,
+            sent_at: None,
+            sent_about: 0,
+            exchange,
+        });
+        self.table.index(handle);
+        handle
+    }
+
+    /// The probe starts its next connection: everything fresh, only ICMP of before is kept.
+    fn renew(&mut self, handle: Handle, port: u16) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        flight.attempt += 1;
+        let (target, attempt) = (flight.target, flight.attempt);
+        let cid = self.cids.of(self.list.get(target).line, attempt);
+        let fresh = Exchange::new(self.packets.destination(cid), cid);
+        self.table.forget_tuple(handle);
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        let before = std::mem::replace(&mut flight.exchange, fresh);
+        if let Some((kind, code)) = before.rare.and_then(|rare| rare.icmp) {
+            flight.exchange.icmp(kind, code, false);
+        }
+        flight.port = port;
+        flight.phase = Phase::Open;
+        (flight.first_sent, flight.sent_at, flight.token_sent) = (None, None, false);
+        self.table.index(handle);
+    }
+
+    /// Writes a datagram into the batch.
+    fn put(&mut self, batch: &mut Vec<(Handle, Kind)>, handle: Handle, kind: Kind) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        let target = self.list.get(flight.target);
+        let packets = &self.packets;
+        let taken = self.door.push(
+            flight.to,
+            target.domain,
+            kind != Kind::Close,
+            |out| match kind {
+                Kind::Close => packets.close(out, &flight.exchange),
+                _ => packets.initial(out, &flight.exchange, target.sni(), flight.initial_size),
+            },
+        );
+        match taken {
+            Ok(()) => batch.push((handle, kind)),
+            Err(NotTaken::Unwritable(error)) if kind == Kind::Token => {
+                flight
+                    .exchange
+                    .note(|| format!("the Retry's token does not fit the Initial: {error}"));
+                let now = self.clock.now();
+                self.end(handle, now);
+            }
+            Err(NotTaken::Refused(refusal)) => {
+                self.could_not_send(handle, kind, Outcome::Blocked, refusal.to_string())
+            }
+            Err(NotTaken::Unwritable(error)) => {
+                self.could_not_send(
+                    handle,
+                    kind,
+                    Outcome::SendFailed,
+                    format!("the packet cannot be built: {error}"),
+                );
+            }
+        }
+    }
+
+    /// Hands the batch to the kernel, all of it.
+    fn flush(&mut self, port: usize, batch: &mut Vec<(Handle, Kind)>) {
+        let (mut from, mut tries) = (0, 0);
+        while from < batch.len() {
+            let earliest = wall();
+            match self.door.send(&self.ports.get(port), from) {
+                Ok(sent) => {
+                    for (handle, kind) in &batch[from..from + sent] {
+                        self.left(port, *handle, *kind, earliest);
+                    }
+                    from += sent;
+                    tries = 0;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    // Read what the kernel has to tell first: errors of earlier datagrams are told to the next sender.
+                    self.read_errors(port);
+                    self.restart_stamps(port);
+                    let full = e.kind() == io::ErrorKind::WouldBlock
+                        || e.raw_os_error() == Some(libc::ENOBUFS);
+                    tries += 1;
+                    if full && tries < PATIENCE {
+                        std::thread::sleep(Duration::from_millis(1));
+                    } else if full || tries > 1 {
+                        let (handle, kind) = batch[from];
+                        self.could_not_send(
+                            handle,
+                            kind,
+                            Outcome::SendFailed,
+                            format!("the system refused to send: {e}"),
+                        );
+                        from += 1;
+                        tries = 0;
+                    }
+                }
+            }
+        }
+        batch.clear();
+        self.door.clear();
+    }
+
+    fn restart_stamps(&mut self, port: usize) {
+        if self.ports.get(port).restart_stamps().is_ok() {
+            self.requests[port].restart();
+        }
+    }
+
+    /// A datagram has left.
+    fn left(&mut self, port: usize, handle: Handle, kind: Kind, earliest: i64) {
+        let now = self.clock.now();
+        if kind == Kind::New {
+            self.pacer.sent_new(1);
+        } else {
+            self.pacer.sent_others(1);
+        }
+        match kind {
+            Kind::New => {}
+            Kind::Again => self.counts.retransmissions += 1,
+            Kind::Token => self.counts.token_initials += 1,
+            Kind::Close => {
+                self.counts.closes += 1;
+                self.lingers.start(now, handle);
+                return;
+            }
+        }
+        let Some(flight) = self.table.get(handle) else {
+            // The stamp will come all the same.
+            self.requests[port].push(Request {
+                handle,
+                attempt: 0,
+                token: false,
+                earliest,
+            });
+            return;
+        };
+        flight.sent_about = earliest;
+        if kind == Kind::Token {
+            flight.token_sent = true;
+            flight.sent_at = None;
+        }
+        let (attempt, token) = (flight.attempt, kind == Kind::Token);
+        self.windows.start(
+            now,
+            Window {
+                handle,
+                attempt,
+                after_token: token,
+            },
+        );
+        self.requests[port].push(Request {
+            handle,
+            attempt,
+            token,
+            earliest,
+        });
+    }
+
+    fn could_not_send(&mut self, handle: Handle, kind: Kind, outcome: Outcome, why: String) {
+        let now = self.clock.now();
+        match kind {
+            Kind::New => {
+                if let Some(flight) = self.take(handle) {
+                    self.unsent(flight.target, outcome, why);
+                }
+            }
+            Kind::Close => {
+                self.counts.failed_closes += 1;
+                self.lingers.start(now, handle);
+            }
+            Kind::Again | Kind::Token => {
+                if let Some(flight) = self.table.get(handle) {
+                    flight.exchange.note(|| why);
+                }
+                self.end(handle, now);
+            }
+        }
+    }
+}

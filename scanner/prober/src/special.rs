@@ -1,0 +1,128 @@
+//! Ranges that are not probed unless allowed: the IANA special-purpose registries (RFC 6890 and its updates,
+//! also the entries marked globally reachable, since none of them is a web server's) and multicast.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::networks::NetworkSet;
+
+/// The registries for IPv4 and IPv6 in the state of 2025, and multicast.
+const SPECIAL: &[(&str, &str)] = &[
+    ("0.0.0.0/8", "this network"),
+    ("10.0.0.0/8", "private use"),
+    ("100.64.0.0/10", "shared address space"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link local"),
+    ("172.16.0.0/12", "private use"),
+    ("192.0.0.0/24", "IETF protocol assignments"),
+    ("192.0.2.0/24", "documentation"),
+    ("192.31.196.0/24", "AS112"),
+    ("192.52.193.0/24", "AMT"),
+    ("192.88.99.0/24", "6to4 relay anycast"),
+    ("192.168.0.0/16", "private use"),
+    ("192.175.48.0/24", "AS112"),
+    ("198.18.0.0/15", "benchmarking"),
+    ("198.51.100.0/24", "documentation"),
+    ("203.0.113.0/24", "documentation"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "reserved"),
+    ("::/128", "unspecified"),
+    ("::1/128", "loopback"),
+    ("::ffff:0:0/96", "IPv4-mapped"),
+    ("64:ff9b::/96", "IPv4/IPv6 translation"),
+    ("64:ff9b:1::/48", "IPv4/IPv6 translation"),
+    ("100::/64", "discard only"),
+    ("100:0:0:1::/64", "dummy prefix"),
+    ("2001::/23", "IETF protocol assignments"),
+    ("2001:db8::/32", "documentation"),
+    ("2002::/16", "6to4"),
+    ("2620:4f:8000::/48", "AS112"),
+    ("3fff::/20", "documentation"),
+    ("5f00::/16", "segment routing"),
+    ("fc00::/7", "unique local"),
+    ("fe80::/10", "link local"),
+    ("ff00::/8", "multicast"),
+];
+
+/// The only ranges in which `--allow-net` is accepted: they lead to nobody else's machines.
+const ALLOWABLE: &[&str] = &[
+    "127.0.0.0/8",
+    "::1/128",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "fc00::/7",
+    "198.18.0.0/15",
+    "2001:db8::/32",
+];
+
+fn parsed(text: &str) -> IpNet {
+    text.parse()
+        .expect("constants above are networks; a test reads them all")
+}
+
+/// All special ranges as one set.
+pub fn special_set() -> NetworkSet {
+    NetworkSet::new(SPECIAL.iter().map(|(network, _)| parsed(network)))
+}
+
+/// What the registry calls the range around `ip`; for messages.
+pub fn special_name(ip: IpAddr) -> Option<&'static str> {
+    SPECIAL
+        .iter()
+        .find(|(network, _)| parsed(network).contains(&ip))
+        .map(|(_, name)| *name)
+}
+
+/// Whether `--allow-net` may name this network.
+pub fn is_allowable(network: &IpNet) -> bool {
+    ALLOWABLE
+        .iter()
+        .any(|outer| parsed(outer).contains(network))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_special_range_is_in_the_set() {
+        let set = special_set();
+        for (network, name) in SPECIAL {
+            let ip = parsed(network).network();
+            assert!(set.contains(ip), "{network}");
+            assert!(special_name(ip).is_some(), "{name}");
+        }
+        for ip in [
+            "8.8.8.8",
+            "1.1.1.1",
+            "2606:4700::1",
+            "198.20.0.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2a00::1",
+        ] {
+            assert!(!set.contains(ip.parse().unwrap()), "{ip}");
+        }
+    }
+
+    #[test]
+    fn only_networks_without_strangers_may_be_allowed() {
+        for (text, expected) in [
+            ("127.0.0.0/8", true),
+            ("127.0.0.1/32", true),
+            ("198.18.16.0/20", true),
+            ("198.18.0.0/14", false),
+            ("0.0.0.0/0", false),
+            ("8.8.8.8/32", false),
+            ("169.254.0.0/16", false),
+            ("fd00::/8", true),
+            ("::/0", false),
+            ("::ffff:0:0/96", false),
+            ("2001:db8:16::/48", true),
+        ] {
+            assert_eq!(is_allowable(&parsed(text)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
+
+use std::collections::VecDeque;
+
+use crate::table::Handle;
+
+/// Stamps come within milliseconds; more open requests than this mean that the oldest were lost.
+const MOST: usize = 8192;
+
+/// A datagram whose stamp is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub handle: Handle,
+    pub attempt: u8,
+    /// The Initial with the Retry's token rather than the connection's first.
+    pub token: bool,
+    /// Our clock before sending, ns since 1970: no stamp of it is earlier.
+    pub earliest: i64,
+}
+
+/// Open requests of one port.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Number of the first one in `open`.
+    first: u32,
+    open: VecDeque<Option<Request>>,
+}
+
+impl Requests {
+    /// The next datagram that asked for a stamp.
+    pub fn push(&mut self, request: Request) {
+        if self.open.len() == MOST {
+            self.open.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        self.open.push_back(Some(request));
+    }
+
+    /// Whose stamp number `number`, taken at `stamp`, is. Stamps may come in any order.
+    pub fn take(&mut self, number: u32, stamp: i64) -> Option<Request> {
+        let place = number.wrapping_sub(self.first) as usize;
+        let request = self
+            .open
+            .get_mut(place)?
+            .take_if(|request| request.earliest <= stamp)?;
+        while let Some(None) = self.open.front() {
+            self.open.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        Some(request)
+    }
+
+    /// The kernel counts from 0 again; open requests are lost.
+    pub fn restart(&mut self) {
+        *self = Requests::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+
+    #[test]
+    fn stamps_in_any_order_lost_and_too_early() {
+        let handle = Table::handle_for_tests();
+        let request = |attempt| Request {
+            handle,
+            attempt,
+            token: false,
+            earliest: 100,
+        };
+        let mut requests = Requests::default();
+        (0..4).for_each(|i| requests.push(request(i)));
+        assert_eq!(requests.take(2, 150), Some(request(2)));
+        assert_eq!(requests.take(0, 99), None, "older than its sending");
+        assert_eq!(requests.take(0, 100), Some(request(0)));
+        assert_eq!((requests.take(0, 200), requests.take(9, 200)), (None, None));
+        assert_eq!(
+            requests.take(3, 200),
+            Some(request(3)),
+            "number 1 never came"
+        );
+        requests.restart();
+        requests.push(request(9));
+        assert_eq!(requests.take(0, 300), Some(request(9)));
+        (0..MOST + 5).for_each(|_| requests.push(request(1)));
+        assert_eq!(requests.take(MOST as u32, 300), Some(request(1)));
+    }
+}

@@ -1,0 +1,63 @@
+//! The summary of a run, for its manifest.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::counts::Counts;
+use crate::error::Failure;
+
+/// Settings in force and what came of them.
+#[derive(Serialize)]
+pub struct Summary {
+    pub tool: &'static str,
+    pub tool_version: &'static str,
+    pub targets_file: String,
+    pub interrupted: bool,
+    #[serde(flatten)]
+    pub counts: Counts,
+    pub rate: f64,
+    pub per_address_rate: f64,
+    pub per_prefix_rate: f64,
+    /// Probes that leave at once at most.
+    pub batch: u64,
+    /// Most new probes in any second.
+    pub max_new_per_second: u64,
+    /// Most datagrams of all kinds in any second.
+    pub max_datagrams_per_second: u64,
+    pub duration_s: f64,
+    pub answer_window_ms: u64,
+    pub settle_ms: u64,
+    pub linger_ms: u64,
+    pub attempts: u8,
+    pub initial_size_ipv4: u16,
+    pub initial_size_ipv6: u16,
+    pub contact: Option<String>,
+    /// SHA-256 of the ClientHello without what differs between probes.
+    pub template_sha256: String,
+    pub sources: Vec<String>,
+    pub source_ports: Vec<u16>,
+    /// Of the random order.
+    pub seed: u64,
+    /// Last segment written.
+    pub last_segment: Option<u32>,
+}
+
+impl Summary {
+    /// Writes the summary beside its place, then gives it its name.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let part = path.with_added_extension("part");
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
+        let written = text
+            .and_then(|text| fs::write(&part, text + "\n"))
+            .and_then(|()| fs::rename(&part, path));
+        written.map_err(|e| {
+            let _ = fs::remove_file(&part);
+            Failure::Output(format!(
+                "the summary {} cannot be written: {e}; the records are complete",
+                path.display()
+            ))
+        })
+    }
+}

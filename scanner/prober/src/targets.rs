@@ -1,0 +1,303 @@
+//! The target list: CSV with the header `ip,domain,port`, kept as compact text (about 12 bytes a target above the
+//! text itself) and parsed again when a target's turn comes.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
+
+use crate::error::Failure;
+
+/// Port when the list gives none.
+const DEFAULT_PORT: u16 = 443;
+
+struct Entry {
+    offset: u32,
+    line: u32,
+    port: u16,
+    ip_len: u8,
+    domain_len: u8,
+}
+
+/// All targets in the order of the input.
+#[derive(Default)]
+pub struct TargetList {
+    text: String,
+    entries: Vec<Entry>,
+    /// Lines that were not understood.
+    pub rejected: u64,
+}
+
+/// One line of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Number of the line in the input, from 1 (the header).
+    pub line: u32,
+    /// The address as given.
+    pub ip_text: &'a str,
+    pub ip: IpAddr,
+    /// Empty: no SNI.
+    pub domain: &'a str,
+    pub port: u16,
+}
+
+impl Target<'_> {
+    /// Where packets for this target go.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.ip, self.port)
+    }
+
+    /// The name as it goes into SNI: without the root's dot (RFC 6066 3).
+    pub fn sni(&self) -> &str {
+        self.domain.strip_suffix('.').unwrap_or(self.domain)
+    }
+}
+
+impl TargetList {
+    /// Reads a list; `name` is for messages, `reject` is told line number and reason of every line that cannot be
+    /// used. Errors: no such header, or the input cannot be read to its end.
+    pub fn read(
+        input: impl Read,
+        name: &str,
+        mut reject: impl FnMut(u64, &str),
+    ) -> Result<Self, Failure> {
+        let mut lines = Lines {
+            input: BufReader::with_capacity(1 << 16, input),
+            bytes: Vec::new(),
+            number: 0,
+        };
+        let unreadable = |e: io::Error| Failure::Input(format!("{name} cannot be read: {e}"));
+        let no_header = || {
+            Failure::Input(format!(
+                "{name}: the first line must be the header ip,domain,port"
+            ))
+        };
+        let header = lines.next().map_err(unreadable)?.ok_or_else(no_header)?;
+        let columns = fields(header.1.trim_start_matches('\u{feff}'))
+            .and_then(|f| columns(&f))
+            .ok_or_else(no_header)?;
+        let mut list = TargetList::default();
+        while let Some((number, line)) = lines.next().map_err(unreadable)? {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let pushed = fields(line)
+                .ok_or("not three fields")
+                .and_then(|fields| list.push(number, fields, columns));
+            if let Err(why) = pushed {
+                list.rejected += 1;
+                reject(number, why);
+            }
+        }
+        list.text.shrink_to_fit();
+        list.entries.shrink_to_fit();
+        Ok(list)
+    }
+
+    fn push(
+        &mut self,
+        line: u64,
+        fields: [&str; 3],
+        columns: [usize; 3],
+    ) -> Result<(), &'static str> {
+        let [ip_text, domain, port] = columns.map(|c| fields[c]);
+        ip_text
+            .parse::<IpAddr>()
+            .map_err(|_| "the address is no IPv4 or IPv6 address")?;
+        if !domain.is_empty() && !is_host_name(domain) {
+            return Err("the name is no host name in ASCII (write international names as xn--...)");
+        }
+        let port = match port {
+            "" => DEFAULT_PORT,
+            text => text
+                .parse()
+                .ok()
+                .filter(|p| *p != 0)
+                .ok_or("the port is not a number from 1 to 65535")?,
+        };
+        let too_long = "the list is longer than 4 GB";
+        self.entries.push(Entry {
+            offset: u32::try_from(self.text.len()).map_err(|_| too_long)?,
+            line: u32::try_from(line).map_err(|_| too_long)?,
+            port,
+            // An address has at most 45 characters, a host name at most 254.
+            ip_len: ip_text.len() as u8,
+            domain_len: domain.len() as u8,
+        });
+        self.text.push_str(ip_text);
+        self.text.push_str(domain);
+        Ok(())
+    }
+
+    /// Number of targets.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Target number `index`, from 0.
+    pub fn get(&self, index: u32) -> Target<'_> {
+        let entry = &self.entries[index as usize];
+        let start = entry.offset as usize;
+        let middle = start + usize::from(entry.ip_len);
+        let ip_text = &self.text[start..middle];
+        Target {
+            line: entry.line,
+            ip_text,
+            ip: ip_text.parse().expect("checked when it was read"),
+            domain: &self.text[middle..middle + usize::from(entry.domain_len)],
+            port: entry.port,
+        }
+    }
+
+    /// All targets in the order of the input.
+    pub fn iter(&self) -> impl Iterator<Item = Target<'_>> {
+        (0..self.len()).map(|i| self.get(i as u32))
+    }
+
+    /// Number of the target at this line of the input.
+    pub fn at_line(&self, line: u32) -> Option<u32> {
+        self.entries
+            .binary_search_by_key(&line, |e| e.line)
+            .ok()
+            .map(|i| i as u32)
+    }
+}
+
+/// Lines of the input with their numbers.
+struct Lines<R> {
+    input: R,
+    bytes: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The next line, without its end; one that is not UTF-8 reads as a text that no list can hold.
+    fn next(&mut self) -> io::Result<Option<(u64, &str)>> {
+        self.bytes.clear();
+        if self.input.read_until(b'\n', &mut self.bytes)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let line = std::str::from_utf8(&self.bytes).unwrap_or("\u{fffd}");
+        Ok(Some((self.number, line.trim_end_matches(['\n', '\r']))))
+    }
+}
+
+/// The three fields of a line, blanks and quotation marks around them taken off. Neither addresses nor names nor ports
+/// can hold commas or quotation marks, so nothing more of CSV is needed.
+fn fields(line: &str) -> Option<[&str; 3]> {
+    let mut parts = line.split(',').map(|field| {
+        let field = field.trim();
+        field
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or(field)
+            .trim()
+    });
+    let three = [parts.next()?, parts.next()?, parts.next()?];
+    parts.next().is_none().then_some(three)
+}
+
+/// Places of ip, domain and port in the header.
+fn columns(header: &[&str; 3]) -> Option<[usize; 3]> {
+    let place = |name: &str| {
+        header
+            .iter()
+            .position(|field| field.eq_ignore_ascii_case(name))
+    };
+    Some([place("ip")?, place("domain")?, place("port")?])
+}
+
+/// Whether `text` is a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253 characters, perhaps
+/// with the root's dot.
+pub fn is_host_name(text: &str) -> bool {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    name.len() <= 253
+        && name
+            .split('.')
+            .all(|l| (1..=63).contains(&l.len()) && l.bytes().all(good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Result<TargetList, Failure>, Vec<u64>) {
+        let mut rejected = Vec::new();
+        (
+            TargetList::read(text.as_bytes(), "list", |line, _| rejected.push(line)),
+            rejected,
+        )
+    }
+
+    #[test]
+    fn lines_keep_their_text_and_number() {
+        let (list, rejected) = read(
+            "ip,domain,port\n127.0.0.1,a.test,\n\nnonsense,b.test,1\n2001:DB8::1,,8443\n1.2.3.4,b..c,\n1.1.1.1,x\n1.1.1.1,x,0\n",
+        );
+        let list = list.unwrap();
+        assert_eq!(
+            (list.len(), list.rejected, rejected),
+            (2, 4, vec![4, 6, 7, 8])
+        );
+        let first = list.get(0);
+        assert_eq!(
+            (first.line, first.ip_text, first.domain, first.port),
+            (2, "127.0.0.1", "a.test", 443)
+        );
+        let second = list.get(1);
+        assert_eq!(
+            (second.line, second.ip_text, second.domain, second.port),
+            (5, "2001:DB8::1", "", 8443)
+        );
+        assert_eq!((list.at_line(5), list.at_line(4)), (Some(1), None));
+        let quoted = read("\"ip\",\"domain\",\"port\"\n \"1.2.3.4\", \"a.test\",\"\"\n")
+            .0
+            .unwrap();
+        assert_eq!(
+            (
+                quoted.get(0).ip_text,
+                quoted.get(0).domain,
+                quoted.get(0).port
+            ),
+            ("1.2.3.4", "a.test", 443)
+        );
+        let latin = TargetList::read(
+            &b"ip,domain,port\n1.1.1.1,b\xfccher,\n1.1.1.1,,\n"[..],
+            "list",
+            |_, _| (),
+        )
+        .unwrap();
+        assert_eq!((latin.len(), latin.rejected), (1, 1));
+    }
+
+    #[test]
+    fn the_header_is_demanded_in_any_order() {
+        assert!(matches!(
+            read("1.2.3.4,a.test,443\n").0,
+            Err(Failure::Input(_))
+        ));
+        assert!(matches!(read("").0, Err(Failure::Input(_))));
+        let (list, _) = read("\u{feff}IP,port,domain\n1.2.3.4,80,a.test.\r\n");
+        let list = list.unwrap();
+        assert_eq!(
+            (list.get(0).port, list.get(0).domain, list.get(0).sni()),
+            (80, "a.test.", "a.test")
+        );
+    }
+
+    #[test]
+    fn host_names() {
+        assert!(
+            is_host_name("xn--bcher-kva.example") && is_host_name("_x.a") && is_host_name("a.")
+        );
+        let long = "a.".repeat(127);
+        assert!(
+            !is_host_name("")
+                && !is_host_name("a..b")
+                && !is_host_name("bücher.example")
+                && !is_host_name("*.a")
+        );
+        assert!(is_host_name(&long[..253]) && !is_host_name(&format!("{}bb", &long[..253])));
+        assert!(!is_host_name(&"a".repeat(64)));
+    }
+}

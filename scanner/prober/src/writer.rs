@@ -1,0 +1,132 @@
+//! The thread that writes records, so that a slow disk or pipe holds up neither sending nor receiving.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::ended::Ended;
+use crate::error::Failure;
+use crate::segments::Segments;
+use crate::targets::TargetList;
+
+/// Batches of records under way to the thread; when it falls behind by more, the sender waits.
+const QUEUE: usize = 1024;
+/// How long records may stay in buffers.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// Where records go.
+pub struct Sinks {
+    pub json: bool,
+    pub segments: Option<Segments>,
+}
+
+/// The sending end.
+pub struct Writer {
+    queue: SyncSender<Vec<Ended>>,
+    thread: JoinHandle<Result<u32, Failure>>,
+    failed: Arc<AtomicBool>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub fn start(list: Arc<TargetList>, sinks: Sinks) -> Result<Writer, Failure> {
+        let (queue, records) = sync_channel(QUEUE);
+        let failed = Arc::new(AtomicBool::new(false));
+        let flag = failed.clone();
+        let thread = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || {
+                let result = run(&records, &list, sinks);
+                flag.store(result.is_err(), Ordering::Release);
+                result
+            });
+        let thread =
+            thread.map_err(|e| Failure::Output(format!("no thread for writing records: {e}")))?;
+        Ok(Writer {
+            queue,
+            thread,
+            failed,
+        })
+    }
+
+    /// Hands records over.
+    pub fn write(&self, records: Vec<Ended>) {
+        // The thread stops early only after an error, which `finish` gives.
+        let _ = self.queue.send(records);
+    }
+
+    /// Whether records can no longer be written.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Waits until everything is written; gives the number of the last segment.
+    pub fn finish(self) -> Result<u32, Failure> {
+        drop(self.queue);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(Failure::Output("the writing thread broke down".into())))
+    }
+}
+
+fn run(records: &Receiver<Vec<Ended>>, list: &TargetList, sinks: Sinks) -> Result<u32, Failure> {
+    let mut segments = sinks.segments;
+    let mut json = sinks
+        .json
+        .then(|| BufWriter::with_capacity(1 << 16, io::stdout()));
+    let no_json = |e: io::Error| {
+        Failure::Output(format!(
+            "records cannot be written to standard output: {e}; those written before it are whole lines"
+        ))
+    };
+    let no_segment = |e: io::Error| {
+        Failure::Output(format!(
+            "a segment cannot be written: {e}; free some space and go on with --resume, closed segments are kept"
+        ))
+    };
+    let mut flushed = Instant::now();
+    loop {
+        let batch = match records.recv_timeout(FLUSH) {
+            Ok(batch) => batch,
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        for ended in &batch {
+            let target = list.get(ended.target);
+            let row = ended.row(&target);
+            if let Some(json) = &mut json {
+                line(json, &row).map_err(no_json)?;
+            }
+            if let Some(segments) = &mut segments {
+                segments.push(&row).map_err(no_segment)?;
+            }
+        }
+        if flushed.elapsed() >= FLUSH {
+            flushed = Instant::now();
+            if let Some(json) = &mut json {
+                json.flush().map_err(no_json)?;
+            }
+        }
+        if let Some(segments) = &mut segments {
+            segments.close_if_old().map_err(no_segment)?;
+        }
+    }
+    if let Some(json) = &mut json {
+        json.flush().map_err(no_json)?;
+    }
+    match &mut segments {
+        Some(segments) => segments
+            .close()
+            .map_err(no_segment)
+            .map(|()| segments.last()),
+        None => Ok(0),
+    }
+}
+
+fn line(out: &mut BufWriter<Stdout>, row: &crate::row::Row<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, row)?;
+    out.write_all(b"\n")
+}
