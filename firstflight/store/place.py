@@ -33,6 +33,8 @@ def find(url: str | None = None) -> EmbeddedPlace:
     """The place that `url` names; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
     given = url or os.environ.get("FIRSTFLIGHT_STORE") or DEFAULT
     scheme, _, rest = given.partition(":")
+    if scheme == "chdb" and "?" in rest:
+        raise UsageError(f"the store {given!r} has a question mark in its path, which chDB takes for options")
     if scheme == "chdb" and rest:
         return EmbeddedPlace(Path(rest).expanduser().absolute())
     if scheme == "clickhouse":

@@ -138,6 +138,17 @@ def test_stores_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, url: st
     assert "FIRSTFLIGHT_STORE=chdb:PATH" in done.stderr
 
 
+def test_paths_that_chdb_would_misread_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path}/store?mode=ro")
+    done = run("db", "migrate")
+    assert done.returncode == 2
+    assert "question mark" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path}/a store, 100% #1: ü")
+    assert run("db", "migrate").returncode == 0
+    assert run("sql", "SELECT count() FROM quic_probe", "--format", "TSV").stdout == "0\n"
+
+
 def test_a_store_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'file' / 'store'}")
