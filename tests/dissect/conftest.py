@@ -1,0 +1,27 @@
+"""The native dissector as tests call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from firstflight import native
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "interop"
+
+Row = dict[str, Any]
+
+
+def dissect(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run firstflight-dissect to its end."""
+    argv = [str(native.find("firstflight-dissect")), *map(str, arguments)]
+    return subprocess.run(argv, input=stdin, capture_output=True, check=False)
+
+
+def rows(*arguments: str | Path, stdin: bytes = b"") -> list[Row]:
+    """Its JSON lines; it must end well."""
+    done = dissect(*arguments, stdin=stdin)
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]

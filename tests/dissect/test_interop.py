@@ -1,0 +1,93 @@
+"""Captures of 16 server stacks: the first answer of each, and every packet as tshark reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dissect import tshark
+from tests.dissect.conftest import FIXTURES, rows
+
+# stack -> (first_answer, ack_us, sh_us, client_hello_copies), read off the packets by hand.
+EXPECTED = {
+    "aioquic": ("coalesced", 41064, 41064, 1),
+    "go-x-net": ("coalesced", 38237, 38237, 1),
+    "haproxy": ("coalesced", 39193, 39193, 1),
+    # The first copy is acknowledged, after two more were sent.
+    "kwik": ("coalesced", 219822, 219822, 3),
+    "lsquic": ("coalesced", 38775, 38775, 1),
+    # Its first two Initials, which held the ACK, are not in the capture.
+    "msquic": ("sh_first", None, 188343, 1),
+    "mvfst": ("coalesced", 38160, 38160, 1),
+    "neqo": ("coalesced", 41222, 41222, 1),
+    "nginx": ("coalesced", 38999, 38999, 1),
+    "ngtcp2": ("coalesced", 40589, 40589, 1),
+    "picoquic": ("coalesced", 38281, 38281, 1),
+    "quic-go": ("coalesced", 38649, 38649, 1),
+    "quiche": ("coalesced", 39835, 39835, 1),
+    "quinn": ("coalesced", 37799, 37799, 1),
+    "s2n-quic": ("coalesced", 39841, 39841, 1),
+    # It acknowledges in an Initial of its own, behind three Handshake packets.
+    "xquic": ("sh_first", 39594, 38707, 1),
+}
+
+
+def test_every_capture_is_looked_at() -> None:
+    assert {path.stem for path in FIXTURES.glob("*.pcap")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("stack", sorted(EXPECTED))
+def test_first_answer(stack: str) -> None:
+    (row,) = rows(FIXTURES / f"{stack}.pcap")
+    outcome, ack_us, sh_us, copies = EXPECTED[stack]
+    assert row["first_answer"] == outcome
+    assert (row["ack_us"], row["sh_us"]) == (ack_us, sh_us)
+    assert row["ack_to_sh_us"] == (None if ack_us is None or sh_us is None else sh_us - ack_us)
+    assert (row["sni"], row["alpn"]) == ("server4", "hq-interop")
+    assert (row["client_hello_copies"], row["version"]) == (copies, "0x00000001")
+    assert (row["client_hello_us"], row["retry"], row["hello_retry"]) == (0, False, False)
+    # The keys of these packets are not in the capture.
+    assert row["handshake_done_us"] is None
+    assert row["undecrypted_packets"] > 0
+
+
+@pytest.mark.parametrize("stack", sorted(EXPECTED))
+def test_packets_are_what_tshark_reads(stack: str) -> None:
+    capture = FIXTURES / f"{stack}.pcap"
+    (connection,) = rows(capture)
+    ours = rows(capture, "--kind", "quic_packet")
+    theirs = tshark.packets(capture)
+    assert len(ours) == len(theirs)
+    opened = 0
+    for our, their in zip(ours, theirs, strict=True):
+        if their.type == tshark.UNREAD:
+            assert (our["type"], our["dcid"], our["size"]) == ("1rtt", connection["server_scid"], their.size)
+            continue
+        assert (our["frame_number"], our["type"], our["size"]) == (their.frame_number, their.type, their.size)
+        if their.dcid is not None:
+            assert (our["dcid"], our["scid"]) == (their.dcid, their.scid)
+        if their.type == "initial":
+            assert (our["packet_number"], our["frames"]) == (their.packet_number, their.frames)
+            opened += 1
+    assert opened >= 2
+
+
+def test_times_are_those_of_the_packets() -> None:
+    """The columns of a connection follow from its packets' times by the definitions."""
+    for capture in sorted(FIXTURES.glob("*.pcap")):
+        (row,) = rows(capture)
+        server = [p for p in rows(capture, "--kind", "quic_packet") if not p["from_client"]]
+        hello = next(p for p in server if "crypto 0+" in (p["frames"] or ""))
+        assert row["server_hello_us"] == hello["since_start_us"]
+        assert row["sh_pn"] == hello["packet_number"]
+        first_handshake = next((p for p in server if p["type"] == "handshake"), None)
+        assert row["first_handshake_us"] == (first_handshake and first_handshake["since_start_us"])
+
+
+def test_standard_input_and_several_captures() -> None:
+    paths = [FIXTURES / "quiche.pcap", FIXTURES / "quinn.pcap"]
+    (from_stdin,) = rows("-", stdin=paths[0].read_bytes())
+    both = rows(*paths)
+    assert [row["source_file"] for row in both] == [str(path) for path in paths]
+    assert from_stdin | {"source_file": str(paths[0])} == both[0]
+    assert rows("--cid", both[1]["odcid"], *paths) == [both[1]]
+    assert rows("--quic-port", "8443", *paths) == []
