@@ -53,14 +53,13 @@ def test_first_answer(stack: str) -> None:
 @pytest.mark.parametrize("stack", sorted(EXPECTED))
 def test_packets_are_what_tshark_reads(stack: str) -> None:
     capture = FIXTURES / f"{stack}.pcap"
-    (connection,) = rows(capture)
     ours = rows(capture, "--kind", "quic_packet")
     theirs = tshark.packets(capture)
     assert len(ours) == len(theirs)
     opened = 0
     for our, their in zip(ours, theirs, strict=True):
         if their.type == tshark.UNREAD:
-            assert (our["type"], our["dcid"], our["size"]) == ("1rtt", connection["server_scid"], their.size)
+            assert (our["type"], our["size"]) == ("1rtt", their.size)
             continue
         assert (our["frame_number"], our["type"], our["size"]) == (their.frame_number, their.type, their.size)
         if their.dcid is not None:
@@ -68,8 +67,8 @@ def test_packets_are_what_tshark_reads(stack: str) -> None:
         if their.type == "initial" and their.frames is not None:
             assert (our["packet_number"], our["frames"]) == (their.packet_number, their.frames)
             opened += 1
-        # In some of these captures tshark takes the client's second flight for another connection and cannot
-        # open it; here it must authenticate.
+        # quic-go's client may change to a connection ID from NEW_CONNECTION_ID before it answers in an Initial.
+        # tshark, without keys for that frame, cannot open such an Initial; here it must authenticate.
         assert our["opened"] == (their.type == "initial")
     assert opened >= 2
 

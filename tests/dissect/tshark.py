@@ -22,7 +22,7 @@ class Packet:
     frames: str | None
 
 
-# tshark 4.0 does not follow a server's connection ID into every coalesced 1-RTT packet.
+# A coalesced 1-RTT packet to a connection ID that tshark does not know.
 UNREAD = "unread"
 TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
 
