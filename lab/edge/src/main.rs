@@ -5,6 +5,7 @@
 mod behaviour;
 mod connection;
 mod server;
+mod table;
 mod tls;
 mod token;
 

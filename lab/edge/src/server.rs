@@ -1,20 +1,19 @@
 //! From datagrams to connections, and the instants at which their answers leave.
 
+mod accept;
+
 use crate::behaviour::{Behaviour, Mode};
-use crate::connection::{Connection, DATAGRAM_BYTES};
+use crate::connection::DATAGRAM_BYTES;
+use crate::table::{Connections, Id};
 use crate::tls::{self, Allowed, SharedGate};
 use crate::token::Tokens;
 use boring::rand::rand_bytes;
 use firstflight_listener::{Arrival, Config, Host, Releases, Routes, Sockets};
-use quiche::{ConnectionId, Header, PROTOCOL_VERSION, Type};
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use quiche::{Header, PROTOCOL_VERSION, Type};
 use std::time::{Duration, Instant};
 
 /// The length of the connection IDs that this server chooses.
 const CID_BYTES: usize = 16;
-/// Clients pad datagrams with Initials to this size (RFC 9000, 14.1).
-const MIN_INITIAL_BYTES: usize = 1200;
 const IDLE: Duration = Duration::from_secs(5);
 /// TLS work starts this long before its datagrams leave: it takes 0.2 ms, and other connections
 /// may be in the way.
@@ -22,34 +21,17 @@ const LEAD: Duration = Duration::from_micros(1500);
 /// A release this near is waited for before TLS work of another connection begins.
 const NEAR: Duration = Duration::from_micros(400);
 
-/// A client's address and a connection ID that it uses: what a datagram is recognised by.
-type Key = (SocketAddr, Vec<u8>);
-
-struct Known {
-    connection: Connection,
-    keys: [Key; 2],
-}
-
-enum Wake {
-    /// quiche's own timer: retransmission or idle.
-    Timer(u64),
-    /// The keys of a connection that is over: copies of its packets have arrived by now.
-    Forget(u64, [Key; 2]),
-}
-
 pub struct Edge {
     routes: Routes<Behaviour>,
     quic: quiche::Config,
     gate: SharedGate,
     tokens: Tokens,
-    connections: HashMap<u64, Known>,
-    /// Holds the keys of connections that are over for a while, so that late packets do not open them again.
-    by_key: HashMap<Key, u64>,
-    next_id: u64,
-    releases: Releases<u64>,
+    connections: Connections,
+    releases: Releases<Id>,
     /// (connection, its release) whose TLS work is to be done.
-    preparations: Releases<(u64, Instant)>,
-    wakes: Releases<Wake>,
+    preparations: Releases<(Id, Instant)>,
+    /// Connections with quiche's own timers: retransmission or idle.
+    timers: Releases<Id>,
 }
 
 impl Edge {
@@ -75,102 +57,18 @@ impl Edge {
             quic,
             gate,
             tokens: Tokens::new(key, Instant::now()),
-            connections: HashMap::new(),
-            by_key: HashMap::new(),
-            next_id: 0,
+            connections: Connections::default(),
             releases: Releases::default(),
             preparations: Releases::default(),
-            wakes: Releases::default(),
+            timers: Releases::default(),
         })
     }
 
-    /// A first Initial: version, token, then the ClientHello, whose SNI decides everything else.
-    fn first(&mut self, sockets: &Sockets, arrival: Arrival, header: &Header, bytes: &mut [u8]) {
-        if bytes.len() < MIN_INITIAL_BYTES {
-            return;
-        }
-        let mut out = [0_u8; DATAGRAM_BYTES];
-        if !quiche::version_is_supported(header.version) {
-            if let Ok(length) = quiche::negotiate_version(&header.scid, &header.dcid, &mut out) {
-                sockets.send(arrival.local, arrival.peer, &out[..length]);
-            }
-            return;
-        }
-        if header.ty != Type::Initial {
-            return;
-        }
-        let token = header.token.as_deref().unwrap_or_default();
-        let validated = self
-            .tokens
-            .check(arrival.peer, token, &header.dcid, arrival.at)
-            .map(ConnectionId::from_vec);
-        let mut scid = [0_u8; CID_BYTES];
-        if rand_bytes(&mut scid).is_err() {
-            return;
-        }
-        // After a Retry the client already uses the connection ID that the Retry chose.
-        let scid = match validated {
-            Some(_) => header.dcid.clone(),
-            None => ConnectionId::from_ref(&scid),
-        };
-        let Ok(quic) = quiche::accept(
-            &scid,
-            validated.as_ref(),
-            arrival.local,
-            arrival.peer,
-            &mut self.quic,
-        ) else {
-            return;
-        };
-        // Any behaviour will do until the ClientHello has been seen: nothing is allowed yet.
-        let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
-            return;
-        };
-        let mut connection = Connection::new(quic, arrival.local, arrival.peer, behaviour);
-        let answerable = read_hello(&self.gate, &self.routes, &mut connection, bytes);
-        if answerable && connection.behaviour.wants_retry() && validated.is_none() {
-            let token = self
-                .tokens
-                .mint(arrival.peer, &header.dcid, &scid, arrival.at);
-            if let Some(token) = token
-                && let Ok(length) = quiche::retry(
-                    &header.scid,
-                    &header.dcid,
-                    &scid,
-                    &token,
-                    header.version,
-                    &mut out,
-                )
-            {
-                sockets.send(arrival.local, arrival.peer, &out[..length]);
-            }
-            return;
-        }
-        if connection.quic.is_closed() {
-            return;
-        }
-        let id = self.next_id;
-        self.next_id += 1;
-        let keys = [
-            (arrival.peer, header.dcid.to_vec()),
-            (arrival.peer, scid.to_vec()),
-        ];
-        for key in &keys {
-            self.by_key.insert(key.clone(), id);
-        }
-        self.connections.insert(id, Known { connection, keys });
-        if answerable {
-            self.answer(sockets, id, arrival.at);
-        }
-        self.settle(sockets, id);
-    }
-
     /// Does what the endpoint's mode says at once, and queues the rest.
-    fn answer(&mut self, sockets: &Sockets, id: u64, arrived: Instant) {
-        let Some(known) = self.connections.get_mut(&id) else {
+    fn answer(&mut self, sockets: &Sockets, id: Id, arrived: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let connection = &mut known.connection;
         let delay = connection.behaviour.delay;
         let two_steps = match connection.behaviour.mode {
             Mode::InstantAck | Mode::RetryInstantAck => {
@@ -197,65 +95,45 @@ impl Edge {
     }
 
     /// After anything happened to a connection: send, queue its timer, or forget it when it is over.
-    fn settle(&mut self, sockets: &Sockets, id: u64) {
-        let Some(known) = self.connections.get_mut(&id) else {
+    fn settle(&mut self, sockets: &Sockets, id: Id) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let connection = &mut known.connection;
         connection.flush(&self.gate, sockets);
         if connection.is_over() {
-            if let Some(known) = self.connections.remove(&id) {
-                self.wakes
-                    .push(Instant::now() + IDLE, Wake::Forget(id, known.keys));
-            }
+            self.connections.bury(id, Instant::now() + IDLE);
             return;
         }
         if let Some(at) = connection.quic.timeout_instant()
             && connection.armed.is_none_or(|armed| at < armed)
         {
             connection.armed = Some(at);
-            self.wakes.push(at, Wake::Timer(id));
+            self.timers.push(at, id);
         }
     }
 
-    fn wake(&mut self, sockets: &Sockets, wake: Wake, now: Instant) {
-        match wake {
-            Wake::Forget(id, keys) => {
-                for key in keys {
-                    // The key may belong to a younger connection by now.
-                    if self.by_key.get(&key) == Some(&id) {
-                        self.by_key.remove(&key);
-                    }
-                }
-            }
-            Wake::Timer(id) => {
-                let Some(known) = self.connections.get_mut(&id) else {
-                    return;
-                };
-                let connection = &mut known.connection;
-                connection.armed = None;
-                if connection
-                    .quic
-                    .timeout_instant()
-                    .is_some_and(|at| at <= now)
-                {
-                    connection.quic.on_timeout();
-                }
-                self.settle(sockets, id);
-            }
-        }
-    }
-
-    fn release(&mut self, sockets: &Sockets, id: u64) {
-        if let Some(known) = self.connections.get_mut(&id) {
-            known.connection.release(&self.gate, sockets);
+    fn timer(&mut self, sockets: &Sockets, id: Id, now: Instant) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.armed = None;
+        let due = connection.quic.timeout_instant();
+        if due.is_some_and(|at| at <= now) {
+            connection.quic.on_timeout();
         }
         self.settle(sockets, id);
     }
 
-    fn prepare(&mut self, id: u64, release: Instant) {
-        if let Some(known) = self.connections.get_mut(&id) {
-            known.connection.prepare(&self.gate);
+    fn release(&mut self, sockets: &Sockets, id: Id) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.release(&self.gate, sockets);
+        }
+        self.settle(sockets, id);
+    }
+
+    fn prepare(&mut self, id: Id, release: Instant) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.prepare(&self.gate);
             self.releases.push(release, id);
         }
     }
@@ -267,49 +145,24 @@ impl Edge {
     }
 }
 
-/// Gives a datagram to a connection that may not answer yet. Once the ClientHello is whole, the connection
-/// gets the behaviour of its SNI: then true.
-fn read_hello(
-    gate: &SharedGate,
-    routes: &Routes<Behaviour>,
-    connection: &mut Connection,
-    bytes: &mut [u8],
-) -> bool {
-    gate.lock().hello_seen = false;
-    connection.receive(gate, bytes);
-    let (seen, sni) = {
-        let mut gate = gate.lock();
-        (gate.hello_seen, gate.sni.take())
-    };
-    if let Some(behaviour) = routes
-        .find(connection.local.ip(), sni.as_deref())
-        .filter(|_| seen)
-    {
-        connection.behaviour = behaviour;
-        connection.hello_read = true;
-    }
-    connection.hello_read
-}
-
 impl Host for Edge {
     fn arrived(&mut self, sockets: &Sockets, arrival: Arrival, bytes: &mut [u8]) {
         let Ok(header) = Header::from_slice(bytes, CID_BYTES) else {
             return;
         };
         let key = (arrival.peer, header.dcid.to_vec());
-        let Some(&id) = self.by_key.get(&key) else {
+        let Some(id) = self.connections.find(&key) else {
             if header.ty != Type::Short {
                 self.first(sockets, arrival, &header, bytes);
             }
             return;
         };
-        let Some(known) = self.connections.get_mut(&id) else {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let connection = &mut known.connection;
         if connection.hello_read {
             connection.receive(&self.gate, bytes);
-        } else if read_hello(&self.gate, &self.routes, connection, bytes) {
+        } else if accept::read_hello(&self.gate, &self.routes, connection, bytes) {
             self.answer(sockets, id, arrival.at);
         }
         self.settle(sockets, id);
@@ -319,7 +172,8 @@ impl Host for Edge {
         [
             self.releases.next_at(),
             self.preparations.next_at(),
-            self.wakes.next_at(),
+            self.timers.next_at(),
+            self.connections.next_at(),
         ]
         .into_iter()
         .flatten()
@@ -335,9 +189,10 @@ impl Host for Edge {
                 if let Some((id, release)) = self.preparations.pop_due(now) {
                     self.prepare(id, release);
                 }
-            } else if let Some(wake) = self.wakes.pop_due(now) {
-                self.wake(sockets, wake, now);
+            } else if let Some(id) = self.timers.pop_due(now) {
+                self.timer(sockets, id, now);
             } else {
+                self.connections.forget(now);
                 return;
             }
             now = Instant::now();
