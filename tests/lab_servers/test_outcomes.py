@@ -1,0 +1,153 @@
+"""The prober gives each mode the outcome that its README promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight import native
+
+from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US, ROGUE_DELAY_US
+from .running import HOST, Running
+
+Row = dict[str, Any]
+
+# A busy machine may make a single answer this late.
+LATE_US = 100_000
+
+# Outcomes and columns, by the name that is asked for; a pair is a range.
+QUICHE: dict[str, Row] = {
+    "iack.small.test": {
+        "outcome": "iack",
+        "ack_to_sh_us": (QUICHE_DELAY_US - 100, QUICHE_DELAY_US + LATE_US),
+        "sh_to_handshake_us": 0,
+        "ack_datagram_bytes": 1200,
+        "ack_frames": "ack",
+        "retried": False,
+        "discarded": 0,
+    },
+    "iack.large.test": {"outcome": "iack", "discarded": 0, "gap_before_sh": False},
+    "wait.small.test": {"outcome": "coalesced", "ack_to_sh_us": 0, "ack_us": (4000, LATE_US)},
+    "wait.large.test": {"outcome": "coalesced", "ack_to_sh_us": 0, "hello_retry": False},
+    "retry.small.test": {"outcome": "coalesced", "retried": True, "amplification": None},
+    "retry-iack.small.test": {
+        "outcome": "iack",
+        "retried": True,
+        "ack_to_sh_us": (QUICHE_DELAY_US - 100, QUICHE_DELAY_US + LATE_US),
+    },
+    "hello-retry.small.test": {"outcome": "ack_only", "hello_retry": True, "sh_us": None},
+    "sh-then-certificate.small.test": {
+        "outcome": "coalesced",
+        "sh_to_handshake_us": (CERTIFICATE_DELAY_US - 100, LATE_US),
+    },
+}
+AIOQUIC: dict[str, Row] = {
+    "wait.small.test": {"outcome": "coalesced", "ack_to_sh_us": 0},
+    "wait.large.test": {"outcome": "coalesced", "ack_to_sh_us": 0},
+    "iack.small.test": {
+        "outcome": "iack",
+        "ack_datagram_bytes": (30, 100),
+        "ack_to_sh_us": (AIOQUIC_DELAY_US - 100, AIOQUIC_DELAY_US + LATE_US),
+    },
+}
+QUICGO: dict[str, Row] = {
+    "wait.small.test": {"outcome": "coalesced", "ack_to_sh_us": 0, "ack_delay_raw": 0},
+    "wait.large.test": {"outcome": "coalesced", "ack_to_sh_us": 0, "ack_delay_raw": 0},
+}
+_AFTER = (ROGUE_DELAY_US - 100, ROGUE_DELAY_US + LATE_US)
+_IACK = {"outcome": "iack", "ack_to_sh_us": _AFTER}
+_COALESCED = {"outcome": "coalesced", "ack_to_sh_us": 0, "discarded": 0}
+ROGUE: dict[str, Row] = {
+    "sh-first.small.test": {"outcome": "sh_first", "ack_us": None, "ack_to_sh_us": None},
+    "sh-first-late-ack.small.test": {
+        "outcome": "sh_first",
+        "ack_to_sh_us": (-ROGUE_DELAY_US - LATE_US, -ROGUE_DELAY_US + 100),
+    },
+    "ack-only.small.test": {"outcome": "ack_only", "sh_us": None},
+    "sh-then-certificate.small.test": {"outcome": "coalesced", "sh_to_handshake_us": _AFTER},
+    "split-packets.small.test": {**_COALESCED, "ack_pn": 0, "sh_pn": 1},
+    "reordered.small.test": _COALESCED,
+    "lost-ack.small.test": {**_COALESCED, "gap_before_sh": True, "sh_pn": 1},
+    "small-ack.small.test": {**_IACK, "ack_datagram_bytes": (30, 100)},
+    "pn-start.small.test": {**_IACK, "ack_pn": 2**31 - 1, "sh_pn": 2**31},
+    "pn-start.now.test": {**_COALESCED, "ack_pn": 2**31 - 1, "sh_pn": 2**31 - 1},
+    "ack-ecn.small.test": _IACK,
+    "ack-ecn.now.test": _COALESCED,
+    "amplify.small.test": {**_COALESCED, "amplification": (3.8, 6), "bytes_received": 7200},
+    "duplicates.small.test": _IACK,
+    "duplicates.now.test": _COALESCED,
+    "chatty.small.test": {**_IACK, "after_close": (1, 10)},
+    "closed.small.test": {
+        "outcome": "closed",
+        "ack_us": None,
+        "close_code": 0x128,
+        "close_reason": "no service for this name",
+    },
+    "closed-with-ack.small.test": {"outcome": "closed", "ack_us": (0, LATE_US)},
+    "closed-with-ack.now.test": {"outcome": "closed", "ack_us": (0, LATE_US)},
+    "retry-silent.small.test": {
+        "outcome": "retry",
+        "retried": True,
+        "retry_us": (0, LATE_US),
+        "ack_us": None,
+    },
+    "retry-twice.small.test": {"outcome": "retry", "retried": True, "discarded": (1, 2)},
+    "retry-ack-range.small.test": {**_IACK, "retried": True, "first_ack_range": 1},
+    "version-negotiation.small.test": {"outcome": "version_negotiation"},
+    "silent.small.test": {"outcome": "timeout", "ack_us": None},
+    "malformed-frames.small.test": {"outcome": "malformed", "sh_us": None},
+    "undecryptable.small.test": {"outcome": "malformed", "sh_us": None},
+    "forged.small.test": {"outcome": "coalesced", "ack_to_sh_us": 0, "discarded": 5},
+}
+
+
+def probe(folder: Path, server: Running, names: list[str]) -> dict[str, Row]:
+    """Rows of one run of the prober, by name."""
+    targets = folder / "targets.csv"
+    targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
+    ended = subprocess.run(
+        [
+            str(native.find("firstflight-prober")),
+            *("--targets", str(targets), "--format", "jsonl", "--allow-net", "127.0.0.0/8"),
+            *("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "20", "--timeout", "1"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert sorted(row["domain"] for row in rows) == sorted(names)
+    return {row["domain"]: row for row in rows}
+
+
+def differences(row: Row, expected: Row) -> dict[str, tuple[object, object]]:
+    """Columns that are not as expected: what is there, what should be."""
+
+    def fits(value: Any, wanted: Any) -> bool:
+        if isinstance(wanted, tuple):
+            return value is not None and bool(wanted[0] <= value <= wanted[1])
+        return bool(value == wanted)
+
+    return {
+        column: (row.get(column, "missing"), wanted)
+        for column, wanted in expected.items()
+        if column not in row or not fits(row[column], wanted)
+    }
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [("quiche", QUICHE), ("aioquic", AIOQUIC), ("quic-go", QUICGO), ("rogue", ROGUE)],
+    indirect=["server"],
+)
+def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> None:
+    rows = probe(tmp_path, server, list(expected))
+    wrong = {name: differences(rows[name], wanted) for name, wanted in expected.items()}
+    assert {name: what for name, what in wrong.items() if what} == {}
+    # A timeout leads to another attempt; nothing else does.
+    assert {name for name, row in rows.items() if row["attempts"] > 1} <= {"silent.small.test"}
