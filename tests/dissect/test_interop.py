@@ -67,7 +67,7 @@ def test_packets_are_what_tshark_reads(stack: str) -> None:
         if their.type == "initial" and their.frames is not None:
             assert (our["packet_number"], our["frames"]) == (their.packet_number, their.frames)
             opened += 1
-        # quic-go's client may change to a connection ID from NEW_CONNECTION_ID before it answers in an Initial.
+        # quic-go's client may change to a connection ID from NEW_CONNECTION_ID before it ends its Initials.
         # tshark, without keys for that frame, cannot open such an Initial; here it must authenticate.
         assert our["opened"] == (their.type == "initial")
     assert opened >= 2

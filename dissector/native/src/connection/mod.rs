@@ -266,6 +266,13 @@ impl Connection {
         datagram: &mut [u8],
         log: &mut PacketLog<'_>,
     ) {
+        // Not for this client, whatever keys open it (RFC 9000 5.2).
+        if !from_client && packet.dcid != self.client_scid {
+            self.unopened(at, from_client, "Initial to another connection ID");
+            return note(log, || {
+                seen(packet, None, Some("another connection ID".into()), false)
+            });
+        }
         let opened = match self.open(packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
