@@ -6,6 +6,7 @@ each one has an entry in `capture.json` of its folder, so that a run that was cu
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import selectors
@@ -23,6 +24,9 @@ from firstflight.errors import FirstflightError, UsageError
 # The kernel hands packets over when a block of its ring is full or after this time (tcpdump's read
 # timeout, retire_blk_tov); a capture stopped earlier after the last packet loses what is in the open block.
 RING_BLOCK_S = 1.0
+# A capture is stopped, and the probe with it, before the disk cannot take another moment of it.
+LEAST_FREE_BYTES = 65_536
+MAX_SNAPLEN = 262_144
 _LISTENING = re.compile(rb"listening on ")
 _STATISTICS = {
     "captured": re.compile(r"(\d+) packets? captured"),
@@ -112,18 +116,29 @@ class Capture:
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
         with files.said_in_one_sentence(self.path):
-            if status != 0:  # for example a full disk, in the middle of a packet
-                keep_whole_packets(self._part)
+            whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         _add_record(self.path.parent, self.record)
-        if status != 0 and error is None:
+        if error is None and status != 0:
             raise FirstflightError(self._sentence("ended badly"))
+        # tcpdump does not notice when its file cannot be written.
+        if error is None and self.record.captured is not None and whole < self.record.captured:
+            raise FirstflightError(
+                f"{self.path} holds {whole} of {self.record.captured} captured packets: is the disk full?"
+            )
 
     def check(self) -> None:
-        """FirstflightError if tcpdump is no longer running (disk full, interface gone)."""
+        """FirstflightError if tcpdump is no longer running (interface gone) or its disk is full."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise FirstflightError(self._sentence("ended while the probe ran"))
+        disk = os.statvfs(self.path.parent)
+        free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
+        if free < LEAST_FREE_BYTES:
+            raise FirstflightError(
+                f"the disk that holds {self.path} is full; what was written is kept: "
+                "free space, then --resume"
+            )
 
     def losses(self) -> list[str]:
         """Sentences about packets that are missing from the capture; empty if none is, for `warnings`."""
@@ -187,20 +202,23 @@ def records(folder: Path) -> list[CaptureRecord]:
     return [CaptureRecord(**entry) for entry in files.read_json(path)["captures"]] if path.is_file() else []
 
 
-def keep_whole_packets(path: Path) -> None:
-    """Cut an incomplete last packet off a pcap file (native byte order, as tcpdump writes it)."""
+def keep_whole_packets(path: Path) -> int:
+    """Cut a pcap file (native byte order, as tcpdump writes it) behind its last whole packet; count those."""
     size = path.stat().st_size
     if size < 24:
-        return
+        return 0
+    packets, end = 0, 24
     with path.open("r+b") as file:
-        end = 24
-        while end + 16 <= size:
-            file.seek(end)
-            (length,) = struct.unpack("=8xI4x", file.read(16))
-            if end + 16 + length > size:
-                break
-            end += 16 + length
-        file.truncate(end)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            while end + 16 <= size:
+                (length,) = struct.unpack_from("=I", content, end + 8)
+                if length > MAX_SNAPLEN or end + 16 + length > size:
+                    break
+                packets += 1
+                end += 16 + length
+        if end < size:
+            file.truncate(end)
+    return packets
 
 
 def default_interface() -> str:

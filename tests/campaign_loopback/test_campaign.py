@@ -47,7 +47,7 @@ def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
             assert (row["outcome"], row["attempts"], row["sent_at"]) == ("blocked", 0, None)
         elif name.startswith("closed"):
             assert row["outcome"] == "refused", row
-            assert (row["asn"], row["cdn"]) == (64500, "Others")
+            assert (row["asn"], row["cdn"]) == (3320, "Others")
         else:
             assert row["outcome"] in ("coalesced", "sh_first", "iack"), row
             assert (row["asn"], row["cdn"]) == (13335, "Cloudflare")

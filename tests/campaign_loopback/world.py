@@ -82,7 +82,7 @@ class World:
         (self.folder / "names.csv").write_text(
             "".join(f"{name}\n" for name in [*addresses(), "none.camp.test"])
         )
-        (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 64500}))
+        (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 3320}))
         (self.folder / "optout.conf").write_text(f"{OPTED_OUT}\n")
 
     def end(self) -> None:
