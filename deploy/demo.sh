@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 ff=.venv/bin/firstflight
 started=$SECONDS
 
+"$ff" lab up # when it is up already, this says so and ends here: it may be somebody's
 trap '"$ff" lab down' EXIT
-"$ff" lab up
 run="$("$ff" campaign run --config lab/campaign.toml | tail -n 1)"
 "$ff" lab truth --table1 >var/table1_truth.jsonl
 "$ff" report table1 --run "$run" --truth var/table1_truth.jsonl
