@@ -63,6 +63,31 @@ def segment_targets(run: Path, vantage: str) -> Counter[int]:
     return seen
 
 
+def check_traces(world: World, run: Path) -> None:
+    """`firstflight trace` leads from a row to its packets, whose times are the row's."""
+
+    def trace(name: str, *more: str) -> str:
+        argv = [*FIRSTFLIGHT, "trace", run.name, "west", name, addresses()[name], *more]
+        return subprocess.run(argv, capture_output=True, text=True, env=world.environment, check=True).stdout
+
+    row = next(row for row in world.rows(run, "west", 2) if row["domain"] == "edge3.camp.test")
+    packets = [
+        json.loads(line)
+        for line in trace("edge3.camp.test", "--repetition", "2", "--format", "jsonl").splitlines()
+    ]
+    first, sent_at = packets[0], row["sent_at"]
+    assert isinstance(sent_at, int)
+    assert first["from_client"] and first["type"] == "initial" and first["client_scid"] == row["client_cid"]
+    hello = next(p for p in packets if not p["from_client"] and "crypto 0+" in (p["frames"] or ""))
+    # Two clocks of one kernel: the capture's stamps, and those that the prober got with its sockets.
+    assert isinstance(row["sh_us"], int)
+    assert abs((hello["time_ns"] - sent_at) / 1000 - row["sh_us"]) < 500
+    text = trace("edge3.camp.test", "--repetition", "2")
+    assert str(row["outcome"]) in text.splitlines()[0] and "connection_close" in text
+    assert "icmp" in trace("closed0.camp.test")
+    assert "nothing was sent" in trace(OPTED_OUT)
+
+
 def test_a_whole_campaign(world: World) -> None:
     done = world.campaign("--config", str(world.settings()), "--repetitions", "2")
     assert done.returncode == 0, done.stderr
@@ -97,6 +122,8 @@ def test_a_whole_campaign(world: World) -> None:
     )
     entry = json.loads(listed.stdout.splitlines()[-1])
     assert (entry["run"], entry["state"], entry["probes"]) == (run.name, "done", 4 * TARGETS)
+
+    check_traces(world, run)
 
     again = world.campaign("--resume", run.name)
     assert again.returncode == 0 and again.stdout.splitlines()[-1] == run.name
