@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
+
+from firstflight.errors import FirstflightError
 
 
 @click.command(
@@ -27,6 +30,16 @@ def command(query: str, output_format: str) -> None:
     """
     from firstflight.store import ask
 
-    answer = ask.formatted(sys.stdin.read() if query == "-" else query, output_format)
-    sys.stdout.buffer.write(answer)
-    sys.stdout.buffer.flush()
+    _print(ask.formatted(sys.stdin.read() if query == "-" else query, output_format))
+
+
+def _print(answer: bytes) -> None:
+    """Write the answer, which may be binary, past Python's buffers (they fail again at the end)."""
+    left = memoryview(answer)
+    while left:
+        try:
+            left = left[os.write(sys.stdout.fileno(), left) :]
+        except BrokenPipeError:
+            return  # the reader has seen enough
+        except OSError as error:
+            raise FirstflightError(f"cannot write the answer: {error.strerror}") from error

@@ -113,6 +113,16 @@ def test_errors_are_one_readable_sentence(query: str, said: str) -> None:
 
 
 @pytest.mark.usefixtures("tables")
+def test_an_answer_that_cannot_be_written_is_one_sentence() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [FIRSTFLIGHT, "sql", "SELECT 1"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "firstflight: cannot write the answer: No space left on device\n"
+
+
+@pytest.mark.usefixtures("tables")
 def test_unknown_format_is_refused() -> None:
     done = run("sql", "SELECT 1", "--format", "Prety")
     assert (done.returncode, done.stdout) == (2, "")
