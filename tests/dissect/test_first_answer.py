@@ -60,7 +60,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     ),
     "coalesced in one packet, frames in any order": (
         lambda c: c.came(9 * MS, b.initial(b.crypto(b.server_hello()) + bytes(3) + b.ack(), 5)),
-        {"first_answer": "coalesced", "ack_to_sh_us": 0, "ack_frames": "crypto,padding,ack"},
+        {"first_answer": "coalesced", "ack_to_sh_us": 0, "ack_frames": "crypto,padding,ack", "sh_pn": 5},
     ),
     "coalesced in two packets": (
         lambda c: c.came(9 * MS, b.initial(b.ack(), 0) + b.initial(b.crypto(b.server_hello()), 1)),
@@ -192,6 +192,12 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         ),
         {"first_answer": "ack_only", "ack_us": 9_000, "undecrypted_packets": 1, "detail": None},
     ),
+    "under the right keys, to somebody else": (
+        lambda c: c.came(8 * MS, b.initial(b.close(0, b""), 0, dcid=b"\x99" * 8)).came(
+            9 * MS, b.initial(b.ack(), 0)
+        ),
+        {"first_answer": "ack_only", "close_code": None, "server_scid": b.SERVER_CID.hex()},
+    ),
     "timeout": (
         lambda _: None,
         {"first_answer": "timeout", "ack_us": None, "ttl": None, "bytes_received": 0, "detail": None},
@@ -210,6 +216,10 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
             12 * MS, b.initial(b.crypto(b.server_hello()), 6)
         ),
         {"first_answer": "iack", "ack_pn": 4, "sh_pn": 6, "gap_before_sh": True},
+    ),
+    "what came before a lone small number is lost": (
+        lambda c: c.came(9 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 1)),
+        {"first_answer": "coalesced", "gap_before_sh": True},
     ),
     "numbers start anywhere": (
         lambda c: c.came(9 * MS, b.initial(b.ack(), 0xFFFF, pn_bytes=2)).came(

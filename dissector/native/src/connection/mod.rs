@@ -286,6 +286,9 @@ impl Connection {
                 return note(log, || seen(packet, None, Some(error.to_string()), false));
             }
         };
+        if !from_client {
+            self.server_scid.get_or_insert(packet.scid);
+        }
         let number = opened.packet_number;
         let numbers = if from_client {
             &mut self.client_numbers
@@ -319,7 +322,6 @@ impl Connection {
         if from_client {
             self.client_initial(at.ns, number, &frames);
         } else {
-            self.server_scid.get_or_insert(packet.scid);
             let datagram_bytes = arrival.length;
             self.timeline.server_initial(&ServerInitial {
                 at,
@@ -345,8 +347,10 @@ impl Connection {
         } else {
             self.secret
         };
+        // Keys alone do not make it ours: whoever saw the client's Initial has them.
+        let to_us = from_client || packet.dcid == self.client_scid;
         let secret = secret
-            .filter(|_| packet.version == self.version)
+            .filter(|_| to_us && packet.version == self.version)
             .ok_or(OpenError::Unauthentic)?;
         let (material, numbers) = if from_client {
             (secret.client(), &self.client_numbers)

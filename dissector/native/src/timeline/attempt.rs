@@ -1,6 +1,6 @@
 //! One ClientHello and what answers it.
 
-use firstflight_wire::Ack;
+use firstflight_wire::{Ack, Frame};
 
 use super::{At, Coverage, HelloSent, ServerInitial, Windows};
 
@@ -16,7 +16,7 @@ pub struct AckSeen {
     pub delay_raw: u64,
     /// UDP payload of its datagram.
     pub datagram_bytes: u16,
-    /// Frame kinds of its packet, in order, neighbours of one kind folded.
+    /// Frame kinds of its packet, in order, each once.
     pub frames: String,
     pub eliciting: bool,
 }
@@ -136,9 +136,12 @@ impl Attempt {
                 self.partial_ack_ns.get_or_insert(initial.at.ns);
             }
             Coverage::Full { sent_ns } => {
-                let mut kinds: Vec<&str> =
-                    initial.frames.iter().map(|frame| frame.name()).collect();
-                kinds.dedup();
+                let mut kinds: Vec<&str> = Vec::new();
+                for name in initial.frames.iter().map(Frame::name) {
+                    if !kinds.contains(&name) {
+                        kinds.push(name);
+                    }
+                }
                 self.ack = Some(AckSeen {
                     at: initial.at,
                     hello_ns: sent_ns,
@@ -156,9 +159,11 @@ impl Attempt {
 
     pub(super) fn server_hello(&mut self, at: At, packet_number: u64) {
         self.server_hello = Some(HelloSeen { at, packet_number });
-        // Duplicates never come here, so as many numbers as the range is wide means that none is missing.
-        self.gap_before_hello =
-            Some(self.largest_number - self.smallest_number + 1 != self.numbers);
+        // Duplicates never come here, so as many numbers as the range is wide means that none is missing between them.
+        let apart = self.largest_number - self.smallest_number + 1 != self.numbers;
+        // Numbers begin at 0 [RFC 9000 12.3], or far away; a lone small one means that those before it are missing.
+        let late = self.numbers == 1 && (1..=3).contains(&packet_number);
+        self.gap_before_hello = Some(apart || late);
         if let Some(handshake) = self
             .last_handshake
             .filter(|handshake| handshake.datagram == at.datagram)

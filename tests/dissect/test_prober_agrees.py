@@ -1,0 +1,98 @@
+"""Prober and dissector, two programs, say the same of every mode of the lab's servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.capture import Capture
+from tests.dissect.conftest import Row, rows
+from tests.lab_servers import conftest as servers
+from tests.lab_servers.running import HOST, Running
+from tests.lab_servers.test_outcomes import AIOQUIC, QUICGO, QUICHE, ROGUE, probe
+
+quiche, aioquic, quicgo, rogue = servers.quiche, servers.aioquic, servers.quicgo, servers.rogue
+
+ACK_TOLERANCE_US = 20
+GAP_TOLERANCE_US = 2
+# Column of the prober -> column of the dissector, where both must say the same to the bit. What was received
+# before the second datagram is not here: the prober counts what comes while it writes its close as later.
+SAME = {
+    "outcome": "first_answer",
+    "version": "version",
+    "retried": "retry",
+    "hello_retry": "hello_retry",
+    "ack_delay_raw": "ack_delay_raw",
+    "ack_datagram_bytes": "ack_datagram_bytes",
+    "ack_frames": "ack_frames",
+    "ack_eliciting": "ack_eliciting",
+    "ack_pn": "ack_pn",
+    "sh_pn": "sh_pn",
+    "ack_largest": "ack_largest",
+    "first_ack_range": "first_ack_range",
+    "gap_before_sh": "gap_before_sh",
+    "initial_size": "initial_size",
+    "bytes_sent": "bytes_sent",
+    "ttl": "ttl",
+    "close_code": "close_code",
+    "close_reason": "close_reason",
+    "version_list": "version_list",
+    "icmp_type": "icmp_type",
+    "icmp_code": "icmp_code",
+    "server_cid": "server_scid",
+    "ip": "server_ip",
+    "src_port": "client_port",
+}
+
+
+@pytest.fixture(params=[("quiche", QUICHE), ("aioquic", AIOQUIC), ("quicgo", QUICGO), ("rogue", ROGUE)])
+def probed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[tuple[Row, Row]]]:
+    """Pairs of the prober's and the dissector's row of the same probe."""
+    name, modes = request.param
+    server: Running = request.getfixturevalue(name)
+    bpf = f"(udp port {server.port}) or icmp"
+    with Capture(tmp_path / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
+        found = probe(tmp_path, server, list(modes))
+    dissected = {
+        row["client_scid"]: row for row in rows(tmp_path / "probe.pcap", "--answer-window-ms", "1000")
+    }
+    yield [(row, dissected[row["client_cid"]]) for row in found.values()]
+
+
+def test_rows_agree(probed: list[tuple[Row, Row]]) -> None:
+    wrong: dict[str, Any] = {}
+    for prober, dissector in probed:
+        apart = {
+            column: (prober[column], dissector[other])
+            for column, other in SAME.items()
+            if prober[column] != dissector[other]
+        }
+        for column, tolerance in (
+            ("ack_us", ACK_TOLERANCE_US),
+            ("sh_us", ACK_TOLERANCE_US),
+            ("retry_us", ACK_TOLERANCE_US),
+            ("partial_ack_us", ACK_TOLERANCE_US),
+            ("ack_to_sh_us", GAP_TOLERANCE_US),
+            ("sh_to_handshake_us", GAP_TOLERANCE_US),
+        ):
+            one, other = prober[column], dissector[column]
+            if (one is None) != (other is None) or (one is not None and abs(one - other) > tolerance):
+                apart[column] = (one, other)
+        if apart:
+            wrong[prober["domain"]] = apart
+    assert not wrong, json.dumps(wrong)
+
+
+def test_refused(tmp_path: Path) -> None:
+    """Nobody listens: the system answers with ICMP."""
+    with Capture(
+        tmp_path / "probe.pcap", "lo", "udp port 9 or icmp", snaplen=2048, buffer_kib=4096, drain_s=1.2
+    ):
+        found = probe(tmp_path, Running("rogue", 9, tmp_path, None), ["nobody.test"])  # type: ignore[arg-type]
+    (row,) = rows(tmp_path / "probe.pcap")
+    assert found["nobody.test"]["outcome"] == row["first_answer"] == "refused"
+    assert (row["server_ip"], row["server_port"], row["icmp_type"], row["icmp_code"]) == (HOST, 9, 3, 3)
