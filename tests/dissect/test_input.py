@@ -1,0 +1,244 @@
+"""Formats of captures, broken ones, and what the records look like."""
+
+from __future__ import annotations
+
+import json
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight import native
+from schemas import records
+from tests.dissect import build as b
+from tests.dissect.build import MS, Capture
+from tests.dissect.conftest import FIXTURES, Row, dissect, rows
+
+QUICHE = FIXTURES / "quiche.pcap"
+GLOBAL_HEADER, FRAME_HEADER = 24, 16
+
+
+def answered(path: Path) -> Path:
+    """A capture with one connection: instant ACK after 10 ms, ServerHello after 13."""
+    capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    return capture.came(13 * MS, b.initial(b.crypto(b.server_hello()), 1)).write(path)
+
+
+def same(path: Path, original: Path) -> bool:
+    """Whether a capture gives the same row as the one it was made from, but for its name."""
+    (one,), (other,) = rows(path), rows(original)
+    return one | {"source_file": ""} == other | {"source_file": ""}
+
+
+def frames_of(path: Path) -> list[tuple[bytes, bytes]]:
+    """Frame header and data of each frame of a little-endian pcap."""
+    data, at, found = path.read_bytes(), GLOBAL_HEADER, []
+    while at < len(data):
+        (length,) = struct.unpack_from("<8xI", data, at)
+        found.append((data[at : at + FRAME_HEADER], data[at + FRAME_HEADER : at + FRAME_HEADER + length]))
+        at += FRAME_HEADER + length
+    return found
+
+
+def rewritten(path: Path, original: Path, link: int, head: bytes) -> Path:
+    """The capture with another link type and `head` in front of each IP packet."""
+    out = original.read_bytes()[:20] + struct.pack("<I", link)
+    for frame_header, data in frames_of(original):
+        seconds, fraction, _, _ = struct.unpack("<IIII", frame_header)
+        out += struct.pack("<IIII", seconds, fraction, len(head + data), len(head + data)) + head + data
+    path.write_bytes(out)
+    return path
+
+
+@pytest.mark.parametrize("style", ["pcapng", "nsecpcap", "pcap"])
+def test_formats_of_editcap(style: str, tmp_path: Path) -> None:
+    """editcap, which comes with tshark, writes the same capture in other formats."""
+    other = tmp_path / f"other.{style}"
+    subprocess.run(["editcap", "-F", style, str(QUICHE), str(other)], check=True)
+    assert same(other, QUICHE)
+
+
+def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
+    original = answered(tmp_path / "nano.pcap")
+    other = tmp_path / "nano.pcapng"
+    subprocess.run(["editcap", "-F", "pcapng", str(original), str(other)], check=True)
+    assert same(other, original)
+    assert rows(other)[0]["start_time_ns"] == b.START_NS
+
+
+@pytest.mark.parametrize(
+    ("link", "head"),
+    [
+        (1, bytes(12) + b"\x08\x00"),
+        (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
+        (9, b"\xff\x03\x00\x21"),
+        (0, b"\x02\0\0\0"),
+        (108, b"\0\0\0\x02"),
+        (113, bytes(14) + b"\x08\x00"),
+        (276, b"\x08\x00" + bytes(18)),
+        (228, b""),
+    ],
+)
+def test_link_types(link: int, head: bytes, tmp_path: Path) -> None:
+    original = answered(tmp_path / "raw.pcap")
+    assert same(rewritten(tmp_path / "other.pcap", original, link, head), original)
+
+
+def test_an_unknown_link_type_is_said(tmp_path: Path) -> None:
+    path = rewritten(tmp_path / "radio.pcap", answered(tmp_path / "raw.pcap"), 127, b"")
+    done = dissect(path)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"3 frames of an unknown link type" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"ip,domain,port\n192.0.2.1,,\n", 'found "ip,domain,port'),
+        (b"\xd4\xc3\xb2\xa1\x02\x00", "is not a capture"),
+    ],
+)
+def test_what_is_no_capture_is_refused_by_name(content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "no.pcap"
+    path.write_bytes(content)
+    done = dissect(path, QUICHE)
+    assert done.returncode == 3
+    assert str(path) in done.stderr.decode()
+    assert said in done.stderr.decode()
+    # The other capture is read all the same.
+    assert [json.loads(line)["source_file"] for line in done.stdout.splitlines()] == [str(QUICHE)]
+
+
+def test_a_missing_capture_is_refused_by_name(tmp_path: Path) -> None:
+    done = dissect(tmp_path / "none.pcap")
+    assert done.returncode == 3
+    assert f"{tmp_path / 'none.pcap'}: at byte 0: cannot be opened" in done.stderr.decode()
+
+
+def test_a_capture_cut_at_any_byte_keeps_what_was_before(tmp_path: Path) -> None:
+    """The frames before the cut give what they give; the offset of the cut frame is named."""
+    whole = answered(tmp_path / "whole.pcap").read_bytes()
+    ends = [GLOBAL_HEADER]
+    for header, data in frames_of(tmp_path / "whole.pcap"):
+        ends.append(ends[-1] + len(header) + len(data))
+    outcomes = {0: [], 1: ["timeout"], 2: ["ack_only"], 3: ["iack"]}
+    path = tmp_path / "cut.pcap"
+    for size in [
+        *range(GLOBAL_HEADER, GLOBAL_HEADER + 20),
+        *(end + d for end in ends[1:] for d in (-1, 0, 1)),
+    ]:
+        if size > len(whole):
+            continue
+        path.write_bytes(whole[:size])
+        done = dissect(path)
+        complete = max(n for n, end in enumerate(ends) if end <= size)
+        found = [json.loads(line)["first_answer"] for line in done.stdout.splitlines()]
+        assert found == outcomes[complete], size
+        if size in ends:
+            assert (done.returncode, done.stderr) == (0, b"")
+        else:
+            assert done.returncode == 3
+            assert f"at byte {ends[complete]}: expected a whole frame" in done.stderr.decode()
+
+
+def test_packets_cut_by_the_snap_length_are_counted(tmp_path: Path) -> None:
+    original = answered(tmp_path / "whole.pcap")
+    short = tmp_path / "short.pcap"
+    subprocess.run(["editcap", "-F", "nsecpcap", "-s", "60", str(original), str(short)], check=True)
+    done = dissect(short)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"3 UDP datagrams of no known connection" in done.stderr
+
+
+def test_damaged_captures_never_crash(tmp_path: Path) -> None:
+    """Any byte may be wrong: the end is a status of ours, and there are rows or a sentence."""
+    whole = bytearray(answered(tmp_path / "whole.pcap").read_bytes())
+    path = tmp_path / "damaged.pcap"
+    for at in range(0, len(whole), 37):
+        damaged = whole.copy()
+        damaged[at] ^= 0xFF
+        path.write_bytes(damaged)
+        done = dissect(path)
+        assert done.returncode in (0, 3), (at, done.stderr)
+        assert b"panicked" not in done.stderr
+
+
+def test_lines_hold_every_column_of_the_kind() -> None:
+    for kind in ("quic_connection", "quic_packet"):
+        described = [c for c in records.load(kind).columns if c.source == "dissector"]
+        found = rows(QUICHE, "--kind", kind)
+        assert found
+        for row in found:
+            assert list(row) == ["kind", *(column.name for column in described)]
+            assert row["kind"] == kind
+            check(row, described)
+
+
+def check(row: Row, described: list[records.Column]) -> None:
+    """Types, nulls and closed lists of a row."""
+    types: dict[str, type] = {"string": str, "bool": bool}
+    for column in described:
+        value = row[column.name]
+        assert value is not None or column.nullable, column.name
+        if value is not None:
+            assert type(value) is types.get(column.type, int), column.name
+            assert not column.values or value in column.values, column.name
+
+
+def test_parquet_has_the_types_of_the_kind(tmp_path: Path) -> None:
+    done = dissect(
+        *sorted(FIXTURES.glob("*.pcap")),
+        *("--kind", "quic_connection,quic_packet", "--format", "parquet", "--out", tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    for kind in ("quic_connection", "quic_packet"):
+        described = [c for c in records.load(kind).columns if c.source == "dissector"]
+        table = pq.read_table(tmp_path / f"{kind}.parquet")
+        assert [(f.name, f.type, f.nullable) for f in table.schema] == [
+            (c.name, c.arrow_type(), c.nullable) for c in described
+        ]
+        as_lines = rows(*sorted(FIXTURES.glob("*.pcap")), "--kind", kind)
+        assert table.to_pylist() == [{k: v for k, v in row.items() if k != "kind"} for row in as_lines]
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_wrong_use_is_refused() -> None:
+    for arguments in (["--format", "parquet", str(QUICHE)], ["--kind", "nothing", str(QUICHE)], []):
+        done = dissect(*arguments)
+        assert (done.returncode, done.stdout) == (2, b""), arguments
+    assert b"--out" in dissect("--format", "parquet", QUICHE).stderr
+
+
+def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = dissect(QUICHE, "--out", tmp_path / "file" / "deeper")
+    assert done.returncode == 1
+    assert b"cannot be written" in done.stderr
+
+
+def test_interrupted_in_order(tmp_path: Path) -> None:
+    """What was read before the signal is written; the file does not get its name."""
+    argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    content = QUICHE.read_bytes()
+    # More than the reader takes at once, and then silence.
+    frames = content[GLOBAL_HEADER:]
+    process.stdin.write(content + frames * 80)
+    process.stdin.flush()
+    deadline = time.monotonic() + 10
+    while not list(tmp_path.glob("*.part")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    process.stdin.write(frames)
+    process.stdin.close()
+    assert process.wait(10) == 130
+    assert not (tmp_path / "quic_connection.jsonl").exists()
+    lines = (tmp_path / "quic_connection.jsonl.part").read_text().splitlines()
+    assert [json.loads(line)["sni"] for line in lines] == ["server4"]
