@@ -1,6 +1,7 @@
 //! The run: one thread that sends, receives and ends probes until all targets are done.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,8 +70,8 @@ pub struct Window {
 pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) list: Arc<TargetList>,
-    /// Targets that are still to be taken, in random order; the next one is the last.
-    pub(crate) order: Vec<u32>,
+    /// Numbers of the targets that are still to be taken; the list is in random order.
+    pub(crate) fresh: Range<u32>,
     pub(crate) door: Door,
     pub(crate) ports: Ports,
     pub(crate) requests: Vec<Requests>,
@@ -103,8 +104,8 @@ pub struct Engine {
 /// The parts that are made outside.
 pub struct Parts {
     pub settings: Settings,
+    /// What is to be probed, in the order to do it.
     pub list: Arc<TargetList>,
-    pub order: Vec<u32>,
     pub door: Door,
     pub ports: Ports,
     pub packets: Packets,
@@ -145,8 +146,8 @@ impl Engine {
             settles: Timers::new(parts.settings.settle),
             lingers: Timers::new(parts.settings.linger),
             settings: parts.settings,
+            fresh: 0..parts.list.len() as u32,
             list: parts.list,
-            order: parts.order,
             door: parts.door,
             ports: parts.ports,
             requests: (0..ports).map(|_| Requests::default()).collect(),
@@ -187,12 +188,12 @@ impl Engine {
             if !self.records.is_empty() {
                 self.hand_over();
             }
-            let (targets, waiting) = (self.order.len() + self.hold.held(), self.table.len());
+            let (targets, waiting) = (self.fresh.len() + self.hold.held(), self.table.len());
             self.progress.tick(&self.counts, targets, waiting);
             self.wait();
         }
         let interrupted = self.stopping && !failed;
-        self.counts.not_done += (self.order.len() + self.hold.held()) as u64;
+        self.counts.not_done += (self.fresh.len() + self.hold.held()) as u64;
         for handle in self.table.handles() {
             match self.table.get(handle).map(|flight| flight.phase) {
                 Some(Phase::Lingering) => self.finish(handle),
@@ -210,7 +211,7 @@ impl Engine {
     }
 
     fn is_done(&self) -> bool {
-        let nothing_new = self.stopping || self.order.is_empty() && self.hold.held() == 0;
+        let nothing_new = self.stopping || self.fresh.is_empty() && self.hold.held() == 0;
         nothing_new && self.table.len() == 0
     }
 
@@ -223,7 +224,7 @@ impl Engine {
             .any(|out| !out.tokens.is_empty() || !out.closes.is_empty());
         let can_send = !self.stopping && self.room_in_flight() > 0;
         let next_new = match (
-            can_send && !self.order.is_empty(),
+            can_send && !self.fresh.is_empty(),
             self.hold.next_release().filter(|_| can_send),
         ) {
             (true, _) => Some(self.pacer.next_new()),
@@ -393,7 +394,7 @@ impl Engine {
 
     pub(crate) fn take(&mut self, handle: Handle) -> Option<Flight> {
         let flight = self.table.get(handle)?;
-        let (line, attempts) = (self.list.get(flight.target).line, flight.attempt);
+        let (line, attempts) = (flight.line, flight.attempt);
         let key = self.cids;
         self.table
             .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))

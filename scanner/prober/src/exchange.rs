@@ -42,7 +42,6 @@ pub struct Rare {
 }
 
 /// One connection attempt.
-#[derive(Debug)]
 pub struct Exchange {
     /// Destination connection ID of the Initials: random, after a Retry the one the server chose.
     pub dcid: ConnectionId,
@@ -65,14 +64,19 @@ pub struct Exchange {
     malformed: bool,
     undecryptable: bool,
     numbers: PacketNumbers,
+    /// Of our packets, of the server's.
+    client: KeyMaterial,
+    server: KeyMaterial,
     pub rare: Option<Box<Rare>>,
 }
 
 impl Exchange {
     /// A new connection to `dcid` from `client_cid`.
     pub fn new(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
+        let dcid = ConnectionId::from(dcid);
+        let (client, server) = keys(&dcid);
         Exchange {
-            dcid: dcid.into(),
+            dcid,
             client_cid,
             server_cid: None,
             hello_number: 0,
@@ -90,17 +94,15 @@ impl Exchange {
             malformed: false,
             undecryptable: false,
             numbers: PacketNumbers::default(),
+            client,
+            server,
             rare: None,
         }
     }
 
-    /// Keys of our packets.
-    pub fn client_keys(&self) -> KeyMaterial {
-        self.secret().client()
-    }
-
-    fn secret(&self) -> InitialSecret {
-        InitialSecret::new(VERSION, &self.dcid).expect("the version is known")
+    /// What protects our packets.
+    pub fn client_keys(&self) -> Keys {
+        Keys::new(&self.client)
     }
 
     /// The token for our Initials; empty without a Retry.
@@ -138,7 +140,7 @@ impl Exchange {
             }
             let next = match packet.kind {
                 PacketType::Initial if packet.version == VERSION => {
-                    let keys = keys.get_or_insert_with(|| Keys::new(&self.secret().server()));
+                    let keys = keys.get_or_insert_with(|| Keys::new(&self.server));
                     self.initial(at, datagram, &packet, keys)
                 }
                 PacketType::Handshake if packet.version == VERSION => self.handshake(at, &packet),
@@ -370,6 +372,7 @@ impl Exchange {
         }
         self.retried = true;
         self.dcid = packet.scid;
+        (self.client, self.server) = keys(&self.dcid);
         self.hello_number += 1;
         let rare = self.rare();
         rare.token = token.into();
@@ -417,6 +420,12 @@ impl Exchange {
             self.rare().detail = Some(what);
         }
     }
+}
+
+/// Keys of client and server for Initials to `dcid`.
+fn keys(dcid: &ConnectionId) -> (KeyMaterial, KeyMaterial) {
+    let secret = InitialSecret::new(VERSION, dcid).expect("the version is known");
+    (secret.client(), secret.server())
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use firstflight_wire::tls::{ClientHelloTemplate, TemplateOptions};
 use firstflight_wire::{
-    ConnectionId, Error, Keys, LongHeader, Writer, build_packet, write_connection_close,
-    write_crypto,
+    ConnectionId, Error, LongHeader, Writer, build_packet, write_connection_close, write_crypto,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -86,7 +85,7 @@ impl Packets {
             token: exchange.token(),
             ..LongHeader::initial(VERSION, exchange.dcid, scid, exchange.hello_number)
         };
-        let keys = Keys::new(&exchange.client_keys());
+        let keys = exchange.client_keys();
         build_packet(out, &header, &keys, Some(usize::from(size)), |w| {
             write_crypto(w, 0, hello.written())
         })
@@ -100,7 +99,7 @@ impl Packets {
             token: exchange.token(),
             ..LongHeader::initial(VERSION, server, scid, exchange.hello_number + 1)
         };
-        let keys = Keys::new(&exchange.client_keys());
+        let keys = exchange.client_keys();
         build_packet(out, &header, &keys, Some(CLOSE_SIZE), |w| {
             write_connection_close(w, 0, 0, &self.contact)
         })

@@ -103,10 +103,9 @@ impl Engine {
             .min(self.room_in_flight() as u64);
         let mut families = [Vec::new(), Vec::new()];
         for _ in 0..most {
-            let Some(target) = self.next_target(now) else {
+            let Some((target, to)) = self.next_target(now) else {
                 break;
             };
-            let to = self.list.get(target).address();
             families[usize::from(to.is_ipv6())].push((target, to));
         }
         for targets in families {
@@ -123,24 +122,25 @@ impl Engine {
     }
 
     /// The next target that its limits let go; blocked ones become records on the way.
-    fn next_target(&mut self, now: u64) -> Option<u32> {
+    fn next_target(&mut self, now: u64) -> Option<(u32, SocketAddr)> {
         if let Some(target) = self.hold.release(now) {
-            return Some(target);
+            return Some((target, self.list.get(target).address()));
         }
-        while let Some(target) = self.order.pop() {
-            let (ip, verdict) = {
+        loop {
+            let target = self.fresh.next()?;
+            let (to, verdict) = {
                 let line = self.list.get(target);
-                (line.ip, self.door.gate().judge(line.ip, line.domain))
+                let to = line.address();
+                (to, self.door.gate().judge(to.ip(), line.domain))
             };
             if let Err(refusal) = verdict {
                 self.unsent(target, Outcome::Blocked, refusal.to_string());
                 continue;
             }
-            if self.hold.admit(target, ip, now) {
-                return Some(target);
+            if self.hold.admit(target, to.ip(), now) {
+                return Some((target, to));
             }
         }
-        None
     }
 
     fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
@@ -160,10 +160,12 @@ impl Engine {
 
     /// A new probe enters the table.
     fn open(&mut self, target: u32, to: SocketAddr, port: u16) -> Handle {
-        let cid = self.cids.of(self.list.get(target).line, 1);
+        let line = self.list.get(target).line;
+        let cid = self.cids.of(line, 1);
         let exchange = Exchange::new(self.packets.destination(cid), cid);
         let handle = self.table.insert(Flight {
             target,
+            line,
             to,
             port,
             attempt: 1,
@@ -188,8 +190,7 @@ impl Engine {
             return;
         };
         flight.attempt += 1;
-        let (target, attempt) = (flight.target, flight.attempt);
-        let cid = self.cids.of(self.list.get(target).line, attempt);
+        let cid = self.cids.of(flight.line, flight.attempt);
         let fresh = Exchange::new(self.packets.destination(cid), cid);
         self.table.forget_tuple(handle);
         let Some(flight) = self.table.get(handle) else {
@@ -210,17 +211,19 @@ impl Engine {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
-        let target = self.list.get(flight.target);
         let packets = &self.packets;
-        let taken = self.door.push(
-            flight.to,
-            target.domain,
-            kind != Kind::Close,
-            |out| match kind {
-                Kind::Close => packets.close(out, &flight.exchange),
-                _ => packets.initial(out, &flight.exchange, target.sni(), flight.initial_size),
-            },
-        );
+        let taken = if kind == Kind::Close {
+            // The name was judged when the Initial left, and lists do not change during a run; the
+            // address is judged again.
+            self.door.push(flight.to, "", false, |out| {
+                packets.close(out, &flight.exchange)
+            })
+        } else {
+            let target = self.list.get(flight.target);
+            self.door.push(flight.to, target.domain, true, |out| {
+                packets.initial(out, &flight.exchange, target.sni(), flight.initial_size)
+            })
+        };
         match taken {
             Ok(()) => batch.push((handle, kind)),
             Err(NotTaken::Unwritable(error)) if kind == Kind::Token => {

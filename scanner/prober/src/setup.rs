@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let need = [true, false].map(|v4| {
         order
             .iter()
-            .any(|target| list.get(*target).ip.is_ipv4() == v4)
+            .any(|target| list.get(*target).ip().is_ipv4() == v4)
     });
     let ports = Ports::bind(
         &options.source,
@@ -120,11 +120,13 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         seed,
         last_segment: None,
     };
-    let list = Arc::new(list);
+    let picked = list.picked(&order);
+    drop((list, order));
+    let list = Arc::new(picked);
     let to_segments = segments.is_some();
     let json = options.format == Some(Format::Jsonl) || !to_segments;
     let started = Instant::now();
-    let progress = Progress::new(list.len() as u64);
+    let progress = Progress::new(counts.targets);
     let engine = Engine::new(Parts {
         settings: Settings {
             window: (options.timeout * SECOND as f64) as Mono,
@@ -133,7 +135,6 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             attempts: options.attempts,
             sizes,
         },
-        order,
         door: Door::new(gate),
         ports,
         packets,
@@ -248,7 +249,7 @@ fn check_contact(options: &Options, list: &TargetList, gate: &Gate) -> Result<()
     if options.contact.is_some() {
         return Ok(());
     }
-    match list.iter().find(|target| gate.needs_contact(target.ip)) {
+    match list.iter().find(|target| gate.needs_contact(target.ip())) {
         None => Ok(()),
         Some(target) => Err(Failure::Usage(format!(
             "line {} of the list, {}, is outside every --allow-net: give --contact, so that its owner can reach you; nothing was \
@@ -261,7 +262,7 @@ fn check_contact(options: &Options, list: &TargetList, gate: &Gate) -> Result<()
 fn dry_run(options: &Options, list: &TargetList, gate: &Gate) -> u8 {
     let blocked = list
         .iter()
-        .filter(|target| gate.judge(target.ip, target.domain).is_err())
+        .filter(|target| gate.judge(target.ip(), target.domain).is_err())
         .count();
     let open = list.len() - blocked;
     eprintln!(

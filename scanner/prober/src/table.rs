@@ -30,6 +30,8 @@ pub enum Phase {
 /// One probe in flight.
 pub struct Flight {
     pub target: u32,
+    /// Of the target in the input.
+    pub line: u32,
     pub to: SocketAddr,
     /// Number of the port it is sent from.
     pub port: u16,
@@ -221,6 +223,7 @@ mod tests {
     fn flight(cid: u8) -> Flight {
         Flight {
             target: 0,
+            line: 1,
             to: "127.0.0.1:443".parse().unwrap(),
             port: 3,
             attempt: 1,

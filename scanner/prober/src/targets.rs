@@ -33,16 +33,20 @@ pub struct Target<'a> {
     pub line: u32,
     /// The address as given.
     pub ip_text: &'a str,
-    pub ip: IpAddr,
     /// Empty: no SNI.
     pub domain: &'a str,
     pub port: u16,
 }
 
 impl Target<'_> {
+    /// The address.
+    pub fn ip(&self) -> IpAddr {
+        self.ip_text.parse().expect("checked when it was read")
+    }
+
     /// Where packets for this target go.
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::new(self.ip, self.port)
+        SocketAddr::new(self.ip(), self.port)
     }
 
     /// The name as it goes into SNI: without the root's dot (RFC 6066 3).
@@ -127,6 +131,27 @@ impl TargetList {
         Ok(())
     }
 
+    /// The targets numbered in `order`, in that order: they lie in memory as they are needed, which
+    /// saves most of what a target costs when a long list is read in random order.
+    pub fn picked(&self, order: &[u32]) -> TargetList {
+        let mut list = TargetList {
+            text: String::with_capacity(self.text.len()),
+            entries: Vec::with_capacity(order.len()),
+            rejected: self.rejected,
+        };
+        for index in order {
+            let entry = &self.entries[*index as usize];
+            let start = entry.offset as usize;
+            let end = start + usize::from(entry.ip_len) + usize::from(entry.domain_len);
+            list.entries.push(Entry {
+                offset: list.text.len() as u32,
+                ..*entry
+            });
+            list.text.push_str(&self.text[start..end]);
+        }
+        list
+    }
+
     /// Number of targets.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -141,7 +166,6 @@ impl TargetList {
         Target {
             line: entry.line,
             ip_text,
-            ip: ip_text.parse().expect("checked when it was read"),
             domain: &self.text[middle..middle + usize::from(entry.domain_len)],
             port: entry.port,
         }
@@ -152,7 +176,7 @@ impl TargetList {
         (0..self.len()).map(|i| self.get(i as u32))
     }
 
-    /// Number of the target at this line of the input.
+    /// Number of the target at this line of the input; for a list in the order of the input.
     pub fn at_line(&self, line: u32) -> Option<u32> {
         self.entries
             .binary_search_by_key(&line, |e| e.line)
