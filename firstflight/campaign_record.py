@@ -33,6 +33,7 @@ def _entry(run: Run, report: StageReport) -> dict[str, Any]:
         "rows_out": report.rows_out,
         "rejected": len(report.rejected),
         "counts": report.counts,
+        "facts": report.facts,
         "warnings": report.warnings,
         "outputs": report.outputs,
         "message": report.message,

@@ -57,6 +57,7 @@ class StageReport(BaseModel):
     rows_out: int | None = None
     rejected: list[Rejected] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
+    facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # what else should be known
     warnings: list[str] = Field(default_factory=list)
     outputs: dict[str, str] = Field(default_factory=dict)  # path within the run -> sha256
     message: str | None = None  # the sentence of a failure

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,20 @@ from firstflight.runs import Rejected, Run, StageReport, ruleset_hash
 from firstflight.settings import Vantage
 from scanner import choose, merge, prober_process
 from schemas import records
+
+# From the prober's summary into the manifest.
+FACTS = (
+    "template_sha256",
+    "answer_window_ms",
+    "settle_ms",
+    "initial_size_ipv4",
+    "initial_size_ipv6",
+    "rate",
+    "per_address_rate",
+    "per_prefix_rate",
+    "max_new_per_second",
+    "seed",
+)
 
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
@@ -44,7 +59,8 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         rules = rule_files(run)
         keep_rules(run, rules)
         answered = sum(merge.rows_in(path) for path in begun)
-        if plan.num_rows > answered:
+        # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
+        if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
             _probe(run, settings.vantage_named(vantage), repetition, plan.num_rows, report)
         elif plan.num_rows == 0:
             report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
@@ -98,12 +114,10 @@ def _probe(run: Run, vantage: Vantage, repetition: int, targets: int, report: St
                 running.check()
             progress.update(count())
 
-        status = prober_process.run(argv, folder / "prober.log", watch)
+        prober_process.run(argv, folder / "prober.log", watch)
         progress.update(count())
     if running is not None:
         report.warnings += running.losses()
-    if status == 1:
-        report.rejected = _rejected(folder / "summary.json")
 
 
 def _capture(run: Run, vantage: Vantage, repetition: int) -> capture.Capture:
@@ -136,9 +150,20 @@ class _Counter:
         return self._rows
 
 
-def _rejected(summary: Path) -> list[Rejected]:
-    lines = files.read_json(summary).get("rejected", [])
-    return [Rejected(line=int(entry["line"]), reason=str(entry["reason"])) for entry in lines]
+def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
+    """Lines that the prober says it rejected, if they are those without a row; prober.log has the reasons."""
+    lines = sorted(set(plan["target"].to_pylist()) - set(segments["target"].to_pylist()))
+    if len(lines) != summary["rejected"]:
+        return []  # rows are missing for another reason: the sums will not hold
+    return [Rejected(line=line, reason="rejected by the prober; prober.log says why") for line in lines]
+
+
+def _note(summary: dict[str, Any], report: StageReport) -> None:
+    """Take over from the prober's summary what the run's manifest should hold, and what went wrong."""
+    report.facts = {name: summary[name] for name in FACTS}
+    for name in ("missing_tx_stamps", "missing_rx_stamps"):
+        if summary[name]:
+            report.warnings.append(f"{summary[name]} packets had no kernel stamp ({name})")
 
 
 def _write_records(
@@ -155,6 +180,9 @@ def _write_records(
     segments = merge.read_segments(
         merge.closed_segments(run.stage_dir("probe", vantage, repetition) / "segments")
     )
+    summary = files.read_json(run.stage_dir("probe", vantage, repetition) / "summary.json")
+    _note(summary, report)
+    report.rejected = _rejected(segments, plan, summary)
     by_outcome = {
         str(entry["values"]): int(entry["counts"])
         for entry in pc.value_counts(segments["outcome"]).to_pylist()

@@ -59,12 +59,12 @@ def derive(secret: str, vantage: str, repetition: int, size: int) -> str:
     return digest[:size].hex()
 
 
-def run(argv: list[str], log: Path, watch: Callable[[], None]) -> int:
+def run(argv: list[str], log: Path, watch: Callable[[], None]) -> None:
     """Run the prober until it ends; `watch` is called ten times a second and may raise to stop it.
 
-    Returns 0, or 1 if it rejected some input lines. Its messages go to `log`. Raises UsageError (2: nothing
-    was sent), Interrupted (130, or a signal to us: it has ended in order and closed its segments), or
-    FirstflightError with its last words.
+    Its messages go to `log`; rejected lines (status 1) are counted in the summary. Raises UsageError (2:
+    nothing was sent), Interrupted (130, or a signal to us: it has ended in order and closed its segments),
+    or FirstflightError with its last words.
     """
     with log.open("ab") as messages:
         process = children.start(argv, stderr=messages, stdout=subprocess.DEVNULL)
@@ -83,7 +83,7 @@ def run(argv: list[str], log: Path, watch: Callable[[], None]) -> int:
         raise
     status = process.returncode
     if status in (0, 1):
-        return status
+        return
     if status == 130:
         raise Interrupted("the prober was stopped by a signal; what was probed is kept, and --resume goes on")
     words = _last_line(log) or f"ended with status {status}"
