@@ -62,15 +62,15 @@ def root() -> None:
 def main() -> None:
     """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
     try:
-        root.main(standalone_mode=False)
+        status = root.main(standalone_mode=False)
     except FirstflightError as error:
         click.echo(f"firstflight: {error}", err=True)
         sys.exit(error.exit_status)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("firstflight: interrupted", err=True)
         sys.exit(130)
+    # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
+    sys.exit(status if isinstance(status, int) else 0)
