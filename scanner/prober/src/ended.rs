@@ -97,7 +97,7 @@ impl Sent {
         row.bytes_received = seen.bytes;
         row.datagrams_received = seen.datagrams;
         row.amplification =
-            (!seen.retried).then_some(seen.bytes as f32 / f32::from(self.initial_size));
+            (!seen.retried).then_some((f64::from(seen.bytes) / f64::from(self.initial_size)) as f32);
         row.discarded = seen.discarded;
         row.after_close = self.after_close;
         row.ttl = self.ttl;

@@ -1,0 +1,139 @@
+"""The prober as tests call it, and what it is pointed at."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight import native
+
+LOOPBACK = ("--allow-net", "127.0.0.0/8", "--allow-net", "::1/128")
+FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0")
+
+Target = tuple[str, str, int | str]
+
+
+@dataclass
+class Run:
+    """What a run of the prober left behind."""
+
+    status: int
+    rows: list[dict[str, Any]]
+    messages: str
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def row(self, domain: str) -> dict[str, Any]:
+        """The one row of this name."""
+        (row,) = [row for row in self.rows if row["domain"] == domain]
+        return row
+
+
+def argv(*arguments: object) -> list[str]:
+    """Command line of the native prober."""
+    return [str(native.find("firstflight-prober")), *map(str, arguments)]
+
+
+def write_targets(path: Path, targets: Sequence[Target]) -> Path:
+    """A target list."""
+    lines = ["ip,domain,port", *(f"{ip},{domain},{port}" for ip, domain, port in targets)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+Probe = Callable[..., Run]
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Probe:
+    """Runs the prober over targets (a sequence, a text, or a path) with more options; loopback is allowed."""
+
+    def run(
+        targets: Sequence[Target] | str | Path,
+        *options: object,
+        allow: Sequence[str] = LOOPBACK,
+        limits: Sequence[str] = FAST,
+    ) -> Run:
+        if isinstance(targets, Path):
+            path = targets
+        elif isinstance(targets, str):
+            path = tmp_path / "targets.csv"
+            path.write_text(targets)
+        else:
+            path = write_targets(tmp_path / "targets.csv", targets)
+        summary = tmp_path / "summary.json"
+        summary.unlink(missing_ok=True)
+        command = argv("--targets", path, "--summary", summary, *allow, *limits, *options)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        counts = json.loads(summary.read_text()) if summary.exists() else {}
+        return Run(done.returncode, rows, done.stderr, counts)
+
+    return run
+
+
+@pytest.fixture
+def silent() -> Iterator[Callable[[str], socket.socket]]:
+    """Opens bound UDP sockets that never answer."""
+    opened: list[socket.socket] = []
+
+    def bind(address: str) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        one = socket.socket(family, socket.SOCK_DGRAM)
+        one.bind((address, 0))
+        one.setblocking(False)
+        opened.append(one)
+        return one
+
+    yield bind
+    for one in opened:
+        one.close()
+
+
+def datagrams(one: socket.socket) -> list[bytes]:
+    """What came to a socket."""
+    found = []
+    while True:
+        try:
+            found.append(one.recv(65536))
+        except BlockingIOError:
+            return found
+
+
+def start(command: Sequence[str | Path], ready: str) -> subprocess.Popen[str]:
+    """Starts a server and waits for its line `ready`."""
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.strip() == ready, f"{command[0]} said {line!r}"
+    return process
+
+
+@pytest.fixture(scope="session")
+def responder() -> Iterator[int]:
+    """Port of bench/responder on all loopback addresses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("0.0.0.0", 0))
+        port: int = free.getsockname()[1]
+    process = start([native.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], "READY")
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def aioquic_ports() -> Iterator[tuple[int, int]]:
+    """Ports of a real QUIC server on 127.0.0.1 and ::1; the second one sends Retry first."""
+    process = start([sys.executable, Path(__file__).with_name("quic_server.py")], "READY")
+    assert process.stdout is not None
+    plain, retry = map(int, process.stdout.readline().split())
+    yield plain, retry
+    process.kill()
+    process.wait()

@@ -1,0 +1,219 @@
+"""Records of probes of real servers, and of those that say nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.prober.conftest import Probe, datagrams
+
+Silent = Callable[[str], socket.socket]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_real_server(probe: Probe, aioquic_ports: tuple[int, int], address: str) -> None:
+    before = time.time_ns()
+    done = probe([(address, "prober.test", aioquic_ports[0])])
+    row = done.row("prober.test")
+    assert (done.status, row["outcome"], row["attempts"]) == (0, "coalesced", 1)
+    assert before < row["sent_at"] < time.time_ns()
+    assert 0 < row["ack_us"] == row["sh_us"] < 3_000_000
+    assert (row["ack_to_sh_us"], row["sh_to_handshake_us"], row["gap_before_sh"]) == (0, 0, False)
+    assert (row["src_ip"], row["ttl"], row["version"]) == (address, 64, "0x00000001")
+    assert row["initial_size"] == row["bytes_sent"] == (1252 if address == "127.0.0.1" else 1232)
+    assert row["src_port"] in done.summary["source_ports"]
+    assert (row["ack_largest"], row["first_ack_range"], row["ack_pn"]) == (0, 0, 0)
+    assert row["ack_delay_us"] == 8 * row["ack_delay_raw"]
+    assert row["ack_delay_us"] < row["ack_us"]
+    assert row["amplification"] == pytest.approx(row["bytes_received"] / row["bytes_sent"], rel=1e-6)
+    assert len(row["client_cid"]) == 16 and len(row["server_cid"]) == 16
+    assert (done.summary["closes"], done.summary["missing_tx_stamps"]) == (1, 0)
+
+
+def test_retry_is_followed(probe: Probe, aioquic_ports: tuple[int, int]) -> None:
+    done = probe([("127.0.0.1", "", aioquic_ports[1])])
+    (row,) = done.rows
+    assert (row["outcome"], row["retried"], row["attempts"]) == ("coalesced", True, 1)
+    assert (row["amplification"], row["ack_largest"], done.summary["token_initials"]) == (None, 1, 1)
+    # Two clocks: the Retry counts from the first Initial, the answer from the one with the token.
+    assert row["retry_us"] > 0 and 0 < row["ack_us"] == row["sh_us"]
+
+
+def test_an_instant_ack_of_the_responder(probe: Probe, responder: int) -> None:
+    done = probe([(f"127.7.{i}.1", f"n{i}.test", responder) for i in range(50)], "--rate", 2000)
+    assert {row["outcome"] for row in done.rows} == {"iack"}
+    for row in done.rows:
+        assert 0 < row["ack_us"] <= row["sh_us"]
+        assert row["ack_to_sh_us"] == row["sh_us"] - row["ack_us"]
+        assert (row["ack_frames"], row["ack_eliciting"], row["ack_datagram_bytes"]) == (
+            "ack,padding",
+            False,
+            1200,
+        )
+        assert (row["ack_pn"], row["sh_pn"], row["sh_to_handshake_us"]) == (0, 1, 0)
+        assert (row["bytes_received"], row["datagrams_received"], row["discarded"]) == (2400, 2, 0)
+    assert len({row["client_cid"] for row in done.rows}) == 50
+
+
+def test_silence_is_tried_twice(probe: Probe, silent: Silent) -> None:
+    one = silent("127.0.0.1")
+    began = time.monotonic()
+    done = probe([("127.0.0.1", "quiet.test", one.getsockname()[1])], "--timeout", "0.4", "--linger-ms", 50)
+    row = done.row("quiet.test")
+    assert (row["outcome"], row["attempts"], row["ack_us"], row["ttl"]) == ("timeout", 2, None, None)
+    assert 0.8 < time.monotonic() - began < 3
+    first, second = datagrams(one)
+    assert len(first) == len(second) == 1252 and first[1:6] == second[1:6] == b"\0\0\0\x01\x08"
+    assert first[6:14] != second[6:14], "connection IDs are fresh"
+    assert second[15:23].hex() == row["client_cid"] != first[15:23].hex()
+    assert (done.summary["retransmissions"], done.summary["closes"]) == (1, 0)
+    assert row["amplification"] == 0 and row["sent_at"] is not None
+
+
+def test_the_second_connection_comes_from_another_port(probe: Probe, silent: Silent) -> None:
+    one = silent("127.0.0.1")
+    probe([("127.0.0.1", "quiet.test", one.getsockname()[1])], "--timeout", "0.2", "--ports", "62300-62301")
+    ports = []
+    for _ in range(2):
+        ports.append(one.recvfrom(2048)[1][1])
+    assert sorted(ports) == [62300, 62301]
+
+
+@pytest.mark.parametrize(("address", "kind", "code"), [("127.0.0.1", 3, 3), ("::1", 1, 4)])
+def test_a_closed_port_refuses(probe: Probe, silent: Silent, address: str, kind: int, code: int) -> None:
+    closed = silent(address)
+    port = closed.getsockname()[1]
+    closed.close()
+    done = probe([(address, f"n{i}.test", port) for i in range(20)])
+    assert [row["outcome"] for row in done.rows] == ["refused"] * 20
+    assert {(row["icmp_type"], row["icmp_code"], row["attempts"]) for row in done.rows} == {(kind, code, 1)}
+    assert done.summary["missing_tx_stamps"] == 0
+
+
+def answer(one: socket.socket, make: Callable[[bytes], list[bytes]], count: int) -> threading.Thread:
+    """Answers `count` datagrams with what `make` makes of them."""
+
+    def serve() -> None:
+        one.setblocking(True)
+        one.settimeout(10)
+        for _ in range(count):
+            datagram, peer = one.recvfrom(2048)
+            for reply in make(datagram):
+                one.sendto(reply, peer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_version_negotiation(probe: Probe, silent: Silent) -> None:
+    one = silent("127.0.0.1")
+
+    def negotiate(initial: bytes) -> list[bytes]:
+        dcid, scid = initial[6:14], initial[15:23]
+        return [b"\x80\0\0\0\0\x08" + scid + b"\x08" + dcid + bytes.fromhex("6b3343cf1a2a3a4a")]
+
+    thread = answer(one, negotiate, 1)
+    row = probe([("127.0.0.1", "vn.test", one.getsockname()[1])]).row("vn.test")
+    thread.join()
+    assert (row["outcome"], row["version_list"]) == ("version_negotiation", "0x6b3343cf,0x1a2a3a4a")
+    assert row["server_cid"] is None and row["datagrams_received"] == 1
+
+
+def test_garbage_is_malformed_and_says_so(probe: Probe, silent: Silent) -> None:
+    one = silent("127.0.0.1")
+
+    def broken(initial: bytes) -> list[bytes]:
+        dcid, scid = initial[6:14], initial[15:23]
+        header = b"\xc0\0\0\0\x01\x08" + scid + b"\x08" + dcid + b"\0\x40\x64"
+        return [header + b"\x55" * 100]
+
+    thread = answer(one, broken, 1)
+    done = probe([("127.0.0.1", "odd.test", one.getsockname()[1])], "--timeout", "0.5")
+    row = done.row("odd.test")
+    thread.join()
+    assert (row["outcome"], row["discarded"], row["attempts"]) == ("malformed", 1, 1)
+    assert "authenticate" in row["detail"]
+    assert done.summary["closes"] == 0, "nothing authenticated, so nobody is told goodbye"
+
+
+def test_an_answer_from_elsewhere_finds_no_row(probe: Probe, silent: Silent) -> None:
+    one, other = silent("127.0.0.1"), silent("127.0.0.2")
+
+    def serve() -> None:
+        one.setblocking(True)
+        initial, peer = one.recvfrom(2048)
+        other.sendto(
+            b"\x80\0\0\0\0\x08" + initial[15:23] + b"\x08" + initial[6:14] + b"\x6b\x33\x43\xcf", peer
+        )
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    done = probe([("127.0.0.1", "a.test", one.getsockname()[1])], "--timeout", "0.4", "--attempts", 1)
+    thread.join()
+    assert (done.row("a.test")["outcome"], done.summary["unmatched"]) == ("timeout", 1)
+
+
+def test_connection_ids_are_a_keyed_hash(probe: Probe, silent: Silent) -> None:
+    port = silent("127.0.0.1").getsockname()[1]
+    options = ("--timeout", "0.2", "--attempts", 1, "--linger-ms", 0)
+    targets = [("127.0.0.1", f"n{i}.test", port) for i in range(5)]
+
+    def cids(key: str) -> list[str]:
+        rows = probe(targets, *options, "--cid-key", key).rows
+        return [row["client_cid"] for row in sorted(rows, key=lambda row: row["domain"])]
+
+    first = cids("00" * 16)
+    assert first == cids("00" * 16) != cids("01" * 16)
+    assert len(set(first)) == 5
+
+
+def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, int]) -> None:
+    from aioquic._buffer import Buffer
+    from aioquic.quic.crypto import CryptoPair
+    from aioquic.quic.packet import QuicProtocolVersion, pull_quic_header
+
+    relay = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    seen: list[bytes] = []
+    relay.bind(("127.0.0.1", 0))
+    relay.settimeout(5)
+    server = ("127.0.0.1", aioquic_ports[0])
+
+    def forward() -> None:
+        client = None
+        while len(seen) < 2:
+            datagram, peer = relay.recvfrom(2048)
+            if peer == server and client is not None:
+                relay.sendto(datagram, client)
+            else:
+                client = peer
+                seen.append(datagram)
+                relay.sendto(datagram, server)
+
+    thread = threading.Thread(target=forward, daemon=True)
+    thread.start()
+    done = probe([("127.0.0.1", "a.test", relay.getsockname()[1])], "--contact", "mailto:probe@example.org")
+    thread.join()
+    relay.close()
+    assert done.row("a.test")["outcome"] == "coalesced"
+    initial, close = seen
+    assert (len(initial), len(close)) == (1252, 1200)
+    header = pull_quic_header(Buffer(data=close), host_cid_length=8)
+    crypto = CryptoPair()
+    crypto.setup_initial(cid=initial[6:14], is_client=False, version=QuicProtocolVersion.VERSION_1)
+    _, payload, number = crypto.decrypt_packet(close, header.packet_length - 1200 + close_offset(close), 1)
+    assert number == 1
+    reason = b"mailto:probe@example.org"
+    assert payload.startswith(b"\x1c\x00\x00" + bytes([len(reason)]) + reason)
+
+
+def close_offset(datagram: bytes) -> int:
+    """Offset of the packet number in an Initial without token that fills the datagram."""
+    at = 5
+    at += 1 + datagram[at]
+    at += 1 + datagram[at]
+    return at + 1 + 2
