@@ -39,7 +39,7 @@ FIELDS = (
     "tls.handshake.random",
     "_ws.malformed",
 )
-CLIENT_HELLO, SERVER_HELLO = 1, 2
+SERVER_HELLO = 2
 ACK, ACK_ECN, CRYPTO, CLOSE = 2, 3, 6, 0x1C
 INITIAL, RETRY = 0, 3
 # RFC 8446 4.1.3: the random of a HelloRetryRequest.
@@ -105,7 +105,8 @@ def read(capture: Path) -> dict[Key, Reading]:
     of_tuple: dict[tuple[str, int, str], Key] = {}
     for datagram in _datagrams(capture):
         if datagram.dst[1] == 443 and not datagram.unreachable:
-            if CLIENT_HELLO in datagram.hellos and datagram.scids:
+            # tshark shows the ClientHello's type once; the copy with a Retry's token is CRYPTO bytes again.
+            if CRYPTO in datagram.frames and datagram.scids:
                 key = (*datagram.src, datagram.dst[0], datagram.scids[0])
                 attempts[key].sent.append(datagram)
                 of_tuple[key[:3]] = key

@@ -39,7 +39,7 @@ def test_outcomes_agree_in_all(finished: Finished) -> None:
         words = row["outcome"], by_dissector[key]["first_answer"], finished.at_vantage[key].outcome
         if len(set(words)) > 1:
             wrong.append((row["domain"], row["ip"], row["vantage"], words))
-    assert not wrong
+    assert not wrong, sorted({(w[0], *w[3]) for w in wrong})
 
 
 def test_times_agree(finished: Finished) -> None:
@@ -106,4 +106,7 @@ def test_captures_lost_nothing(finished: Finished) -> None:
         for repetition in range(1, REPETITIONS + 1):
             folder = finished.site.folder / "runs" / finished.run / vantage / str(repetition) / "capture"
             said = json.loads((folder / "capture.json").read_text())
-            assert said["dropped_by_kernel"] == 0, folder
+            assert said["captures"]
+            for capture in said["captures"]:
+                assert capture["captured"] == capture["received_by_filter"] > 0
+                assert capture["dropped_by_kernel"] == 0, folder

@@ -53,7 +53,13 @@ def test_report_prints_measured_beside_declared(finished: Finished) -> None:
 
 def test_trace_shows_the_packets_behind_a_row(finished: Finished) -> None:
     row = next(r for r in finished.rows if r["outcome"] == "iack" and r["cdn"] == "Cloudflare")
-    printed = finished.site.firstflight("trace", finished.run, row["vantage"], row["domain"], row["ip"])
-    assert row["client_cid"] in printed
-    assert "CRYPTO" in printed
-    assert "ACK" in printed
+    place = (finished.run, row["vantage"], row["domain"], row["ip"])
+    printed = finished.site.firstflight("trace", *place, "--repetition", str(row["repetition"]))
+    assert f"ack_us {row['ack_us']}, sh_us {row['sh_us']}" in printed
+    packets = [line.split() for line in printed.splitlines() if "->" in line or "<-" in line]
+    assert packets[0][1:3] == ["->", "initial"]
+    assert packets[0][0] == "0.0"
+    first_answer = next(packet for packet in packets if packet[1] == "<-")
+    assert "ack" in first_answer
+    assert "crypto" not in first_answer
+    assert abs(float(first_answer[0]) - row["ack_us"]) < 100
