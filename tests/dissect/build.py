@@ -141,11 +141,11 @@ class Capture:
 
     def write(self, path: Path) -> Path:
         """Write it as pcap in nanoseconds, link type raw IP."""
-        out = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)
+        parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)]
         for at_ns, packet in sorted(self.packets, key=lambda one: one[0]):
             seconds, nanos = divmod(START_NS + at_ns, 1_000_000_000)
-            out += struct.pack("<IIII", seconds, nanos, len(packet), len(packet)) + packet
-        path.write_bytes(out)
+            parts.append(struct.pack("<IIII", seconds, nanos, len(packet), len(packet)) + packet)
+        path.write_bytes(b"".join(parts))
         return path
 
 

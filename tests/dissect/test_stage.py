@@ -1,0 +1,106 @@
+"""The dissect stage of a run, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from dissector.stage import stage
+from firstflight import files, settings
+from firstflight.errors import InputError
+from firstflight.record_file import RecordFile
+from firstflight.runs import Run
+from tests.dissect import build as b
+from tests.dissect.build import MS, Capture
+from tests.dissect.conftest import FIXTURES
+
+CONFIG = """
+[campaign]
+contact = "noc@example.org"
+[targets]
+source = "file"
+file = "names.csv"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+[probe]
+timeout_s = 0.5
+[[vantage]]
+name = "here"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose probe stage was cut and resumed, so that it has two captures."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    (tmp_path / "names.csv").write_text("example.org\n")
+    (tmp_path / "rib.mrt").write_bytes(b"")
+    (tmp_path / "c.toml").write_text(CONFIG)
+    run = Run.create(*settings.load(tmp_path / "c.toml", []))
+    folder = run.stage_dir("capture", "here", 1)
+    folder.mkdir(parents=True)
+    entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1}
+    names = ("probe.pcap", "probe-2.pcap")
+    files.write_json(folder / "capture.json", {"captures": [entry | {"file": name} for name in names]})
+    first = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    # Within the default window of 3 s, but not within this run's.
+    first.came(900 * MS, b.initial(b.crypto(b.server_hello()), 1)).write(folder / names[0])
+    Capture(client=("192.0.2.11", 4)).sent(0, b.hello_datagram()).write(folder / names[1])
+    return run
+
+
+def test_all_captures_become_one_record_file(run: Run) -> None:
+    stage(run, "here", 1)
+    path = run.quic_connection("here", 1)
+    rows = pq.ParquetFile(path).read().to_pylist()
+    assert [(row["source_file"], row["first_answer"]) for row in rows] == [
+        (f"{run.id}/here/1/capture/probe.pcap", "ack_only"),
+        (f"{run.id}/here/1/capture/probe-2.pcap", "timeout"),
+    ]
+    assert {(row["run"], row["vantage"], row["repetition"]) for row in rows} == {(run.id, "here", 1)}
+    report = run.report("dissect", "here", 1)
+    assert report is not None
+    assert (report.state, report.rows_out) == ("done", 2)
+    assert report.counts == {"ack_only": 1, "timeout": 1}
+    assert run.done("dissect", "here", 1)
+    # What the loader will hold it against.
+    assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
+    assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
+
+
+def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:
+    broken = run.capture("here", 1)
+    broken.write_bytes(broken.read_bytes()[:-5])
+    with pytest.raises(InputError, match=rf"^{broken}: at byte \d+: expected a whole frame"):
+        stage(run, "here", 1)
+    rows = pq.ParquetFile(run.quic_connection("here", 1)).read().to_pylist()
+    assert [row["first_answer"] for row in rows] == ["ack_only", "timeout"]
+    assert not run.done("dissect", "here", 1)
+
+
+def test_without_capture_there_is_nothing_to_dissect(run: Run) -> None:
+    with pytest.raises(InputError, match=r"^there is no capture in "):
+        stage(run, "here", 2)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "cli", "dissect", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env=dict(os.environ))
+
+
+def test_the_command_hands_over_to_the_native_program() -> None:
+    done = command(str(FIXTURES / "quiche.pcap"), "--format", "jsonl")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["first_answer"] == "coalesced"
+    assert command("/nowhere.pcap").returncode == 3
+    assert command("--no-such-option").returncode == 2
+    helped = command("--help")
+    assert (helped.returncode, "Example: firstflight dissect" in helped.stdout) == (0, True)
+    assert command("--version").stdout.startswith("firstflight-dissect ")

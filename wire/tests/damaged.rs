@@ -1,0 +1,129 @@
+//! Damaged and random bytes through every reader: values or errors, never a panic, and no endless loop.
+
+use firstflight_wire::tls::{ClientHello, ServerHello, hello_kind, read_message};
+use firstflight_wire::transport::TransportParameters;
+use firstflight_wire::{
+    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, KeyMaterial, Keys, Packets, Reader,
+    Version, parse_packet, retry_is_intact,
+};
+
+/// Bytes of a hex file in testdata.
+fn file(name: &str) -> Vec<u8> {
+    let path = format!("{}/testdata/{name}.hex", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("the sample of the RFC stands in testdata");
+    let digits: Vec<u8> = text
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .map(|d| d as u8)
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
+}
+
+/// A small generator: the same numbers in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % below
+    }
+}
+
+/// Everything that reads bytes from the network.
+fn read_all(bytes: &[u8]) {
+    let keys = Keys::new(&KeyMaterial {
+        key: [1; 16],
+        iv: [2; 12],
+        hp: [3; 16],
+    });
+    for packet in Packets::new(bytes, 8).flatten() {
+        assert!(packet.start < packet.end && packet.end <= bytes.len());
+        let _ = packet.versions(bytes).map(Iterator::count);
+        let _ = (
+            packet.token(bytes),
+            retry_is_intact(bytes, &packet, &ConnectionId::EMPTY),
+        );
+        let _ = keys.open(&mut bytes.to_vec(), &packet, Some(5));
+    }
+    read_payload(bytes);
+}
+
+fn read_payload(bytes: &[u8]) {
+    let mut stream = CryptoStream::new(2048);
+    for frame in Frames::new(bytes).flatten() {
+        match frame {
+            Frame::Ack(ack) => assert_eq!(ack.ranges().count() as u64, ack.range_count + 1),
+            Frame::Crypto { offset, data } => drop(stream.insert(offset, data)),
+            _ => {}
+        }
+    }
+    for hello in [bytes, stream.contiguous()] {
+        let _ = hello_kind(hello);
+        let _ = ServerHello::parse(hello);
+        let body = read_message(&mut Reader::new(hello)).map_or(hello, |(_, body)| body);
+        if let Ok(hello) = ClientHello::parse(body) {
+            let _ = (
+                hello.alpn().count(),
+                hello.key_shares().count(),
+                hello.supported_groups().count(),
+            );
+            let _ = hello
+                .transport_parameters
+                .map(|parameters| parameters.count());
+        }
+        let _ = TransportParameters::new(body).find(0x0f);
+    }
+}
+
+#[test]
+fn damaged_packets_and_payloads() {
+    let mut numbers = Numbers(7);
+    for name in [
+        "rfc9001_a_client",
+        "rfc9001_a_server",
+        "rfc9369_a_client",
+        "rfc9369_a_server",
+    ] {
+        for whole in [
+            file(&format!("{name}_packet")),
+            file(&format!("{name}_plain")),
+        ] {
+            // The start of the plain text is a header; frames follow after 20 or 22 bytes.
+            for _ in 0..3000 {
+                let mut bytes = whole.clone();
+                for _ in 0..=numbers.next(4) {
+                    let at = numbers.next(bytes.len().min(300));
+                    bytes[at] = numbers.next(256) as u8;
+                }
+                bytes.truncate(1 + numbers.next(bytes.len()));
+                read_all(&bytes);
+                read_payload(&bytes[bytes.len().min(20)..]);
+                read_payload(&bytes[bytes.len().min(22)..]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cut_of_a_packet_is_an_error_and_no_damage_authenticates() {
+    let whole = file("rfc9001_a_server_packet");
+    let odcid = ConnectionId::from([0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]);
+    let keys = Keys::new(&InitialSecret::new(Version::V1, &odcid).unwrap().server());
+    for n in 0..whole.len() {
+        assert!(parse_packet(&whole[..n], 0, 0).is_err(), "cut at {n}");
+        let mut damaged = whole.clone();
+        damaged[n] ^= 1;
+        if let Ok(packet) = parse_packet(&damaged.clone(), 0, 0) {
+            assert!(
+                keys.open(&mut damaged, &packet, None).is_err(),
+                "damaged at {n}"
+            );
+        }
+    }
+}
