@@ -48,7 +48,8 @@ type Tuple = (SocketAddr, SocketAddr);
 /// The live connections.
 pub struct Table {
     limits: Limits,
-    connections: HashMap<u64, Connection>,
+    /// Boxed: a map of large values would keep room for as many again.
+    connections: HashMap<u64, Box<Connection>>,
     by_tuple: HashMap<Tuple, Vec<u64>>,
     next_id: u64,
     /// (time of the last look, id): those silent for longest come first, nearly.
@@ -138,7 +139,7 @@ impl Table {
     }
 
     /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
-    pub fn expired(&mut self, now_ns: i64) -> Option<Connection> {
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
         if let Some(connection) = self
             .expired_from(now_ns, true)
             .or_else(|| self.expired_from(now_ns, false))
@@ -153,11 +154,11 @@ impl Table {
     }
 
     /// Any live connection, oldest first: for the end of a capture.
-    pub fn drain(&mut self) -> Option<Connection> {
+    pub fn drain(&mut self) -> Option<Box<Connection>> {
         self.take_first()
     }
 
-    fn expired_from(&mut self, now_ns: i64, closing: bool) -> Option<Connection> {
+    fn expired_from(&mut self, now_ns: i64, closing: bool) -> Option<Box<Connection>> {
         let limit = if closing {
             self.limits.closing_ns
         } else {
@@ -185,7 +186,7 @@ impl Table {
         None
     }
 
-    fn take_first(&mut self) -> Option<Connection> {
+    fn take_first(&mut self) -> Option<Box<Connection>> {
         while let Some((_, id)) = self.idle.pop_front() {
             if let Some(connection) = self.remove(id) {
                 return Some(connection);
@@ -194,7 +195,7 @@ impl Table {
         None
     }
 
-    fn remove(&mut self, id: u64) -> Option<Connection> {
+    fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
         let connection = self.connections.remove(&id)?;
         let key = tuple(connection.client, connection.server);
         if let Some(ids) = self.by_tuple.get_mut(&key) {
@@ -285,7 +286,7 @@ impl Table {
             arrival.ns,
             self.limits.windows,
         );
-        self.connections.insert(id, connection);
+        self.connections.insert(id, Box::new(connection));
         self.by_tuple
             .entry(tuple(client, server))
             .or_default()
