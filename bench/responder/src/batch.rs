@@ -68,7 +68,7 @@ impl Batch {
         batch
     }
 
-    /// Waits for messages; gives their number.
+    /// Takes messages that are there; gives their number, or `WouldBlock` if there are none.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         for header in &mut self.headers {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
@@ -81,7 +81,7 @@ impl Batch {
                 socket.as_raw_fd(),
                 headers,
                 count,
-                libc::MSG_WAITFORONE,
+                libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
             )
         };

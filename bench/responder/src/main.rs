@@ -6,14 +6,18 @@
 mod answer;
 mod batch;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
 use crate::answer::Answer;
 use crate::batch::{BATCH, Batch};
+
+/// How long nobody is listened to when nothing came.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each.
 #[derive(Parser)]
@@ -48,10 +52,16 @@ fn serve(listen: SocketAddrV4) -> std::io::Result<()> {
     loop {
         let came = match received.receive(&socket) {
             Ok(came) => came,
+            // Sleeping on the socket would make every sender pay for waking this process up, which
+            // no sender to a real network does.
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             Err(e)
                 if matches!(
                     e.kind(),
-                    std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionRefused
+                    ErrorKind::Interrupted | ErrorKind::ConnectionRefused
                 ) =>
             {
                 continue;

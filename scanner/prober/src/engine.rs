@@ -33,8 +33,12 @@ use crate::writer::Writer;
 /// 40,000 per second with the default waiting times and silent targets.
 const MOST_IN_FLIGHT: usize = 250_000;
 
-/// Shortest pause between two rounds when nothing is urgent, so that a round has more than one packet to deal with.
-const PAUSE: Mono = 500_000;
+/// Time from one round to the next when much is sent, so that a round has several packets to deal with.
+const PAUSE: Mono = 2_000_000;
+
+/// At high rates closes wait for so many others of their port, but not longer than this.
+const CLOSES: usize = 16;
+const CLOSE_WAIT: Mono = 10_000_000;
 
 /// Longest time without looking at the clock.
 const LONGEST_WAIT: Mono = 100_000_000;
@@ -57,6 +61,25 @@ pub struct Settings {
 pub struct Outgoing {
     pub tokens: VecDeque<Handle>,
     pub closes: VecDeque<Handle>,
+    /// When the first of `closes` was put there.
+    since: Mono,
+}
+
+impl Outgoing {
+    /// Adds a close.
+    pub fn close(&mut self, handle: Handle, now: Mono) {
+        if self.closes.is_empty() {
+            self.since = now;
+        }
+        self.closes.push_back(handle);
+    }
+
+    /// Whether it is time to send; `in_bulk`: closes may wait for company.
+    pub fn is_due(&self, now: Mono, in_bulk: bool) -> bool {
+        let old = now >= self.since + CLOSE_WAIT;
+        !self.tokens.is_empty()
+            || !self.closes.is_empty() && (!in_bulk || old || self.closes.len() >= CLOSES)
+    }
 }
 
 /// A probe's window: valid for one attempt before or after a Retry.
@@ -89,6 +112,8 @@ pub struct Engine {
     pub(crate) clock: Clock,
     pub(crate) counts: Counts,
     pub(crate) stopping: bool,
+    /// When the present round began.
+    round: Mono,
     /// Up to when everything that came is read.
     pub(crate) drained: Mono,
     /// Chooses source ports.
@@ -161,6 +186,7 @@ impl Engine {
             clock,
             counts: parts.counts,
             stopping: false,
+            round: 0,
             drained: 0,
             random: parts.random,
             records: Vec::with_capacity(RECORDS),
@@ -218,6 +244,16 @@ impl Engine {
     /// Sleeps until something is due or comes, at least a little.
     fn wait(&mut self) {
         let now = self.clock.now();
+        if self.in_bulk() {
+            // One round for several packets is cheaper than one for each; what comes meanwhile has
+            // its stamp from the kernel.
+            if now < self.round + PAUSE {
+                let nap = self.round + PAUSE - now;
+                std::thread::sleep(std::time::Duration::from_nanos(nap));
+            }
+            self.round = self.clock.now();
+            return;
+        }
         let busy = self
             .outgoing
             .iter()
@@ -246,16 +282,8 @@ impl Engine {
         if busy || !self.again.is_empty() {
             until = until.min(now + 1_000_000);
         }
-        // At rates where a pause holds several probes, one round for them all is cheaper than one for each; what comes
-        // meanwhile has its stamp from the kernel.
-        let pause = if self.pacer.batch() > 10 { PAUSE } else { 0 };
-        if pause > 0 && until > now {
-            let nap = until.saturating_sub(now).min(pause);
-            std::thread::sleep(std::time::Duration::from_nanos(nap));
-            until = until.max(now + nap);
-        }
         let left = until.saturating_sub(self.clock.now());
-        if pause > 0 || left == 0 {
+        if left == 0 {
             return;
         }
         let timeout = Timespec {
@@ -349,7 +377,7 @@ impl Engine {
         flight.phase = Phase::Lingering;
         let port = usize::from(flight.port);
         if flight.exchange.is_answered() {
-            self.outgoing[port].closes.push_back(handle);
+            self.outgoing[port].close(handle, now);
         } else {
             self.lingers.start(now, handle);
         }
@@ -413,6 +441,11 @@ impl Engine {
             &mut self.records,
             Vec::with_capacity(RECORDS),
         ));
+    }
+
+    /// Whether so much is sent that packets are better dealt with several at a time.
+    pub(crate) fn in_bulk(&self) -> bool {
+        self.pacer.batch() > 10
     }
 
     /// How many more probes may be in flight.

@@ -43,7 +43,11 @@ impl Engine {
 
     /// Tokens, then closes of one port.
     fn send_outgoing(&mut self, port: usize) {
-        let mut room = self.pacer.others(self.clock.now()) as usize;
+        let now = self.clock.now();
+        if !self.outgoing[port].is_due(now, self.in_bulk()) {
+            return;
+        }
+        let mut room = self.pacer.others(now) as usize;
         let mut batch = Vec::new();
         while room > 0 {
             let out = &mut self.outgoing[port];
@@ -99,7 +103,7 @@ impl Engine {
         let most = self
             .pacer
             .new_probes(now)
-            .min(4 * BATCH as u64)
+            .min(16 * BATCH as u64)
             .min(self.room_in_flight() as u64);
         let mut families = [Vec::new(), Vec::new()];
         for _ in 0..most {

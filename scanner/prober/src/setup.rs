@@ -139,7 +139,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         ports,
         packets,
         cids: CidKey::new(&options.cid_key.unwrap_or_else(|| bytes(&mut system))),
-        table: Table::new(&bytes(&mut system)),
+        table: Table::new(std::array::from_fn(|_| system.next_u64())),
         hold: Hold::new(
             options.per_address_rate,
             options.per_prefix_rate,

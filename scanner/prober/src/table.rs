@@ -1,10 +1,8 @@
 //! Probes in flight, found by connection ID, by tuple, and by when something is due.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
-
-use siphasher::sip::SipHasher13;
 
 use crate::evidence::Stamp;
 use crate::exchange::Exchange;
@@ -88,18 +86,18 @@ pub struct Table {
     free: Vec<u32>,
     by_cid: Index,
     by_tuple: Index,
-    tuple_key: SipHasher13,
+    tuple_key: [u64; 3],
 }
 
 impl Table {
     /// `key` keeps others from choosing addresses whose hashes collide.
-    pub fn new(key: &[u8; 16]) -> Self {
+    pub fn new(key: [u64; 3]) -> Self {
         Table {
             slots: Vec::new(),
             free: Vec::new(),
             by_cid: Index::default(),
             by_tuple: Index::default(),
-            tuple_key: SipHasher13::new_with_key(key),
+            tuple_key: key,
         }
     }
 
@@ -179,8 +177,11 @@ impl Table {
     }
 
     /// The probe that last went from `port` to `peer`.
-    pub fn find_tuple(&self, peer: SocketAddr, port: u16) -> Option<Handle> {
-        self.by_tuple.get(&self.tuple(peer, port)).copied()
+    pub fn find_tuple(&mut self, peer: SocketAddr, port: u16) -> Option<Handle> {
+        let handle = self.by_tuple.get(&self.tuple(peer, port)).copied()?;
+        self.get(handle)
+            .filter(|flight| flight.to == peer && flight.port == port)
+            .map(|_| handle)
     }
 
     /// All probes in flight.
@@ -197,11 +198,20 @@ impl Table {
         .collect()
     }
 
+    /// A keyed hash of peer and port, good enough for a table: one wide multiplication, folded.
     fn tuple(&self, peer: SocketAddr, port: u16) -> u64 {
-        let mut hasher = self.tuple_key;
-        peer.hash(&mut hasher);
-        port.hash(&mut hasher);
-        hasher.finish()
+        let ip = match peer.ip() {
+            IpAddr::V4(ip) => u128::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        let ports = u64::from(peer.port()) << 16 | u64::from(port);
+        let (high, low) = (
+            (ip >> 64) as u64 ^ self.tuple_key[0],
+            ip as u64 ^ self.tuple_key[1],
+        );
+        let product = u128::from(low ^ high.rotate_left(32))
+            * u128::from(self.tuple_key[2].wrapping_add(ports) | 1);
+        (product >> 64) as u64 ^ product as u64
     }
 }
 
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn found_until_removed() {
-        let mut table = Table::new(&[9; 16]);
+        let mut table = Table::new([9; 3]);
         let a = table.insert(flight(1));
         table.index(a);
         let b = table.insert(flight(2));

@@ -1,0 +1,166 @@
+"""Speed, memory and rate of the native prober: `python -m bench prober`.
+
+Against bench/responder on loopback: 127.0.0.0/8 is as many servers as one likes. Each target costs the
+prober an Initial of 1252 bytes, two datagrams of 1200 bytes (an instant ACK, then ServerHello and a Handshake
+packet), both opened and classified, a close of 1200 bytes, both kernel stamps and a record. CPU time is
+what the kernel charged the prober's process (user + system, all threads, from its start to its end), so
+that other programs on the machine matter little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight import native
+
+SPEED_TARGETS = 400_000
+SPEED_LIMIT = 60_000
+MEMORY_TARGETS = 1_000_000
+MEMORY_LIMIT_MB = 300
+RATE = 2_000
+RATE_SECONDS = 30
+# More than the prober can do: it is never short of something to send.
+UNLIMITED = 200_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost, and its own summary."""
+
+    cpu_s: float
+    user_s: float
+    wall_s: float
+    resident_mb: float
+    summary: dict[str, Any]
+
+
+def main() -> int:
+    """Measure and print; 1 if a limit is not kept."""
+    parser = argparse.ArgumentParser(prog="bench prober")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the targets, a third of the time")
+    options = parser.parse_args()
+    scale = 10 if options.quick else 1
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        folder = Path(name)
+        port = _free_port()
+        responder = subprocess.Popen(
+            [native.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], stdout=subprocess.PIPE
+        )
+        try:
+            assert responder.stdout is not None and responder.stdout.readline() == b"READY\n"
+            kept = [
+                _speed(folder, port, SPEED_TARGETS // scale),
+                _memory(folder, port, MEMORY_TARGETS // scale),
+                _rate(folder, port, RATE_SECONDS // (3 if options.quick else 1)),
+            ]
+        finally:
+            responder.kill()
+            responder.wait()
+    return int(not all(kept))
+
+
+def _speed(folder: Path, port: int, targets: int) -> bool:
+    best: Cost | None = None
+    for sink in ("json", "segments"):
+        cost = _probe(folder, _list(folder, port, targets), ["--rate", str(UNLIMITED)], sink)
+        answered = cost.summary["outcomes"]["iack"]
+        print(
+            f"speed: {answered / cost.cpu_s:.0f} targets per CPU second ({sink}): {answered} of {targets} "
+            f"answered, {cost.cpu_s:.2f} s CPU ({cost.user_s:.2f} user), {cost.wall_s:.1f} s wall, "
+            f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f}"
+        )
+        if best is None or answered / cost.cpu_s > best.summary["outcomes"]["iack"] / best.cpu_s:
+            best = cost
+    assert best is not None
+    print(f"  limit {SPEED_LIMIT}; wait4() of the prober's process: from reading the list to the last record")
+    return bool(best.summary["outcomes"]["iack"] / best.cpu_s >= SPEED_LIMIT)
+
+
+def _memory(folder: Path, port: int, targets: int) -> bool:
+    options = ["--rate", str(UNLIMITED), "--timeout", "2"]
+    cost = _probe(folder, _list(folder, port, targets), options, "json")
+    answered = cost.summary["outcomes"]["iack"]
+    print(
+        f"memory: {cost.resident_mb:.0f} MB at most resident with {targets} targets, {answered} of them "
+        f"answered (limit {MEMORY_LIMIT_MB}); ru_maxrss of the prober's process"
+    )
+    silent = _list(folder, _free_port(), targets // 5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        # A full receive buffer drops what comes: a server that never answers.
+        nobody.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        port_of_nobody = int(silent.read_text().splitlines()[1].rsplit(",", 1)[1])
+        nobody.bind(("0.0.0.0", port_of_nobody))
+        quiet = _probe(folder, silent, options, "json")
+    print(
+        f"  and {quiet.resident_mb:.0f} MB with {targets // 5} targets that are silent, "
+        f"{quiet.summary['retransmissions']} second connections"
+    )
+    return max(cost.resident_mb, quiet.resident_mb) <= MEMORY_LIMIT_MB
+
+
+def _rate(folder: Path, port: int, seconds: int) -> bool:
+    targets = RATE * seconds
+    cost = _probe(folder, _list(folder, port, targets), ["--rate", str(RATE)], "json")
+    times = sorted(json.loads(line)["sent_at"] for line in (folder / "rows.jsonl").open())
+    mean = (len(times) - 1) / ((times[-1] - times[0]) / 1e9)
+    most, first = 0, 0
+    for i, now in enumerate(times):
+        while times[first] <= now - 1_000_000_000:
+            first += 1
+        most = max(most, i + 1 - first)
+    batch: int = cost.summary["batch"]
+    datagrams: int = cost.summary["max_datagrams_per_second"]
+    print(
+        f"rate: asked {RATE}/s for {seconds} s: mean {mean:.1f}/s ({100 * (mean / RATE - 1):+.2f} %), "
+        f"at most {most} in any second (limit {RATE} + one batch of {batch}), at most {datagrams} "
+        f"datagrams of all kinds (under {2 * RATE} + {batch});\n  kernel send stamps of the Initials"
+    )
+    return abs(mean / RATE - 1) <= 0.01 and most <= RATE + batch and datagrams < 2 * RATE + batch
+
+
+def _list(folder: Path, port: int, targets: int) -> Path:
+    path = folder / "targets.csv"
+    with path.open("w") as out:
+        out.write("ip,domain,port\n")
+        for i in range(1, targets + 1):
+            out.write(f"127.{i >> 16 & 255}.{i >> 8 & 255}.{i & 255},www.example-{i:07}.test,{port}\n")
+    return path
+
+
+def _probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Cost:
+    """One run of the prober; its records go to `rows.jsonl`, or to segments that are thrown away."""
+    summary = folder / "summary.json"
+    argv = [str(native.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
+    argv += ["--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0", *options]
+    with tempfile.TemporaryDirectory(dir=folder) as segments, (folder / "rows.jsonl").open("wb") as rows:
+        if sink == "segments":
+            argv += ["--segments", segments]
+        process = subprocess.Popen(argv, stdout=rows, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"bench prober: the prober ended with status {process.returncode}")
+    counts = json.loads(summary.read_text())
+    cpu = used.ru_utime + used.ru_stime
+    return Cost(cpu, used.ru_utime, counts["duration_s"], used.ru_maxrss * 1024 / 1e6, counts)
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("0.0.0.0", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())
