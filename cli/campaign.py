@@ -54,7 +54,8 @@ def run(
     Ctrl-C ends in order (exit 130); what was written is kept, and --resume RUN goes on. Exit 1: done, but a
     vantage point or a later stage failed (`firstflight runs` says which).
     """
-    from firstflight import campaign, campaign_plan, settings
+    from firstflight import settings
+    from firstflight.campaign import conduct, plan
     from firstflight.runs import Run
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
@@ -69,7 +70,7 @@ def run(
                 f"run {the_run.id} keeps its settings; with --resume only --repetitions can change"
             )
         if dry_run:
-            _print([*campaign_plan.describe(the_run.settings), *campaign_plan.outstanding(the_run)])
+            _print([*plan.describe(the_run.settings), *plan.outstanding(the_run)])
             return
         with the_run.lock():
             if isinstance(repetitions, int):
@@ -78,12 +79,12 @@ def run(
         assert config is not None
         in_force, text = settings.load(config, given)
         if dry_run:
-            _print(campaign_plan.describe(in_force))
+            _print(plan.describe(in_force))
             return
         the_run = Run.create(in_force, text, given)
     click.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:
-        status = campaign.run_campaign(the_run)
+        status = conduct.run_campaign(the_run)
     finally:
         click.echo(the_run.id)
     sys.exit(status)

@@ -28,7 +28,7 @@ def command(names: tuple[str, ...], form: str) -> None:
 
 
 def _entry(run: Any) -> dict[str, Any]:
-    from firstflight.campaign_record import stage_entries
+    from firstflight.campaign.record import stage_entries
 
     manifest = run.manifest
     stages = stage_entries(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -40,6 +41,7 @@ def command(
     A stage that is done is left alone; one that was cut goes on where it stopped.
     """
     run = Run.open(run_name)
+    rejected = False
     for name in names:
         module, at_vantage = STAGES[name]
         if at_vantage:
@@ -49,6 +51,10 @@ def command(
             _one(run, name, module, (vantage, repetition), again)
         else:
             _one(run, name, module, (), again)
+            report = run.report(name)
+            rejected = rejected or bool(report is not None and report.rejected)
+    if rejected:  # the rest is done
+        sys.exit(1)
 
 
 def _one(run: Run, name: str, module: str, place: tuple[()] | tuple[str, int], again: bool) -> None:

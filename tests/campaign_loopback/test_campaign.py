@@ -267,3 +267,18 @@ def test_a_stage_alone_and_again(world: World) -> None:
     check_rows(world, run, "east", 1)
     second = {row["domain"]: row["sent_at"] for row in world.rows(run, "east", 1)}
     assert all(second[name] != sent_at for name, sent_at in first.items() if sent_at is not None)
+
+
+def test_a_broken_line_is_named_and_the_rest_is_done(world: World) -> None:
+    listed = world.folder / "broken.csv"
+    listed.write_text("edge0.camp.test\nnot a name\nedge1.camp.test\n")
+    done = world.campaign("--config", str(world.settings()), "--set", f"targets.file={listed}")
+    assert done.returncode == 1, done.stderr
+    assert "targets: line 2 rejected: " in done.stderr
+    run = run_of(world, done)
+    assert manifest(run)["state"] == "done"
+    assert {row["domain"] for row in world.rows(run, "east", 1)} == {"edge0.camp.test", "edge1.camp.test"}
+    query = f"SELECT state FROM run WHERE run = '{run.name}'"
+    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+    argv = [*FIRSTFLIGHT, "sql", query, "--format", "TSV"]
+    assert subprocess.run(argv, capture_output=True, text=True, env=env, check=True).stdout == "done\n"

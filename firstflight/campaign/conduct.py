@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from firstflight import campaign_process as process
-from firstflight.campaign_record import stage_entries, totals
-from firstflight.campaign_show import Show
+from firstflight.campaign import process
+from firstflight.campaign.record import stage_entries, totals
+from firstflight.campaign.show import Show
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.runs import CENTRE_STAGES, Run
 from firstflight.settings import Settings, Vantage
@@ -37,11 +37,15 @@ class CentreFailed(FirstflightError):
 
 @dataclass
 class Campaign:
-    """One campaign over one run. `run_all` does what is left to do; `failures` are sentences."""
+    """One campaign over one run. `run_all` does what is left to do; `failures` are sentences.
+
+    `rejected` counts input lines that were not used; each has been named.
+    """
 
     run: Run
     show: Show
     failures: list[str] = field(default_factory=list)
+    rejected: int = 0
 
     @property
     def settings(self) -> Settings:
@@ -61,8 +65,13 @@ class Campaign:
             self._stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
         )
         for name, status in zip(missing, statuses, strict=True):
-            if status != 0:
+            if status != 0 and not self.run.done(name):
                 raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
+        for name in CENTRE_STAGES:
+            report = self.run.report(name)
+            for line in report.rejected if report is not None else []:
+                self.rejected += 1
+                self.show.say(f"{name}: line {line.line} rejected: {line.reason}")
 
     async def _repetition(self, repetition: int) -> None:
         waiting = [v for v in self.settings.vantage if not self.run.done("probe", v.name, repetition)]
@@ -187,8 +196,8 @@ def write_state(run: Run, state: str, **more: object) -> None:
 def run_campaign(run: Run) -> int:
     """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
 
-    0 done; 1 some vantage point or a later stage failed; the failed stage's own status if targets or AS data
-    failed; 130 after SIGINT or SIGTERM, when all stages have ended in order.
+    0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
+    failed stage's own status if targets or AS data failed; 130 after a signal, when all have ended in order.
     """
     with run.lock():
         write_state(run, "running", message=None)
@@ -225,7 +234,11 @@ async def _until_the_end(run: Run) -> int:
     state = "failed" if campaign.failures else "done"
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
-    return 1 if campaign.failures else 0
+    # Once more: only now does the run's own row say how it ended.
+    status = await process.run_to_end(
+        process.stage_argv((), None, ["load"], run.path), run.path / "logs/load.log"
+    )
+    return 1 if campaign.failures or campaign.rejected or status else 0
 
 
 async def _together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
