@@ -68,9 +68,11 @@ impl Ended {
     }
 }
 
-/// Whole microseconds between two stamps, floored.
+/// Whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was set back between
+/// them, after which nobody knows.
 fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
-    Some((to? - from?).div_euclid(1000))
+    let passed = to? - from?;
+    (passed >= 0).then_some(passed / 1000)
 }
 
 fn text(value: impl Display) -> Option<Text<'static>> {

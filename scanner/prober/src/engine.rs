@@ -43,8 +43,9 @@ const CLOSE_WAIT: Mono = 10_000_000;
 /// Longest time without looking at the clock.
 const LONGEST_WAIT: Mono = 100_000_000;
 
-/// How many records are handed to the writer at once.
+/// How many records are handed to the writer at once; with more than so many that it does not take, nothing new is sent.
 const RECORDS: usize = 256;
+const MOST_RECORDS: usize = 65_536;
 
 /// What a run goes by.
 pub struct Settings {
@@ -211,14 +212,13 @@ impl Engine {
             let drained = self.receive_all();
             self.end_what_is_due(drained);
             self.send_all();
-            if !self.records.is_empty() {
-                self.hand_over();
-            }
+            self.hand_over();
             let (targets, waiting) = (self.fresh.len() + self.hold.held(), self.table.len());
             self.progress.tick(&self.counts, targets, waiting);
             self.wait();
         }
         let interrupted = self.stopping && !failed;
+        self.part();
         self.counts.not_done += (self.fresh.len() + self.hold.held()) as u64;
         for handle in self.table.handles() {
             match self.table.get(handle).map(|flight| flight.phase) {
@@ -226,13 +226,30 @@ impl Engine {
                 _ => self.abandon(handle),
             }
         }
-        self.hand_over();
+        self.writer.write(std::mem::take(&mut self.records));
         self.progress.finish();
         Finished {
             counts: self.counts,
             highest: self.pacer.highest(),
             interrupted,
             written: self.writer.finish(),
+        }
+    }
+
+    /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
+    fn part(&mut self) {
+        let now = self.clock.now();
+        for handle in self.table.handles() {
+            let open = self
+                .table
+                .get(handle)
+                .is_some_and(|f| f.phase == Phase::Open && f.exchange.is_answered());
+            if open {
+                self.end(handle, now);
+            }
+        }
+        for port in 0..self.outgoing.len() {
+            self.send_outgoing(port, true);
         }
     }
 
@@ -436,11 +453,15 @@ impl Engine {
         }
     }
 
+    /// Gives the writer what has ended, if it takes it now.
     fn hand_over(&mut self) {
-        self.writer.write(std::mem::replace(
-            &mut self.records,
-            Vec::with_capacity(RECORDS),
-        ));
+        if self.records.is_empty() {
+            return;
+        }
+        let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS));
+        if let Some(back) = self.writer.try_write(records) {
+            self.records = back;
+        }
     }
 
     /// Whether so much is sent that packets are better dealt with several at a time.
@@ -450,6 +471,9 @@ impl Engine {
 
     /// How many more probes may be in flight.
     pub(crate) fn room_in_flight(&self) -> usize {
+        if self.records.len() > MOST_RECORDS {
+            return 0;
+        }
         MOST_IN_FLIGHT.saturating_sub(self.table.len())
     }
 }

@@ -146,6 +146,8 @@ impl Exchange {
                 PacketType::Handshake if packet.version == VERSION => self.handshake(at, &packet),
                 PacketType::Retry if packet.version == VERSION => self.retry(at, datagram, &packet),
                 PacketType::VersionNegotiation => self.version_negotiation(datagram, &packet),
+                // Data that the server sends right after its handshake flight (RFC 9001 5.7).
+                PacketType::OneRtt if self.hello.is_some() => Step::Wait,
                 kind => {
                     self.could_not_open(|| {
                         format!("a {} packet where none is expected", kind.name())

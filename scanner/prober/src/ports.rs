@@ -66,7 +66,11 @@ impl Ports {
         match range {
             Some((first, last)) => {
                 for port in first..=last {
-                    taken.push(Port::bind(source, port).map_err(|e| refused(port, e))?);
+                    match Port::bind(source, port) {
+                        Ok(port) => taken.push(port),
+                        Err(e) if source.is_unspecified() && no_family(&e) => return Ok(()),
+                        Err(e) => return Err(refused(port, e)),
+                    }
                 }
             }
             None => {
@@ -77,6 +81,7 @@ impl Ports {
                     match Port::bind(source, port) {
                         Ok(port) => taken.push(port),
                         Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
+                        Err(e) if source.is_unspecified() && no_family(&e) => return Ok(()),
                         Err(e) => return Err(refused(port, e)),
                     }
                     if taken.len() == COUNT {
@@ -124,4 +129,12 @@ impl Ports {
     pub fn route(&self, to: SocketAddr) -> Option<IpAddr> {
         self.routes.source(to)
     }
+}
+
+/// Whether the system knows no such addresses at all: its targets become `send_failed`, the others are probed.
+fn no_family(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+    )
 }

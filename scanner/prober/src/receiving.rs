@@ -63,7 +63,7 @@ impl Engine {
             return;
         };
         let socket = self.ports.get(port);
-        loop {
+        for _ in 0..ROUNDS {
             let read = inbox.receive(socket.as_fd(), true, |got| {
                 let Some(error) = got.control.error else {
                     return;
@@ -76,7 +76,8 @@ impl Engine {
                     _ => {}
                 }
             });
-            if read.is_ok_and(|n| n == 0) {
+            // What comes from now on makes the port ready again.
+            if read.is_ok_and(|n| n < BATCH) {
                 break;
             }
         }

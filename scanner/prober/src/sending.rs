@@ -31,20 +31,39 @@ pub enum Kind {
     Close,
 }
 
+impl Kind {
+    /// Where its probe must stand; a probe may have ended while the datagram waited for its turn.
+    fn phase(self) -> Phase {
+        match self {
+            Kind::New | Kind::Token => Phase::Open,
+            Kind::Again => Phase::Queued,
+            Kind::Close => Phase::Lingering,
+        }
+    }
+}
+
+/// A datagram in the batch.
+struct Item {
+    handle: Handle,
+    kind: Kind,
+    /// The new connection that it opens, which counts once it has left.
+    fresh: Option<Box<Exchange>>,
+}
+
 impl Engine {
     /// Sends what may be sent now.
     pub(crate) fn send_all(&mut self) {
         for port in 0..self.outgoing.len() {
-            self.send_outgoing(port);
+            self.send_outgoing(port, !self.in_bulk());
         }
         self.send_again();
         self.send_new();
     }
 
-    /// Tokens, then closes of one port.
-    fn send_outgoing(&mut self, port: usize) {
+    /// Tokens, then closes of one port; `at_once`: closes do not wait for company.
+    pub(crate) fn send_outgoing(&mut self, port: usize, at_once: bool) {
         let now = self.clock.now();
-        if !self.outgoing[port].is_due(now, self.in_bulk()) {
+        if !self.outgoing[port].is_due(now, !at_once) {
             return;
         }
         let mut room = self.pacer.others(now) as usize;
@@ -58,7 +77,7 @@ impl Engine {
                 break;
             };
             room -= 1;
-            self.put(&mut batch, handle, kind);
+            self.put(&mut batch, handle, kind, None);
             if self.door.is_full() {
                 self.flush(port, &mut batch);
             }
@@ -87,8 +106,8 @@ impl Engine {
                     self.again.push_back(handle);
                     continue;
                 }
-                self.renew(handle, port);
-                self.put(&mut batch, handle, Kind::Again);
+                let fresh = self.next_connection(handle);
+                self.put(&mut batch, handle, Kind::Again, fresh);
             }
             self.flush(usize::from(port), &mut batch);
         }
@@ -114,11 +133,16 @@ impl Engine {
         }
         for targets in families {
             for some in targets.chunks(BATCH) {
-                let port = self.random_port(some[0].1.is_ipv4());
+                let v4 = some[0].1.is_ipv4();
+                if self.ports.of(v4).is_empty() {
+                    self.no_such_family(some, v4);
+                    continue;
+                }
+                let port = self.random_port(v4);
                 let mut batch = Vec::with_capacity(some.len());
                 for (target, to) in some {
                     let handle = self.open(*target, *to, port);
-                    self.put(&mut batch, handle, Kind::New);
+                    self.put(&mut batch, handle, Kind::New, None);
                 }
                 self.flush(usize::from(port), &mut batch);
             }
@@ -144,6 +168,14 @@ impl Engine {
             if self.hold.admit(target, to.ip(), now) {
                 return Some((target, to));
             }
+        }
+    }
+
+    /// The system has no addresses of a family at all.
+    fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
+        let why = format!("this machine has no IPv{}", if v4 { 4 } else { 6 });
+        for (target, _) in targets {
+            self.unsent(*target, Outcome::SendFailed, why.clone());
         }
     }
 
@@ -188,22 +220,25 @@ impl Engine {
         handle
     }
 
-    /// The probe starts its next connection: everything fresh, only ICMP of before is kept.
-    fn renew(&mut self, handle: Handle, port: u16) {
-        let Some(flight) = self.table.get(handle) else {
-            return;
-        };
-        flight.attempt += 1;
-        let cid = self.cids.of(flight.line, flight.attempt);
-        let fresh = Exchange::new(self.packets.destination(cid), cid);
+    /// The next connection of a probe: everything fresh, only ICMP of before is kept.
+    fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
+        let flight = self.table.get(handle)?;
+        let cid = self.cids.of(flight.line, flight.attempt + 1);
+        let mut fresh = Box::new(Exchange::new(self.packets.destination(cid), cid));
+        if let Some((kind, code)) = flight.exchange.rare.as_ref().and_then(|rare| rare.icmp) {
+            fresh.icmp(kind, code, false);
+        }
+        Some(fresh)
+    }
+
+    /// The next connection of a probe has been opened.
+    fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
         self.table.forget_tuple(handle);
         let Some(flight) = self.table.get(handle) else {
             return;
         };
-        let before = std::mem::replace(&mut flight.exchange, fresh);
-        if let Some((kind, code)) = before.rare.and_then(|rare| rare.icmp) {
-            flight.exchange.icmp(kind, code, false);
-        }
+        flight.attempt += 1;
+        flight.exchange = fresh;
         flight.port = port;
         flight.phase = Phase::Open;
         (flight.first_sent, flight.sent_at, flight.token_sent) = (None, None, false);
@@ -211,25 +246,39 @@ impl Engine {
     }
 
     /// Writes a datagram into the batch.
-    fn put(&mut self, batch: &mut Vec<(Handle, Kind)>, handle: Handle, kind: Kind) {
-        let Some(flight) = self.table.get(handle) else {
+    fn put(
+        &mut self,
+        batch: &mut Vec<Item>,
+        handle: Handle,
+        kind: Kind,
+        fresh: Option<Box<Exchange>>,
+    ) {
+        let Some(flight) = self
+            .table
+            .get(handle)
+            .filter(|flight| flight.phase == kind.phase())
+        else {
             return;
         };
+        let exchange = fresh.as_deref().unwrap_or(&flight.exchange);
         let packets = &self.packets;
         let taken = if kind == Kind::Close {
             // The name was judged when the Initial left, and lists do not change during a run; the
             // address is judged again.
-            self.door.push(flight.to, "", false, |out| {
-                packets.close(out, &flight.exchange)
-            })
+            self.door
+                .push(flight.to, "", false, |out| packets.close(out, exchange))
         } else {
             let target = self.list.get(flight.target);
             self.door.push(flight.to, target.domain, true, |out| {
-                packets.initial(out, &flight.exchange, target.sni(), flight.initial_size)
+                packets.initial(out, exchange, target.sni(), flight.initial_size)
             })
         };
         match taken {
-            Ok(()) => batch.push((handle, kind)),
+            Ok(()) => batch.push(Item {
+                handle,
+                kind,
+                fresh,
+            }),
             Err(NotTaken::Unwritable(error)) if kind == Kind::Token => {
                 flight
                     .exchange
@@ -252,14 +301,17 @@ impl Engine {
     }
 
     /// Hands the batch to the kernel, all of it.
-    fn flush(&mut self, port: usize, batch: &mut Vec<(Handle, Kind)>) {
+    fn flush(&mut self, port: usize, batch: &mut Vec<Item>) {
         let (mut from, mut tries) = (0, 0);
         while from < batch.len() {
             let earliest = wall();
             match self.door.send(&self.ports.get(port), from) {
                 Ok(sent) => {
-                    for (handle, kind) in &batch[from..from + sent] {
-                        self.left(port, *handle, *kind, earliest);
+                    for item in &mut batch[from..from + sent] {
+                        if let Some(fresh) = item.fresh.take() {
+                            self.renew(item.handle, port as u16, *fresh);
+                        }
+                        self.left(port, item.handle, item.kind, earliest);
                     }
                     from += sent;
                     tries = 0;
@@ -275,7 +327,7 @@ impl Engine {
                     if full && tries < PATIENCE {
                         std::thread::sleep(Duration::from_millis(1));
                     } else if full || tries > 1 {
-                        let (handle, kind) = batch[from];
+                        let Item { handle, kind, .. } = batch[from];
                         self.could_not_send(
                             handle,
                             kind,

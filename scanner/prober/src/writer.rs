@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::error::Failure;
 use crate::segments::Segments;
 use crate::targets::TargetList;
 
-/// Batches of records under way to the thread; when it falls behind by more, the sender waits.
-const QUEUE: usize = 1024;
+/// Batches of records under way to the thread; when it falls behind by more, nothing new is sent.
+const QUEUE: usize = 256;
 /// How long records may stay in buffers.
 const FLUSH: Duration = Duration::from_millis(200);
 
@@ -52,7 +52,16 @@ impl Writer {
         })
     }
 
-    /// Hands records over.
+    /// Hands records over if there is room for them; else gives them back.
+    pub fn try_write(&self, records: Vec<Ended>) -> Option<Vec<Ended>> {
+        match self.queue.try_send(records) {
+            Err(TrySendError::Full(records)) => Some(records),
+            // The thread stops early only after an error, which `finish` gives.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+        }
+    }
+
+    /// Hands records over, waiting for room.
     pub fn write(&self, records: Vec<Ended>) {
         // The thread stops early only after an error, which `finish` gives.
         let _ = self.queue.send(records);
