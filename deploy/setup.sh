@@ -40,6 +40,9 @@ for package in "${!PACKAGES[@]}"; do
     esac
 done
 "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+# pyasn comes as source: its C part needs Python's headers.
+header="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include") + "/Python.h")')"
+[ -e "$header" ] || missing+=(python3-dev)
 if [ "${#missing[@]}" -gt 0 ]; then
     if [ "$(id -u)" = 0 ]; then as_root=()
     elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo -n)
