@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -172,3 +173,52 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
     assert "interrupted" in messages
     count = len(rows.splitlines())
     assert 50 < count < 3000 and rows.endswith("}\n")
+
+
+def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
+    port = silent("127.0.0.1").getsockname()[1]
+    targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", f"w{i}.test", port) for i in range(50)])
+    options = (
+        "--per-address-rate",
+        0,
+        "--per-prefix-rate",
+        0,
+        "--timeout",
+        30,
+        "--segments",
+        tmp_path / "seg",
+    )
+    command = argv("--targets", targets, *LOOPBACK, *options)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None, "open probes are waited for"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=20)
+    assert (process.returncode, time.monotonic() - began < 2) == (130, True)
+    assert "50 targets have no record" in messages
+
+
+def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
+    targets = write_targets(
+        tmp_path / "t.csv", [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
+    )
+    allow = ("--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32")
+    # A network namespace without any route.
+    command = ["unshare", "--user", "--map-root-user", "--net", *argv("--targets", targets, *allow)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert [(row["outcome"], row["attempts"], row["sent_at"]) for row in rows] == [
+        ("send_failed", 0, None)
+    ] * 2
+    assert all(row["detail"].startswith("the system refused to send: ") for row in rows)
+
+
+def test_source_address_is_kept(probe: Probe, responder: int) -> None:
+    done = probe([("127.8.0.1", "a.test", responder)], "--source", "127.0.0.77")
+    assert (done.row("a.test")["src_ip"], done.row("a.test")["outcome"]) == ("127.0.0.77", "iack")
+    wrong = probe([("::1", "a.test", responder)], "--source", "127.0.0.77")
+    assert wrong.status == 2 and "IPv6" in wrong.messages

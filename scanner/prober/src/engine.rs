@@ -13,18 +13,17 @@ use crate::cid::CidKey;
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::door::Door;
-use crate::ended::{Ended, Sent};
+use crate::ended::Ended;
 use crate::error::Failure;
 use crate::evidence::Stamp;
 use crate::hold::Hold;
 use crate::mmsg::Inbox;
-use crate::outcome::Outcome;
 use crate::pace::{Mono, Pacer};
 use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::stamps::Requests;
-use crate::table::{Flight, Handle, Phase, Table};
+use crate::table::{Handle, Phase, Table};
 use crate::targets::TargetList;
 use crate::timers::Timers;
 use crate::writer::Writer;
@@ -44,7 +43,7 @@ const CLOSE_WAIT: Mono = 10_000_000;
 const LONGEST_WAIT: Mono = 100_000_000;
 
 /// How many records are handed to the writer at once; with more than so many that it does not take, nothing new is sent.
-const RECORDS: usize = 256;
+pub const RECORDS: usize = 256;
 const MOST_RECORDS: usize = 65_536;
 
 /// What a run goes by.
@@ -119,8 +118,8 @@ pub struct Engine {
     pub(crate) drained: Mono,
     /// Chooses source ports.
     pub(crate) random: ChaCha8Rng,
-    records: Vec<Ended>,
-    writer: Writer,
+    pub(crate) records: Vec<Ended>,
+    pub(crate) writer: Writer,
     epoll: OwnedFd,
     pub(crate) inbox: Option<Inbox>,
     pub(crate) errors: Option<Inbox>,
@@ -236,23 +235,6 @@ impl Engine {
         }
     }
 
-    /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
-    fn part(&mut self) {
-        let now = self.clock.now();
-        for handle in self.table.handles() {
-            let open = self
-                .table
-                .get(handle)
-                .is_some_and(|f| f.phase == Phase::Open && f.exchange.is_answered());
-            if open {
-                self.end(handle, now);
-            }
-        }
-        for port in 0..self.outgoing.len() {
-            self.send_outgoing(port, true);
-        }
-    }
-
     fn is_done(&self) -> bool {
         let nothing_new = self.stopping || self.fresh.is_empty() && self.hold.held() == 0;
         nothing_new && self.table.len() == 0
@@ -331,137 +313,6 @@ impl Engine {
             .iter()
             .map(|event| event.data.u64() as usize)
             .collect()
-    }
-
-    /// Ends what fell due before `drained`, up to which all datagrams are read.
-    fn end_what_is_due(&mut self, drained: Mono) {
-        while let Some(handle) = self.settles.pop(drained) {
-            self.end_if_over(handle, drained);
-        }
-        while let Some(window) = self.windows.pop(drained) {
-            let Some(flight) = self.table.get(window.handle) else {
-                continue;
-            };
-            let present =
-                flight.attempt == window.attempt && flight.token_sent == window.after_token;
-            if flight.phase == Phase::Open && present {
-                self.end_by_window(window.handle, drained);
-            }
-        }
-        if self.stopping {
-            while let Some(handle) = self.again.pop_front() {
-                self.abandon(handle);
-            }
-        }
-        while let Some(handle) = self.lingers.pop(drained) {
-            self.finish(handle);
-        }
-    }
-
-    /// The time for an answer is over: a probe without any gets another connection.
-    pub(crate) fn end_by_window(&mut self, handle: Handle, now: Mono) {
-        let Some(flight) = self.table.get(handle) else {
-            return;
-        };
-        if flight.exchange.outcome() != Outcome::Timeout {
-            self.end(handle, now);
-        } else if self.stopping {
-            self.abandon(handle);
-        } else if flight.attempt < self.settings.attempts {
-            flight.phase = Phase::Queued;
-            self.again.push_back(handle);
-        } else {
-            self.end(handle, now);
-        }
-    }
-
-    /// A settle timer fell due.
-    fn end_if_over(&mut self, handle: Handle, now: Mono) {
-        if self
-            .table
-            .get(handle)
-            .is_some_and(|f| f.phase == Phase::Open && f.exchange.hello.is_some())
-        {
-            self.end(handle, now);
-        }
-    }
-
-    /// A probe is over: a close if it was answered, then late datagrams are counted for a while.
-    pub(crate) fn end(&mut self, handle: Handle, now: Mono) {
-        let Some(flight) = self.table.get(handle) else {
-            return;
-        };
-        flight.phase = Phase::Lingering;
-        let port = usize::from(flight.port);
-        if flight.exchange.is_answered() {
-            self.outgoing[port].close(handle, now);
-        } else {
-            self.lingers.start(now, handle);
-        }
-    }
-
-    /// A probe leaves the table as a record.
-    fn finish(&mut self, handle: Handle) {
-        let Some(flight) = self.take(handle) else {
-            return;
-        };
-        let outcome = flight.exchange.outcome();
-        let port = self.ports.get(usize::from(flight.port));
-        let bound = Some(port.source()).filter(|ip| !ip.is_unspecified());
-        let sent = Sent {
-            attempts: flight.attempt,
-            initial_size: flight.initial_size,
-            src_ip: bound
-                .or(flight.local)
-                .or_else(|| self.ports.route(flight.to)),
-            src_port: port.local.port(),
-            first_sent: flight.first_sent,
-            sent_at: flight.sent_at,
-            after_close: flight.after_close,
-            ttl: flight.ttl,
-            exchange: flight.exchange,
-        };
-        self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
-        self.record(Ended {
-            target: flight.target,
-            outcome,
-            sent: Some(sent),
-            why: None,
-        });
-    }
-
-    /// A probe leaves the table without record: the run ends before it could.
-    fn abandon(&mut self, handle: Handle) {
-        if self.take(handle).is_some() {
-            self.counts.not_done += 1;
-        }
-    }
-
-    pub(crate) fn take(&mut self, handle: Handle) -> Option<Flight> {
-        let flight = self.table.get(handle)?;
-        let (line, attempts) = (flight.line, flight.attempt);
-        let key = self.cids;
-        self.table
-            .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
-    }
-
-    pub(crate) fn record(&mut self, ended: Ended) {
-        self.counts.record(ended.outcome, ended.sent.is_some());
-        self.records.push(ended);
-        if self.records.len() >= RECORDS {
-            self.hand_over();
-        }
-    }
-
-    /// Gives the writer what has ended, if it takes it now.
-    fn hand_over(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
-        let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS));
-        if let Some(back) = self.writer.try_write(records) {
-            self.records = back;
-        }
     }
 
     /// Whether so much is sent that packets are better dealt with several at a time.

@@ -1,6 +1,7 @@
 //! Each line of the table of outcomes and the orders in which one is easily taken for another, with packets that
 //! authenticate.
 
+use firstflight_wire::Error;
 use firstflight_wire::tls::{number, write_hello_retry_request, write_server_hello};
 use firstflight_wire::{
     LongHeader, Writer, build_packet, write_ack, write_connection_close, write_crypto, write_ping,

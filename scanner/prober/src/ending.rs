@@ -1,0 +1,157 @@
+//! How probes end: by what came, by their time, by an interrupt; and how they leave as records.
+
+use crate::ended::{Ended, Sent};
+use crate::engine::{Engine, RECORDS};
+use crate::outcome::Outcome;
+use crate::pace::Mono;
+use crate::table::{Flight, Handle, Phase};
+
+impl Engine {
+    /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
+    pub(crate) fn part(&mut self) {
+        let now = self.clock.now();
+        for handle in self.table.handles() {
+            let open = self
+                .table
+                .get(handle)
+                .is_some_and(|f| f.phase == Phase::Open && f.exchange.is_answered());
+            if open {
+                self.end(handle, now);
+            }
+        }
+        for port in 0..self.outgoing.len() {
+            self.send_outgoing(port, true);
+        }
+    }
+
+    /// Ends what fell due before `drained`, up to which all datagrams are read.
+    pub(crate) fn end_what_is_due(&mut self, drained: Mono) {
+        while let Some(handle) = self.settles.pop(drained) {
+            self.end_if_over(handle, drained);
+        }
+        while let Some(window) = self.windows.pop(drained) {
+            let Some(flight) = self.table.get(window.handle) else {
+                continue;
+            };
+            let present =
+                flight.attempt == window.attempt && flight.token_sent == window.after_token;
+            if flight.phase == Phase::Open && present {
+                self.end_by_window(window.handle, drained);
+            }
+        }
+        if self.stopping {
+            while let Some(handle) = self.again.pop_front() {
+                self.abandon(handle);
+            }
+        }
+        while let Some(handle) = self.lingers.pop(drained) {
+            self.finish(handle);
+        }
+    }
+
+    /// The time for an answer is over: a probe without any gets another connection.
+    pub(crate) fn end_by_window(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        if flight.exchange.outcome() != Outcome::Timeout {
+            self.end(handle, now);
+        } else if self.stopping {
+            self.abandon(handle);
+        } else if flight.attempt < self.settings.attempts {
+            flight.phase = Phase::Queued;
+            self.again.push_back(handle);
+        } else {
+            self.end(handle, now);
+        }
+    }
+
+    /// A settle timer fell due.
+    fn end_if_over(&mut self, handle: Handle, now: Mono) {
+        if self
+            .table
+            .get(handle)
+            .is_some_and(|f| f.phase == Phase::Open && f.exchange.hello.is_some())
+        {
+            self.end(handle, now);
+        }
+    }
+
+    /// A probe is over: a close if it was answered, then late datagrams are counted for a while.
+    pub(crate) fn end(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        flight.phase = Phase::Lingering;
+        let port = usize::from(flight.port);
+        if flight.exchange.is_answered() {
+            self.outgoing[port].close(handle, now);
+        } else {
+            self.lingers.start(now, handle);
+        }
+    }
+
+    /// A probe leaves the table as a record.
+    pub(crate) fn finish(&mut self, handle: Handle) {
+        let Some(flight) = self.take(handle) else {
+            return;
+        };
+        let outcome = flight.exchange.outcome();
+        let port = self.ports.get(usize::from(flight.port));
+        let bound = Some(port.source()).filter(|ip| !ip.is_unspecified());
+        let sent = Sent {
+            attempts: flight.attempt,
+            initial_size: flight.initial_size,
+            src_ip: bound
+                .or(flight.local)
+                .or_else(|| self.ports.route(flight.to)),
+            src_port: port.local.port(),
+            first_sent: flight.first_sent,
+            sent_at: flight.sent_at,
+            after_close: flight.after_close,
+            ttl: flight.ttl,
+            exchange: flight.exchange,
+        };
+        self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
+        self.record(Ended {
+            target: flight.target,
+            outcome,
+            sent: Some(sent),
+            why: None,
+        });
+    }
+
+    /// A probe leaves the table without record: the run ends before it could.
+    pub(crate) fn abandon(&mut self, handle: Handle) {
+        if self.take(handle).is_some() {
+            self.counts.not_done += 1;
+        }
+    }
+
+    pub(crate) fn take(&mut self, handle: Handle) -> Option<Flight> {
+        let flight = self.table.get(handle)?;
+        let (line, attempts) = (flight.line, flight.attempt);
+        let key = self.cids;
+        self.table
+            .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
+    }
+
+    pub(crate) fn record(&mut self, ended: Ended) {
+        self.counts.record(ended.outcome, ended.sent.is_some());
+        self.records.push(ended);
+        if self.records.len() >= RECORDS {
+            self.hand_over();
+        }
+    }
+
+    /// Gives the writer what has ended, if it takes it now.
+    pub(crate) fn hand_over(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS));
+        if let Some(back) = self.writer.try_write(records) {
+            self.records = back;
+        }
+    }
+}

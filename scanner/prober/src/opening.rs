@@ -1,0 +1,109 @@
+//! Which target is next, from which port, and the connections that are opened to it.
+
+use std::net::SocketAddr;
+
+use rand_chacha::rand_core::Rng;
+
+use crate::ended::Ended;
+use crate::engine::Engine;
+use crate::exchange::Exchange;
+use crate::outcome::Outcome;
+use crate::table::{Flight, Handle, Phase};
+
+impl Engine {
+    /// The next target that its limits let go; blocked ones become records on the way.
+    pub(crate) fn next_target(&mut self, now: u64) -> Option<(u32, SocketAddr)> {
+        if let Some(target) = self.hold.release(now) {
+            return Some((target, self.list.get(target).address()));
+        }
+        loop {
+            let target = self.fresh.next()?;
+            let (to, verdict) = {
+                let line = self.list.get(target);
+                let to = line.address();
+                (to, self.door.gate().judge(to.ip(), line.domain))
+            };
+            if let Err(refusal) = verdict {
+                self.unsent(target, Outcome::Blocked, refusal.to_string());
+                continue;
+            }
+            if self.hold.admit(target, to.ip(), now) {
+                return Some((target, to));
+            }
+        }
+    }
+
+    /// The system has no addresses of a family at all.
+    pub(crate) fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
+        let why = format!("this machine has no IPv{}", if v4 { 4 } else { 6 });
+        for (target, _) in targets {
+            self.unsent(*target, Outcome::SendFailed, why.clone());
+        }
+    }
+
+    pub(crate) fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
+        self.record(Ended {
+            target,
+            outcome,
+            sent: None,
+            why: Some(why),
+        });
+    }
+
+    pub(crate) fn random_port(&mut self, v4: bool) -> u16 {
+        let random = self.random.next_u32() as usize;
+        let ports = self.ports.of(v4);
+        ports[random % ports.len()]
+    }
+
+    /// A new probe enters the table.
+    pub(crate) fn open(&mut self, target: u32, to: SocketAddr, port: u16) -> Handle {
+        let line = self.list.get(target).line;
+        let cid = self.cids.of(line, 1);
+        let exchange = Exchange::new(self.packets.destination(cid), cid);
+        let handle = self.table.insert(Flight {
+            target,
+            line,
+            to,
+            port,
+            attempt: 1,
+            phase: Phase::Open,
+            initial_size: self.settings.sizes[usize::from(to.is_ipv6())],
+            token_sent: false,
+            after_close: 0,
+            ttl: None,
+            local: None,
+            first_sent: None,
+            sent_at: None,
+            sent_about: 0,
+            exchange,
+        });
+        self.table.index(handle);
+        handle
+    }
+
+    /// The next connection of a probe: everything fresh, only ICMP of before is kept.
+    pub(crate) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
+        let flight = self.table.get(handle)?;
+        let cid = self.cids.of(flight.line, flight.attempt + 1);
+        let mut fresh = Box::new(Exchange::new(self.packets.destination(cid), cid));
+        if let Some((kind, code)) = flight.exchange.rare.as_ref().and_then(|rare| rare.icmp) {
+            fresh.icmp(kind, code, false);
+        }
+        Some(fresh)
+    }
+
+    /// The next connection of a probe has been opened.
+    pub(crate) fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
+        self.table.forget_tuple(handle);
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        flight.attempt += 1;
+        flight.exchange = fresh;
+        flight.port = port;
+        flight.phase = Phase::Open;
+        (flight.first_sent, flight.sent_at, flight.token_sent) = (None, None, false);
+        self.table.index(handle);
+    }
+}
