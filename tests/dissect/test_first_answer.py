@@ -144,7 +144,11 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     ),
     "a Retry without token": (
         lambda c: c.came(9 * MS, b.retry(token=b"")),
-        {"first_answer": "malformed", "retry": False},
+        {"first_answer": "timeout", "retry": False},
+    ),
+    "a Retry that changes nothing": (
+        lambda c: c.came(9 * MS, b.retry(scid=b.ODCID)),
+        {"first_answer": "timeout", "retry": False},
     ),
     "version negotiation": (
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2, 0x1A2A3A4A])),
@@ -152,11 +156,11 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     ),
     "version negotiation that lists our version": (
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2, b.V1])),
-        {"first_answer": "malformed", "version_list": None},
+        {"first_answer": "timeout", "version_list": None},
     ),
     "version negotiation that echoes nothing of ours": (
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2], scid=b"\x99" * 8)),
-        {"first_answer": "malformed", "version_list": None},
+        {"first_answer": "timeout", "version_list": None},
     ),
     "version negotiation after an answer": (
         lambda c: c.came(9 * MS, b.initial(b.ack(), 0)).came(10 * MS, b.version_negotiation([b.V2])),
@@ -197,6 +201,40 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
             9 * MS, b.initial(b.ack(), 0)
         ),
         {"first_answer": "ack_only", "close_code": None, "server_scid": b.SERVER_CID.hex()},
+    ),
+    "another connection ID of the server after its first": (
+        lambda c: c.came(9 * MS, b.initial(b.ack(), 0)).came(
+            10 * MS, b.initial(b.crypto(b.server_hello()), 1, scid=b"\x99" * 8)
+        ),
+        {"first_answer": "ack_only", "server_scid": b.SERVER_CID.hex(), "sh_us": None},
+    ),
+    "a server's Initial with a token": (
+        lambda c: c.came(9 * MS, b.initial(b.ack(), 0, token=b"token")),
+        {"first_answer": "timeout", "ack_us": None, "server_scid": None},
+    ),
+    "no frames at all": (
+        lambda c: c.came(9 * MS, b.initial(b"", 0, pn_bytes=4)),
+        {"first_answer": "malformed", "detail": "Initial 0 opened: malformed packet without frames"},
+    ),
+    "a frame that no Initial may hold": (
+        lambda c: c.came(9 * MS, b.initial(b.ack() + b"\x08\0abc", 0)),
+        {
+            "first_answer": "malformed",
+            "ack_us": None,
+            "detail": "Initial 0 opened: malformed frame that no Initial may hold",
+        },
+    ),
+    "a close of the application's kind": (
+        lambda c: c.came(9 * MS, b.initial(b"\x1d\x07\x02no", 0, pn_bytes=4)),
+        {"first_answer": "closed", "close_code": 7, "close_reason": "no"},
+    ),
+    "PING alone": (
+        lambda c: c.came(9 * MS, b.initial(b"\x01\0\0\0", 0)),
+        {"first_answer": "malformed", "detail": "Initials that answer nothing"},
+    ),
+    "a Handshake packet alone": (
+        lambda c: c.came(9 * MS, b.handshake()),
+        {"first_answer": "malformed", "detail": "Handshake packet before any ServerHello"},
     ),
     "timeout": (
         lambda _: None,

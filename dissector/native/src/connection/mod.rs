@@ -119,6 +119,12 @@ impl Connection {
         }
     }
 
+    /// Whether a long header of the server names the connection ID that it chose in its first Initial; the client drops
+    /// what does not (RFC 9000 7.2).
+    fn is_from_server(&self, packet: &Packet) -> bool {
+        self.server_scid.is_none_or(|known| known == packet.scid)
+    }
+
     /// Whether a short header of `datagram` carries the receiver's connection ID.
     fn owns_short(&self, from_client: bool, datagram: &[u8]) -> bool {
         let cid = if from_client {
@@ -149,6 +155,9 @@ impl Connection {
         };
         if !from_client {
             self.timeline.server_datagram(arrival.length, arrival.ttl);
+            if arrival.length == 0 {
+                self.timeline.unopened(at.ns, "empty datagram");
+            }
         }
         let receiver_cid = if from_client {
             self.server_scid
@@ -211,37 +220,31 @@ impl Connection {
                 return self.initial(packet, arrival, at, from_client, datagram, log);
             }
             PacketType::Retry if !from_client => {
-                let token_there = !packet.token(datagram).is_empty();
                 let echoed = packet.dcid == self.client_scid && packet.version == self.version;
-                if echoed && token_there && retry_is_intact(datagram, packet, &self.odcid) {
-                    if self.timeline.retry(at.ns) {
-                        self.retry_scid = Some(packet.scid);
-                    }
-                } else {
-                    self.timeline.unopened(
-                        at.ns,
-                        "Retry with wrong integrity tag, connection ID or without token",
-                    );
+                // The client drops one without a token, and one that changes nothing (RFC 9000 17.2.5).
+                let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
+                if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
+                    self.timeline
+                        .unopened(at.ns, "Retry with wrong integrity tag or connection ID");
+                } else if !useless && self.timeline.retry(at.ns) {
+                    self.retry_scid = Some(packet.scid);
                 }
             }
             PacketType::VersionNegotiation if !from_client => {
                 let versions: Result<Vec<Version>, Error> =
                     packet.versions(datagram).map(Iterator::collect);
                 let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
-                let valid = versions.is_ok_and(|list| {
-                    echoed
-                        && self
-                            .timeline
-                            .version_negotiation(at.ns, self.version, &list)
-                });
-                if !valid {
-                    self.timeline.unopened(
-                        at.ns,
-                        "Version Negotiation that does not answer the Initial",
-                    );
+                // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had not come.
+                if let Some(list) = versions.ok().filter(|_| echoed) {
+                    self.timeline
+                        .version_negotiation(at.ns, self.version, &list);
                 }
             }
-            PacketType::Handshake if !from_client && packet.dcid == self.client_scid => {
+            PacketType::Handshake
+                if !from_client
+                    && packet.dcid == self.client_scid
+                    && self.is_from_server(packet) =>
+            {
                 self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
                 self.timeline.server_handshake(at);
             }
@@ -266,6 +269,10 @@ impl Connection {
         datagram: &mut [u8],
         log: &mut PacketLog<'_>,
     ) {
+        if !(from_client || packet.token.is_empty() && self.is_from_server(packet)) {
+            let why = "token, or another connection ID than before";
+            return note(log, || seen(packet, None, Some(why.into()), false));
+        }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
         if !from_client && packet.dcid != self.client_scid {
             self.unopened(at, from_client, "Initial to another connection ID");
@@ -301,7 +308,7 @@ impl Connection {
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
-        let frames: Vec<Frame<'_>> = match Frames::new(opened.payload).collect() {
+        let frames: Vec<Frame<'_>> = match frames_of_initial(opened.payload) {
             Ok(frames) => frames,
             Err(error) => {
                 if !from_client {
@@ -397,6 +404,22 @@ impl Connection {
                 .client_hello(ns, number, *offset, data.len(), end);
         }
     }
+}
+
+/// The frames of an Initial; an error if it holds none, or one that it must not hold (RFC 9000 12.4). A close of the
+/// application's kind is read all the same: it ends the connection whatever its type.
+fn frames_of_initial(payload: &[u8]) -> Result<Vec<Frame<'_>>, Error> {
+    let frames: Vec<Frame<'_>> = Frames::new(payload).collect::<Result<_, _>>()?;
+    let allowed = |frame: &Frame<'_>| {
+        frame.allowed_in_initial() || matches!(frame, Frame::ApplicationClose { .. })
+    };
+    if frames.is_empty() {
+        return Err(Error::Malformed("packet without frames"));
+    }
+    if !frames.iter().all(allowed) {
+        return Err(Error::Malformed("frame that no Initial may hold"));
+    }
+    Ok(frames)
 }
 
 fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> PacketSeen) {

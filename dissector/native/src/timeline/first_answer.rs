@@ -35,6 +35,9 @@ impl Outcome {
     }
 }
 
+/// Of a server whose Initials hold neither ACK nor ServerHello nor close.
+const NO_ANSWER: &str = "Initials that answer nothing";
+
 /// The first answer and what it consists of.
 #[derive(Debug)]
 pub struct Answer<'a> {
@@ -73,13 +76,17 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         Outcome::VersionNegotiation
     } else if t.refused {
         Outcome::Refused
-    } else if a.malformed.is_some() || (a.unopened.is_some() && a.opened == 0) {
+    } else if a.malformed.is_some() || a.unopened.is_some() || a.opened > 0 {
+        // What opened and parses, and yet is no answer, is not the silence of a timeout either.
         Outcome::Malformed
     } else {
         Outcome::Timeout
     };
     // Packets that no key opens are no fault of a server whose answer was understood.
-    let unopened = a.unopened.filter(|_| outcome == Outcome::Malformed);
+    let unopened = a
+        .unopened
+        .or((a.opened > 0).then_some(NO_ANSWER))
+        .filter(|_| outcome == Outcome::Malformed);
     Answer {
         outcome,
         hello_ns: a

@@ -158,7 +158,10 @@ impl Timeline {
                 Frame::Crypto { offset, data } => {
                     self.server_crypto(*offset, data, initial, counts)
                 }
-                Frame::ConnectionClose { code, reason, .. } if counts => {
+                Frame::ConnectionClose { code, reason, .. }
+                | Frame::ApplicationClose { code, reason }
+                    if counts =>
+                {
                     self.attempt.closed(*code, reason)
                 }
                 _ => {}
@@ -203,6 +206,7 @@ impl Timeline {
         self.first_handshake_ns.get_or_insert(at.ns);
         if self.counts(at.ns) {
             self.attempt.handshake(at);
+            self.unopened(at.ns, "Handshake packet before any ServerHello");
         }
     }
 
@@ -237,14 +241,13 @@ impl Timeline {
     }
 
     /// A Version Negotiation packet that echoes both connection IDs; `used` is the version of the connection.
-    pub fn version_negotiation(&mut self, ns: i64, used: Version, versions: &[Version]) -> bool {
+    pub fn version_negotiation(&mut self, ns: i64, used: Version, versions: &[Version]) {
         let nothing_before = self.attempt.opened == 0 && self.retry_ns.is_none();
-        let valid = nothing_before && !versions.contains(&used) && self.counts(ns);
-        if valid {
+        let says_what = !versions.is_empty() && !versions.contains(&used);
+        if nothing_before && says_what && self.counts(ns) {
             let list: Vec<String> = versions.iter().map(Version::to_string).collect();
             self.version_list.get_or_insert_with(|| list.join(","));
         }
-        valid
     }
 
     /// An ICMP error that quotes the connection's tuple.
