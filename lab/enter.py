@@ -7,6 +7,7 @@ Light on imports, because every stage of a lab campaign starts through here.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -34,8 +35,13 @@ def enter_host(record: Record, host: str) -> None:
 
 
 def environment(state: State) -> dict[str, str]:
-    """Give the variables a program in the lab needs besides ours: only the lab's authority counts."""
+    """Give the variables a program in the lab needs besides ours: only the lab's authority counts.
+
+    `firstflight` and the programs of an administrator are found there without being on the user's path.
+    """
+    here = str(Path(sys.executable).parent)
     return {
+        "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), here, "/usr/sbin", "/sbin"]),
         "SSL_CERT_FILE": str(state.authority),
         "REQUESTS_CA_BUNDLE": str(state.authority),
         "CURL_CA_BUNDLE": str(state.authority),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -25,15 +26,24 @@ def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
     assert process.wait(timeout=5) == -signal.SIGINT
 
 
-def test_exec_is_fast(lab: Lab) -> None:
-    times = []
+def test_exec_costs_little(lab: Lab) -> None:
+    """Every stage of a lab campaign starts through it. CPU time: wall time says more of the machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(5):
-        began = time.monotonic()
         subprocess.run(
             [FIRSTFLIGHT, "lab", "exec", "hamburg", "true"], env=lab.environment, cwd=ROOT, check=True
         )
-        times.append(time.monotonic() - began)
-    assert min(times) < 0.2
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5 * 0.2
+
+
+def test_exec_finds_firstflight_and_the_programs_of_an_administrator(lab: Lab) -> None:
+    environment = {**lab.environment, "PATH": "/usr/bin:/bin"}
+    for program in ("firstflight", "ethtool"):
+        command = [FIRSTFLIGHT, "lab", "exec", "hamburg", program, "--version"]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert program in done.stdout
 
 
 def test_exec_mistakes(lab: Lab) -> None:
