@@ -11,7 +11,7 @@ import click
 from firstflight.errors import UsageError
 
 
-@click.group()
+@click.group(epilog="Example: firstflight campaign run --config lab/campaign.toml --dry-run")
 def command() -> None:
     """Run a whole measurement campaign, or go on with one."""
 

@@ -7,6 +7,7 @@ called `command`. They are imported when used, so that `firstflight lab exec` st
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from importlib.metadata import version
 
@@ -31,6 +32,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+VERSION = click.version_option(version("firstflight"), prog_name="firstflight")
+
+
+def add_version(command: click.Command) -> None:
+    """Give a command and all below it `--version`; those that stand for a native program have its own."""
+    if command.add_help_option and all(option.name != "version" for option in command.params):
+        VERSION(command)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            add_version(below)
+
+
 class LazyGroup(click.Group):
     """A group whose subcommands are imported on first use."""
 
@@ -42,6 +55,7 @@ class LazyGroup(click.Group):
             return None
         command = importlib.import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
+        add_version(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -54,15 +68,18 @@ class LazyGroup(click.Group):
     help="Measures how the edges of the Internet answer the first flight of a connection.",
     epilog='Example: firstflight sql "SELECT * FROM table1"',
 )
-@click.version_option(version("firstflight"), prog_name="firstflight")
+@VERSION
 def root() -> None:
     """Hold the subcommands; does nothing by itself."""
 
 
 def main() -> None:
     """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
+    if sys.stdout is None:  # closed by the caller: nobody wants the answer
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
         status = root.main(standalone_mode=False)
+        sys.stdout.flush()
     except FirstflightError as error:
         click.echo(f"firstflight: {error}", err=True)
         sys.exit(error.exit_status)
@@ -72,5 +89,18 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("firstflight: interrupted", err=True)
         sys.exit(130)
+    except BrokenPipeError:
+        _drop_output()  # the reader has seen enough
+        sys.exit(0)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
+        _drop_output()
+        sys.exit(3)
     # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """What could not be written is tried again when Python ends, and would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

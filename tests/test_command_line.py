@@ -1,0 +1,58 @@
+"""What every command has in common: help with an example, a version, sentences instead of tracebacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.main import root
+
+FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
+
+
+def names(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Words of a command and of all below it."""
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from names(below, (*path, name))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([FIRSTFLIGHT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
+def test_help_has_an_example_and_there_is_a_version(words: tuple[str, ...]) -> None:
+    shown = run(*words, "--help")
+    assert shown.returncode == 0
+    assert "Example:" in shown.stdout
+    version = run(*words, "--version")
+    assert (version.returncode, version.stderr) == (0, "")
+    assert version.stdout.startswith("firstflight")
+
+
+@pytest.mark.parametrize("words", [("schema", "quic_probe", "--format", "json"), ("--help",)])
+def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [FIRSTFLIGHT, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 3
+    assert done.stderr == "firstflight: the system refused to go on: No space left on device\n"
+
+
+def test_a_closed_output_is_no_traceback() -> None:
+    closed = 'exec "$0" schema quic_probe --format json >&-'
+    done = subprocess.run(
+        ["sh", "-c", closed, FIRSTFLIGHT], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
