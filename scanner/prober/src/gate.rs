@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::Failure;
-use crate::networks::{NetworkSet, content, parse_network};
+use crate::networks::{NetworkSet, content, parse_network, unmapped};
 use crate::special::{is_allowable, special_name, special_set};
 use crate::targets::is_host_name;
 
@@ -68,11 +68,14 @@ impl Gate {
         }
         let mut blocked = Vec::new();
         for (name, number, text) in lines(blocklists) {
-            blocked.push(parse_network(text).ok_or_else(|| {
+            let network = parse_network(text).ok_or_else(|| {
                 Failure::Input(format!(
                     "{name}, line {number}: {text:?} is no address or network; correct it, nothing was sent"
                 ))
-            })?);
+            })?;
+            // Whoever lists a mapped network means its hosts, however they are written.
+            blocked.extend(unmapped(&network));
+            blocked.push(network);
         }
         let (mut opted_out, mut opted_out_names) = (Vec::new(), HashSet::new());
         for (name, number, text) in lines(optouts) {
@@ -81,6 +84,7 @@ impl Gate {
                 .trim_matches('.')
                 .to_ascii_lowercase();
             if let Some(network) = parse_network(text) {
+                opted_out.extend(unmapped(&network));
                 opted_out.push(network);
             } else if is_host_name(&domain) && !text.contains('/') {
                 opted_out_names.insert(domain.into_boxed_str());
@@ -140,7 +144,8 @@ impl Gate {
 /// (file, line number from 1, content) of all lines that say something.
 fn lines(files: &[(String, String)]) -> impl Iterator<Item = (&str, usize, &str)> {
     files.iter().flat_map(|(name, text)| {
-        text.lines()
+        text.trim_start_matches('\u{feff}')
+            .lines()
             .enumerate()
             .filter_map(move |(i, line)| Some((name.as_str(), i + 1, content(line)?)))
     })
@@ -191,6 +196,23 @@ mod tests {
         assert!(
             g.needs_contact("8.8.8.8".parse().unwrap())
                 && !g.needs_contact("127.0.0.1".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn lists_may_hold_mapped_networks_and_a_byte_order_mark() {
+        let g = gate(
+            &["127.0.0.0/8"],
+            "\u{feff}# ours\r\n::ffff:127.0.0.6\r\n",
+            "\u{feff}example.org\n::ffff:127.0.2.0/120\n",
+        )
+        .unwrap();
+        assert_eq!(judge(&g, "127.0.0.6", ""), Err(Refusal::BlockList));
+        assert_eq!(judge(&g, "127.0.2.9", ""), Err(Refusal::OptOutNetwork));
+        assert_eq!(judge(&g, "127.0.3.9", ""), Ok(()));
+        assert_eq!(
+            judge(&g, "127.0.0.1", "example.org"),
+            Err(Refusal::OptOutName)
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// Addresses as sorted ranges that neither touch nor overlap, so that one binary search answers.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,16 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
+/// The IPv4 network that an IPv4-mapped one (`::ffff:192.0.2.0/120`) means.
+pub fn unmapped(network: &IpNet) -> Option<IpNet> {
+    let IpNet::V6(mapped) = network else {
+        return None;
+    };
+    let address = mapped.network().to_ipv4_mapped()?;
+    let length = mapped.prefix_len().checked_sub(96)?;
+    Ipv4Net::new(address, length).ok().map(IpNet::V4)
+}
+
 /// What a line says: nothing for empty lines; `#` starts a comment anywhere in it.
 pub fn content(line: &str) -> Option<&str> {
     let text = line
@@ -107,6 +117,17 @@ mod tests {
     fn host_bits_are_ignored_and_everything_can_be_covered() {
         let s = set(&["10.1.2.3/8", "0.0.0.0/0", "::/0"]);
         assert!(has(&s, "255.255.255.255") && has(&s, "ffff::") && has(&s, "0.0.0.0"));
+    }
+
+    #[test]
+    fn mapped_networks_mean_ipv4() {
+        let plain = |text: &str| unmapped(&parse_network(text).unwrap()).map(|n| n.to_string());
+        assert_eq!(plain("::ffff:192.0.2.7").as_deref(), Some("192.0.2.7/32"));
+        assert_eq!(plain("::ffff:10.0.0.0/104").as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(plain("::ffff:0.0.0.0/96").as_deref(), Some("0.0.0.0/0"));
+        for other in ["::/0", "::ffff:0:0/95", "2001:db8::/32", "10.0.0.0/8"] {
+            assert_eq!(plain(other), None, "{other}");
+        }
     }
 
     #[test]

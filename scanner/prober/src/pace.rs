@@ -55,7 +55,10 @@ impl Ceiling {
         self.limit.saturating_sub(self.sum)
     }
 
-    fn take(&mut self, n: u64) {
+    /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so that a
+    /// sender that was stalled in between does not bring two seconds' datagrams into one.
+    fn take(&mut self, now: Mono, n: u64) {
+        self.advance(now);
         self.bins[(self.newest % (BINS as u64 + 1)) as usize] += n as u32;
         self.sum += n;
         self.highest = self.highest.max(self.sum);
@@ -121,17 +124,17 @@ impl Pacer {
         self.all.room(now)
     }
 
-    /// `n` new probes left.
-    pub fn sent_new(&mut self, n: u64) {
+    /// `n` new probes have left; `now` is after that.
+    pub fn sent_new(&mut self, now: Mono, n: u64) {
         self.scheduled += n as f64;
         self.bucket -= n as f64;
-        self.new.take(n);
-        self.all.take(n);
+        self.new.take(now, n);
+        self.all.take(now, n);
     }
 
-    /// `n` other datagrams left.
-    pub fn sent_others(&mut self, n: u64) {
-        self.all.take(n);
+    /// `n` other datagrams have left; `now` is after that.
+    pub fn sent_others(&mut self, now: Mono, n: u64) {
+        self.all.take(now, n);
     }
 
     /// When the schedule has the next new probe.
@@ -163,7 +166,7 @@ mod tests {
         let (mut now, mut times, mut turn) = (start, Vec::new(), 0);
         while now < start + seconds * SECOND {
             let n = pacer.new_probes(now);
-            pacer.sent_new(n);
+            pacer.sent_new(now, n);
             times.extend(std::iter::repeat_n(now, n as usize));
             now += step(turn);
             turn += 1;
@@ -211,12 +214,28 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_late_counts_when_it_leaves() {
+        let mut pacer = Pacer::new(1000.0, 0);
+        let (mut now, mut left) = (0, Vec::new());
+        for turn in 0..40_000_u64 {
+            let n = pacer.new_probes(now);
+            // Every 700 ms or so the machine takes 20 ms to send what was due.
+            let stall = if turn % 2048 == 0 { 20_000_000 } else { 50_000 };
+            now += stall;
+            left.extend(std::iter::repeat_n(now, n as usize));
+            pacer.sent_new(now, n);
+            now += 250_000;
+        }
+        assert!(most_in_a_second(&left) <= 1010);
+    }
+
+    #[test]
     fn idle_time_is_not_saved_up() {
         let mut pacer = Pacer::new(1000.0, 0);
         let mut sent = 0;
         for ms in 60_000..61_000 {
             let n = pacer.new_probes(ms * 1_000_000);
-            pacer.sent_new(n);
+            pacer.sent_new(ms * 1_000_000, n);
             sent += n;
         }
         assert!(sent <= 1010, "{sent}");
@@ -229,11 +248,11 @@ mod tests {
         for tenth in 0..50_000_u64 {
             let now = tenth * 100_000;
             for _ in 0..pacer.others(now).min(3) {
-                pacer.sent_others(1);
+                pacer.sent_others(now, 1);
                 all.push(now);
             }
             let n = pacer.new_probes(now);
-            pacer.sent_new(n);
+            pacer.sent_new(now, n);
             all.extend(std::iter::repeat_n(now, n as usize));
         }
         assert!(most_in_a_second(&all) <= 200);

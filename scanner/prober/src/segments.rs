@@ -17,8 +17,8 @@ use crate::outcome::Outcome;
 use crate::row::{Columns, Row};
 use crate::targets::TargetList;
 
-/// A segment is closed at this age, well within the second promised.
-const MAX_AGE: Duration = Duration::from_millis(800);
+/// A segment is closed at this age; the thread that looks at it may come 200 ms late.
+const MAX_AGE: Duration = Duration::from_millis(600);
 /// And at this many rows.
 const MAX_ROWS: usize = 65_536;
 

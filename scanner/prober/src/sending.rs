@@ -12,6 +12,9 @@ use crate::outcome::Outcome;
 use crate::stamps::Request;
 use crate::table::{Handle, Phase};
 
+/// Most batches of new probes, and of further connections, in one round.
+const BATCHES: usize = 16;
+
 /// How often a full device queue is waited for, 1 ms each time.
 const PATIENCE: u32 = 200;
 
@@ -83,30 +86,36 @@ impl Engine {
 
     /// Further connections for targets that did not answer, each from another port than before.
     fn send_again(&mut self) {
-        for v4 in [true, false] {
-            let room = self.pacer.others(self.clock.now()) as usize;
-            let count = self.again.len().min(room).min(BATCH);
-            if count == 0 || self.ports.of(v4).is_empty() {
+        for _ in 0..BATCHES {
+            for v4 in [true, false] {
+                let room = self.pacer.others(self.clock.now()) as usize;
+                let count = self.again.len().min(room).min(BATCH);
+                if count > 0 && !self.ports.of(v4).is_empty() {
+                    let port = self.random_port(v4);
+                    self.send_again_from(port, v4, count);
+                }
+            }
+        }
+    }
+
+    /// The first `count` further connections, as far as they may come from `port`.
+    fn send_again_from(&mut self, port: u16, v4: bool, count: usize) {
+        let mut batch = Vec::new();
+        for _ in 0..count {
+            let Some(handle) = self.again.pop_front() else {
+                break;
+            };
+            let Some(flight) = self.table.get(handle) else {
+                continue;
+            };
+            if flight.to.is_ipv4() != v4 || flight.port == port {
+                self.again.push_back(handle);
                 continue;
             }
-            let port = self.random_port(v4);
-            let mut batch = Vec::new();
-            for _ in 0..count {
-                let Some(handle) = self.again.pop_front() else {
-                    break;
-                };
-                let Some(flight) = self.table.get(handle) else {
-                    continue;
-                };
-                if flight.to.is_ipv4() != v4 || flight.port == port {
-                    self.again.push_back(handle);
-                    continue;
-                }
-                let fresh = self.next_connection(handle);
-                self.put(&mut batch, handle, Kind::Again, fresh);
-            }
-            self.flush(usize::from(port), &mut batch);
+            let fresh = self.next_connection(handle);
+            self.put(&mut batch, handle, Kind::Again, fresh);
         }
+        self.flush(usize::from(port), &mut batch);
     }
 
     /// New probes.
@@ -118,7 +127,7 @@ impl Engine {
         let most = self
             .pacer
             .new_probes(now)
-            .min(16 * BATCH as u64)
+            .min((BATCHES * BATCH) as u64)
             .min(self.room_in_flight() as u64);
         let mut families = [Vec::new(), Vec::new()];
         for _ in 0..most {
@@ -254,9 +263,9 @@ impl Engine {
     fn left(&mut self, port: usize, handle: Handle, kind: Kind, earliest: i64) {
         let now = self.clock.now();
         if kind == Kind::New {
-            self.pacer.sent_new(1);
+            self.pacer.sent_new(now, 1);
         } else {
-            self.pacer.sent_others(1);
+            self.pacer.sent_others(now, 1);
         }
         match kind {
             Kind::New => {}

@@ -25,7 +25,7 @@ use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::{Progress, outcomes};
 use crate::segments::Segments;
-use crate::summary::Summary;
+use crate::summary::{Summary, check_place};
 use crate::table::Table;
 use crate::targets::TargetList;
 use crate::writer::{Sinks, Writer};
@@ -49,6 +49,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     if options.dry_run {
         return Ok(dry_run(options, &list, &gate));
     }
+    options.summary.as_deref().map_or(Ok(()), check_place)?;
     let segments = options
         .segments
         .as_deref()
