@@ -146,6 +146,16 @@ def test_full_disk_and_closed_pipe(tmp_path: Path) -> None:
     assert "No space left" in done.stderr and "panicked" not in done.stderr
 
 
+def test_a_summary_takes_no_device_s_place(tmp_path: Path) -> None:
+    targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", 9)])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    done = run("--targets", targets, *LOOPBACK, "--summary", pipe)
+    assert done.returncode == 0 and pipe.is_fifo()
+    assert json.loads(reader.communicate(timeout=10)[0])["targets"] == 1
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Signals) -> None:
     port = silent("127.0.0.1").getsockname()[1]
