@@ -60,7 +60,7 @@ impl Engine {
     pub(crate) fn open(&mut self, target: u32, to: SocketAddr, port: u16) -> Handle {
         let line = self.list.get(target).line;
         let cid = self.cids.of(line, 1);
-        let exchange = Exchange::new(self.packets.destination(cid), cid);
+        let exchange = Exchange::new(self.packets.destination(), cid);
         let handle = self.table.insert(Flight {
             target,
             line,
@@ -86,7 +86,7 @@ impl Engine {
     pub(crate) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);
-        let mut fresh = Box::new(Exchange::new(self.packets.destination(cid), cid));
+        let mut fresh = Box::new(Exchange::new(self.packets.destination(), cid));
         if let Some((kind, code)) = flight.exchange.rare.as_ref().and_then(|rare| rare.icmp) {
             fresh.icmp(kind, code, false);
         }
@@ -95,7 +95,6 @@ impl Engine {
 
     /// The next connection of a probe has been opened.
     pub(crate) fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
-        self.table.forget_tuple(handle);
         let Some(flight) = self.table.get(handle) else {
             return;
         };

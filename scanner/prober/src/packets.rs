@@ -20,14 +20,14 @@ pub struct Packets {
     template: ClientHelloTemplate,
     contact: Vec<u8>,
     random: [u8; 32],
+    destinations: ChaCha8Rng,
 }
 
-/// What is random in a connection. It comes from a stream of its own of ChaCha8, so that the copy of the ClientHello
+/// What is random in a ClientHello. It comes from a stream of its own of ChaCha8, so that the copy of the ClientHello
 /// after a Retry is the same without being kept.
 struct Fresh {
     random: [u8; 32],
     key_share: [u8; 32],
-    dcid: [u8; 8],
 }
 
 impl Packets {
@@ -39,6 +39,7 @@ impl Packets {
             template,
             contact: contact.as_bytes().to_vec(),
             random,
+            destinations: ChaCha8Rng::from_seed(random),
         })
     }
 
@@ -50,21 +51,22 @@ impl Packets {
 
     fn fresh(&self, client_cid: [u8; 8]) -> Fresh {
         let mut stream = ChaCha8Rng::from_seed(self.random);
-        stream.set_stream(u64::from_be_bytes(client_cid));
+        // Stream 0 is that of the destinations.
+        stream.set_stream(u64::from_be_bytes(client_cid).max(1));
         let mut fresh = Fresh {
             random: [0; 32],
             key_share: [0; 32],
-            dcid: [0; 8],
         };
         stream.fill_bytes(&mut fresh.random);
         stream.fill_bytes(&mut fresh.key_share);
-        stream.fill_bytes(&mut fresh.dcid);
         fresh
     }
 
-    /// A random destination connection ID of 8 bytes for the connection of `client_cid`.
-    pub fn destination(&self, client_cid: [u8; 8]) -> [u8; 8] {
-        self.fresh(client_cid).dcid
+    /// A random destination connection ID of 8 bytes.
+    pub fn destination(&mut self) -> [u8; 8] {
+        let mut dcid = [0; 8];
+        self.destinations.fill_bytes(&mut dcid);
+        dcid
     }
 
     /// Writes the Initial with the ClientHello, with the token if there was a Retry; gives its size.

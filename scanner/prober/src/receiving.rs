@@ -105,11 +105,12 @@ impl Engine {
 
     /// An ICMP message that quotes a datagram from `port` to `to`; `quote` is what it quotes of the payload.
     fn icmp(&mut self, port: usize, to: SocketAddr, error: &ExtendedError, quote: &[u8]) {
-        let by_tuple = self.table.find_tuple(to, port as u16);
         let handle = match source_cid(quote) {
             Some(cid) => self.table.find_cid(cid),
             // Many routers quote no more than the ports.
-            None if quote.len() < SHORTEST_QUOTE => by_tuple,
+            None if quote.len() < SHORTEST_QUOTE => {
+                self.table.find_tuple(to, port as u16, self.clock.now())
+            }
             None => None,
         };
         let Some((handle, flight)) =
@@ -142,7 +143,7 @@ impl Engine {
         });
         let handle = by_cid
             .map(|(handle, _)| handle)
-            .or_else(|| self.table.find_tuple(peer, port as u16));
+            .or_else(|| self.table.find_tuple(peer, port as u16, self.clock.now()));
         let Some((handle, flight)) =
             handle.and_then(|handle| Some((handle, self.table.get(handle)?)))
         else {

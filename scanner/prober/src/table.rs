@@ -6,6 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::evidence::Stamp;
 use crate::exchange::Exchange;
+use crate::pace::{Mono, SECOND};
+
+/// Slots looked at per second on behalf of strays: a few milliseconds' work.
+const BUDGET: usize = 10_000_000;
 
 /// Names a probe in flight; stale once the probe has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +89,13 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    by_tuple: Index,
+    /// Hash of peer and port of each slot. Seldom asked, so it is searched from end to end, which costs the
+    /// common case one write where a table would cost two misses of the cache.
+    tuples: Vec<u64>,
     tuple_key: [u64; 3],
+    /// Slots that may still be looked at this second, so that a flood of strays cannot take the processor.
+    budget: usize,
+    budget_since: Mono,
 }
 
 impl Table {
@@ -96,8 +105,10 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             by_cid: Index::default(),
-            by_tuple: Index::default(),
+            tuples: Vec::new(),
             tuple_key: key,
+            budget: BUDGET,
+            budget_since: 0,
         }
     }
 
@@ -113,6 +124,7 @@ impl Table {
                 generation: 0,
                 flight: None,
             });
+            self.tuples.push(0);
             self.slots.len() as u32 - 1
         });
         let place = &mut self.slots[slot as usize];
@@ -140,18 +152,7 @@ impl Table {
         };
         let (cid, to, port) = (flight.exchange.client_cid, flight.to, flight.port);
         self.by_cid.insert(u64::from_be_bytes(cid), handle);
-        self.by_tuple.insert(self.tuple(to, port), handle);
-    }
-
-    /// Makes the probe no longer findable by its present tuple.
-    pub fn forget_tuple(&mut self, handle: Handle) {
-        let Some((to, port)) = self.get(handle).map(|flight| (flight.to, flight.port)) else {
-            return;
-        };
-        let tuple = self.tuple(to, port);
-        if self.by_tuple.get(&tuple) == Some(&handle) {
-            self.by_tuple.remove(&tuple);
-        }
+        self.tuples[handle.slot as usize] = self.tuple(to, port);
     }
 
     /// Takes a probe out. `cids`: connection IDs of all its attempts.
@@ -161,7 +162,6 @@ impl Table {
         cids: impl Iterator<Item = [u8; 8]>,
     ) -> Option<Flight> {
         self.get(handle)?;
-        self.forget_tuple(handle);
         for cid in cids {
             self.by_cid.remove(&u64::from_be_bytes(cid));
         }
@@ -176,12 +176,30 @@ impl Table {
         self.by_cid.get(&u64::from_be_bytes(cid)).copied()
     }
 
-    /// The probe that last went from `port` to `peer`.
-    pub fn find_tuple(&mut self, peer: SocketAddr, port: u16) -> Option<Handle> {
-        let handle = self.by_tuple.get(&self.tuple(peer, port)).copied()?;
-        self.get(handle)
-            .filter(|flight| flight.to == peer && flight.port == port)
-            .map(|_| handle)
+    /// A probe from `port` to `peer`; `None` also when too many were asked for this second.
+    pub fn find_tuple(&mut self, peer: SocketAddr, port: u16, now: Mono) -> Option<Handle> {
+        if now >= self.budget_since + SECOND {
+            (self.budget, self.budget_since) = (BUDGET, now);
+        }
+        self.budget = self.budget.checked_sub(self.tuples.len())?;
+        let tuple = self.tuple(peer, port);
+        // Of several probes of one server the one that still waits for something.
+        let rank = |place: usize| {
+            let flight = self.slots[place].flight.as_ref()?;
+            let fits = flight.to == peer && flight.port == port;
+            fits.then_some((flight.phase == Phase::Lingering, place))
+        };
+        let same = self
+            .tuples
+            .iter()
+            .enumerate()
+            .filter(|(_, hash)| **hash == tuple);
+        let (_, slot) = same.filter_map(|(place, _)| rank(place)).min()?;
+        let generation = self.slots[slot].generation;
+        Some(Handle {
+            slot: slot as u32,
+            generation,
+        })
     }
 
     /// All probes in flight.
@@ -198,19 +216,16 @@ impl Table {
         .collect()
     }
 
-    /// A keyed hash of peer and port, good enough for a table: one wide multiplication, folded.
+    /// A keyed hash of peer and port: one wide multiplication, folded. Who hits the same hash is still told apart.
     fn tuple(&self, peer: SocketAddr, port: u16) -> u64 {
         let ip = match peer.ip() {
             IpAddr::V4(ip) => u128::from(ip.to_bits()),
             IpAddr::V6(ip) => ip.to_bits(),
         };
         let ports = u64::from(peer.port()) << 16 | u64::from(port);
-        let (high, low) = (
-            (ip >> 64) as u64 ^ self.tuple_key[0],
-            ip as u64 ^ self.tuple_key[1],
-        );
-        let product = u128::from(low ^ high.rotate_left(32))
-            * u128::from(self.tuple_key[2].wrapping_add(ports) | 1);
+        let high = (ip >> 64) as u64 ^ self.tuple_key[0];
+        let low = ip as u64 ^ self.tuple_key[1] ^ ports.rotate_left(32);
+        let product = u128::from(high ^ self.tuple_key[2].wrapping_add(low)) * u128::from(low);
         (product >> 64) as u64 ^ product as u64
     }
 }
@@ -263,14 +278,28 @@ mod tests {
             (Some(a), Some(b))
         );
         assert_eq!(
-            (table.find_tuple(to, 3), table.find_tuple(to, 4)),
-            (Some(b), None)
+            (
+                table.find_tuple(to, 3, 0).is_some(),
+                table.find_tuple(to, 4, 0)
+            ),
+            (true, None)
         );
         assert!(table.remove(a, [[1; 8]].into_iter()).is_some() && table.get(a).is_none());
         assert_eq!(
-            (table.find_tuple(to, 3), table.find_cid([1; 8]), table.len()),
+            (
+                table.find_tuple(to, 3, 0),
+                table.find_cid([1; 8]),
+                table.len()
+            ),
             (Some(b), None, 1)
         );
+        assert_eq!(
+            (0..=BUDGET)
+                .filter(|_| table.find_tuple(to, 3, 0).is_some())
+                .count(),
+            BUDGET / 2 - 3
+        );
+        assert!(table.find_tuple(to, 3, SECOND).is_some());
         let c = table.insert(flight(3));
         assert!(c != a && table.get(a).is_none() && table.get(c).is_some());
     }
