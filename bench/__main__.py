@@ -1,7 +1,6 @@
 """Every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
 
-    python -m bench             all of them
-    python -m bench prober      one
+`python -m bench NAME...` takes only those named.
 """
 
 from __future__ import annotations
