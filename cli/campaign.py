@@ -52,7 +52,7 @@ def run(
     """Run the campaign that FILE describes; the run id is the last line of standard output.
 
     Ctrl-C ends in order (exit 130); what was written is kept, and --resume RUN goes on. Exit 1: done, but a
-    vantage point or a later stage failed (`firstflight runs` says which).
+    vantage point or a later stage failed (`firstflight runs` says which); if every one did, with its status.
     """
     from firstflight import settings
     from firstflight.campaign import conduct, plan

@@ -19,7 +19,7 @@ from typing import TypeVar
 from firstflight.campaign import process
 from firstflight.campaign.record import stage_entries, totals
 from firstflight.campaign.show import Show
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.runs import CENTRE_STAGES, Run
 from firstflight.settings import Settings, Vantage
 
@@ -39,12 +39,14 @@ class CentreFailed(FirstflightError):
 class Campaign:
     """One campaign over one run. `run_all` does what is left to do; `failures` are sentences.
 
-    `rejected` counts input lines that were not used; each has been named.
+    `statuses` are those that failed vantage points ended with; `rejected` counts input lines that were not
+    used; each has been named.
     """
 
     run: Run
     show: Show
     failures: list[str] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
     rejected: int = 0
 
     @property
@@ -57,6 +59,19 @@ class Campaign:
         await self._centre()
         for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
             await self._repetition(repetition)
+
+    @property
+    def exit_status(self) -> int:
+        """0: all is done; 1: the rest is done; 2 or 3 of the first vantage point if none came to its end."""
+        places = [
+            (vantage.name, repetition)
+            for vantage in self.settings.vantage
+            for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
+        ]
+        if self.statuses and not any(self.run.done("probe", *place) for place in places):
+            own = (UsageError.exit_status, InputError.exit_status)
+            return self.statuses[0] if self.statuses[0] in own else 1
+        return 1 if self.failures or self.rejected else 0
 
     async def _centre(self) -> None:
         centre = self.settings.centre
@@ -95,6 +110,7 @@ class Campaign:
         if status != 0:
             reason = self._reason(names, status, (vantage.name, repetition))
             self._failed(f"{vantage.name}, repetition {repetition}: {reason}")
+            self.statuses.append(status)
             return
         report = self.run.report("probe", vantage.name, repetition)
         if report is not None:
@@ -197,7 +213,8 @@ def run_campaign(run: Run) -> int:
     """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
 
     0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
-    failed stage's own status if targets or AS data failed; 130 after a signal, when all have ended in order.
+    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal, when all
+    have ended in order.
     """
     with run.lock():
         write_state(run, "running", message=None)
@@ -238,7 +255,7 @@ async def _until_the_end(run: Run) -> int:
     status = await process.run_to_end(
         process.stage_argv((), None, ["load"], run.path), run.path / "logs/load.log"
     )
-    return 1 if campaign.failures or campaign.rejected or status else 0
+    return campaign.exit_status or (1 if status else 0)
 
 
 async def _together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:

@@ -197,7 +197,7 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
 @pytest.mark.parametrize(
     ("override", "status", "said"),
     [
-        ("resolve.port=1", 1, "resolver"),
+        ("resolve.port=1", 3, "resolver"),
         ("campaign.before_repetition=['false']", 1, "campaign.before_repetition (false)"),
         ("vantage.name=x", 2, "change it in the file"),
         ("probe.rate=-1", 2, "probe.rate"),
@@ -226,7 +226,7 @@ def test_a_target_outside_the_lab_without_contact_sends_nothing(world: World) ->
     path = world.settings("outside.toml")
     path.write_text(path.read_text().replace("127.9.0.0/16", "127.9.1.0/24"))
     done = world.campaign("--config", str(path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "contact" in done.stderr
     run = run_of(world, done)
     assert not list((run / "east" / "1" / "probe" / "segments").glob("*.arrow"))
