@@ -176,7 +176,7 @@ class Probe(Section):
 
     rate: float = Field(default=500, gt=0)  # new probes per second and vantage point
     per_address_rate: float = Field(default=1, ge=0)  # 0 = no limit
-    per_prefix_rate: float = Field(default=20, ge=0)  # /24 and /48; 0 = no limit
+    per_prefix_rate: float = Field(default=10, ge=0)  # /24 and /48; 0 = no limit
     timeout_s: float = Field(default=3.0, gt=0, le=60)  # the answer window
     settle_ms: int = Field(default=100, ge=0, le=10_000)
     attempts: int = Field(default=2, ge=1, le=5)
