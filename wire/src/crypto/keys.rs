@@ -16,6 +16,8 @@ pub struct Keys {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
     pub packet_number: u64,
+    /// First byte without header protection.
+    pub first_byte: u8,
     /// Bytes of the packet number on the wire.
     pub pn_len: usize,
     /// False when the reserved bits are set, which RFC 9000 17.2 calls a connection error.
@@ -83,6 +85,7 @@ impl Keys {
             truncated = truncated << 8 | u32::from(*byte);
         }
         let packet_number = decode_packet_number(largest, truncated, pn_len);
+        let first_byte = bytes[0];
         let (header, body) = bytes.split_at_mut(pn_offset + pn_len);
         let payload = self
             .aead
@@ -90,6 +93,7 @@ impl Keys {
             .map_err(|_| OpenError::Unauthentic)?;
         Ok(Opened {
             packet_number,
+            first_byte,
             pn_len,
             reserved_bits_clear,
             payload,
