@@ -11,10 +11,10 @@ use signal_hook::flag;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
-use crate::input::{self, CaptureError, Frame, Stop};
+use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content};
 use crate::link;
-use crate::output::quic_packet::PacketSeen;
+use crate::output::quic_packet::{HeaderSeen, PacketSeen};
 use crate::output::{OutputError, Outputs, quic_connection, quic_packet};
 use crate::timeline::Windows;
 
@@ -137,11 +137,15 @@ fn capture(
         skipped: Skipped::default(),
         scratch: Vec::new(),
     };
-    let end = input::read(&name, source, |frame| {
+    let end = input::read(&name, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
         }
-        run.frame(&frame).map_err(End::Output)
+        match element {
+            Element::Frame(frame) => run.frame(&frame).map_err(End::Output),
+            // The table takes it from here.
+            Element::KeyLog(_) => Ok(()),
+        }
     });
     // What came before a broken place is kept.
     while let Some(connection) = run.table.drain() {
@@ -283,6 +287,8 @@ impl CaptureRun<'_> {
             frames: Some(format!("type {} code {}", error.kind, error.code)),
             opened: false,
             size: 0,
+            header: HeaderSeen::default(),
+            frame_details: None,
         };
         let row = quic_packet::row(self.name, connection, arrival, false, packet);
         self.outputs.write(Kind::QuicPacket, row)

@@ -23,8 +23,20 @@ pub struct Frame<'a> {
     pub data: &'a [u8],
 }
 
-/// Time in nanoseconds, link type and bytes of a frame.
-type Timed<'a> = (i64, i32, &'a [u8]);
+/// What a capture holds, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Element<'a> {
+    Frame(Frame<'a>),
+    /// A TLS key log inside the capture.
+    KeyLog(&'a [u8]),
+}
+
+/// A block that matters.
+enum Found<'a> {
+    /// Time in nanoseconds, link type and bytes of a frame.
+    Frame(i64, i32, &'a [u8]),
+    KeyLog(&'a [u8]),
+}
 
 /// A capture that cannot be read on.
 #[derive(Debug)]
@@ -73,11 +85,11 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     }
 }
 
-/// Hands every frame of `source` to `visit`, in order. Frames before a broken place have been handed over when it fails.
+/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails.
 pub fn read<E>(
     name: &str,
     mut source: impl Read + Send,
-    mut visit: impl FnMut(Frame<'_>) -> Result<(), E>,
+    mut visit: impl FnMut(Element<'_>) -> Result<(), E>,
 ) -> Result<(), Stop<E>> {
     let mut consumed = 0;
     let stop = |offset, what: String| {
@@ -116,16 +128,21 @@ pub fn read<E>(
     loop {
         match reader.next() {
             Ok((size, block)) => {
-                let timed = clock.block(block).map_err(|what| stop(consumed, what))?;
-                if let Some((time_ns, link, data)) = timed {
-                    number += 1;
-                    visit(Frame {
-                        time_ns,
-                        number,
-                        link,
-                        data,
-                    })
-                    .map_err(Stop::Visitor)?;
+                let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
+                    Some(Found::Frame(time_ns, link, data)) => {
+                        number += 1;
+                        Some(Element::Frame(Frame {
+                            time_ns,
+                            number,
+                            link,
+                            data,
+                        }))
+                    }
+                    Some(Found::KeyLog(text)) => Some(Element::KeyLog(text)),
+                    None => None,
+                };
+                if let Some(element) = element {
+                    visit(element).map_err(Stop::Visitor)?;
                 }
                 reader.consume(size);
                 consumed += size as u64;
@@ -173,8 +190,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Time, link type and data of a block that holds a frame.
-    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Timed<'a>>, String> {
+    /// What matters in a block.
+    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.pcap = Some(header);
@@ -193,7 +210,11 @@ impl Clock {
                 let time_ns =
                     i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
                 // The upper four bits tell of a frame check sequence.
-                Ok(Some((time_ns, header.network.0 & 0x0fff_ffff, frame.data)))
+                Ok(Some(Found::Frame(
+                    time_ns,
+                    header.network.0 & 0x0fff_ffff,
+                    frame.data,
+                )))
             }
             PcapBlockOwned::NG(block) => self.pcapng.block(block),
         }
@@ -208,8 +229,10 @@ mod tests {
 
     fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
         let mut seen = Vec::new();
-        let end = read("x", bytes, |f| {
-            seen.push((f.time_ns, f.link, f.data.to_vec()));
+        let end = read("x", bytes, |element| {
+            if let Element::Frame(f) = element {
+                seen.push((f.time_ns, f.link, f.data.to_vec()));
+            }
             Ok::<(), ()>(())
         });
         let error = match end {

@@ -1,9 +1,9 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
 
-use pcap_parser::Block;
 use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, SecretsType};
 
-use super::Timed;
+use super::Found;
 
 /// The interfaces of the section in force.
 #[derive(Default)]
@@ -16,8 +16,8 @@ struct Interface {
 }
 
 impl Interfaces {
-    /// Time, link type and data of a block that holds a frame; other blocks are taken note of or skipped.
-    pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Timed<'a>>, String> {
+    /// What matters in a block; other blocks are taken note of or skipped.
+    pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             Block::SectionHeader(_) => self.0.clear(),
             Block::InterfaceDescription(interface) => {
@@ -47,7 +47,13 @@ impl Interfaces {
                     .data
                     .get(..packet.caplen as usize)
                     .unwrap_or(packet.data);
-                return Ok(Some((time_ns, interface.link, data)));
+                return Ok(Some(Found::Frame(time_ns, interface.link, data)));
+            }
+            Block::DecryptionSecrets(block) if block.secrets_type == SecretsType::TlsKeyLog => {
+                let length = block.secrets_len as usize;
+                return Ok(Some(Found::KeyLog(
+                    block.data.get(..length).unwrap_or(block.data),
+                )));
             }
             // It has no time, so it cannot stand in a timeline.
             Block::SimplePacket(packet) if !packet.packet_data().is_empty() => {
