@@ -14,7 +14,8 @@ use firstflight_wire::{
     Version, parse_packet, retry_is_intact,
 };
 
-use crate::output::quic_packet::{PacketSeen, summary};
+use crate::output::frame_details::details;
+use crate::output::quic_packet::{HeaderSeen, PacketSeen, summary};
 use crate::timeline::{At, ServerInitial, Timeline, Windows};
 use duplicates::Duplicates;
 use hello::HelloReader;
@@ -254,7 +255,9 @@ impl Connection {
             }
             _ => self.unopened(at, from_client, "packet of another version or kind"),
         }
-        note(log, || seen(packet, None, None, false));
+        note(log, || {
+            seen(packet, HeaderSeen::of(packet, datagram), None, None)
+        });
     }
 
     fn initial(
@@ -270,9 +273,14 @@ impl Connection {
         if !from_client && packet.dcid != self.client_scid {
             self.unopened(at, from_client, "Initial to another connection ID");
             return note(log, || {
-                seen(packet, None, Some("another connection ID".into()), false)
+                let why = Some("another connection ID".into());
+                seen(packet, HeaderSeen::of(packet, datagram), None, why)
             });
         }
+        let header = log
+            .is_some()
+            .then(|| HeaderSeen::of(packet, datagram))
+            .unwrap_or_default();
         let opened = match self.open(packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
@@ -283,7 +291,7 @@ impl Connection {
                     "Initial that does not authenticate"
                 };
                 self.unopened(at, from_client, what);
-                return note(log, || seen(packet, None, Some(error.to_string()), false));
+                return note(log, || seen(packet, header, None, Some(error.to_string())));
             }
         };
         if !from_client {
@@ -297,7 +305,7 @@ impl Connection {
         };
         if numbers.seen_before(number) {
             return note(log, || {
-                seen(packet, Some(number), Some("seen before".into()), true)
+                seen(packet, header, Some(&opened), Some("seen before".into()))
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
@@ -309,12 +317,12 @@ impl Connection {
                         .malformed(at.ns, &format!("Initial {number} opened: {error}"));
                 }
                 return note(log, || {
-                    seen(packet, Some(number), Some(error.to_string()), true)
+                    seen(packet, header, Some(&opened), Some(error.to_string()))
                 });
             }
         };
         note(log, || {
-            seen(packet, Some(number), Some(summary(&frames)), true)
+            seen(packet, header, Some(&opened), Some(summary(&frames)))
         });
         self.closed |= frames
             .iter()
@@ -407,20 +415,30 @@ fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> PacketSeen) {
 
 fn seen(
     packet: &Packet,
-    packet_number: Option<u64>,
+    header: HeaderSeen,
+    opened: Option<&Opened<'_>>,
     frames: Option<String>,
-    opened: bool,
 ) -> PacketSeen {
     let long = packet.kind != PacketType::OneRtt;
+    let header = match opened {
+        Some(opened) => HeaderSeen {
+            first_byte: Some(opened.first_byte),
+            packet_number_length: u8::try_from(opened.pn_len).ok(),
+            ..header
+        },
+        None => header,
+    };
     PacketSeen {
         kind: packet.kind.name(),
         version: long.then(|| packet.version.to_string()),
         dcid: Some(packet.dcid),
         scid: long.then_some(packet.scid),
-        packet_number,
+        packet_number: opened.map(|opened| opened.packet_number),
         frames,
-        opened,
+        opened: opened.is_some(),
         size: packet.size(),
+        header,
+        frame_details: opened.and_then(|opened| details(opened.payload)),
     }
 }
 
@@ -434,5 +452,7 @@ fn unparsed(size: usize, error: Error) -> PacketSeen {
         frames: Some(error.to_string()),
         opened: false,
         size,
+        header: HeaderSeen::default(),
+        frame_details: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of record kinds, as JSON lines or Parquet.
 
+pub mod frame_details;
 mod jsonl;
 mod parquet_file;
 pub mod quic_connection;
