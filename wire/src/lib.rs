@@ -1,4 +1,4 @@
-//! Pure encoding and parsing of QUIC and TLS first flights: no sockets, no clock.
+//! Pure encoding and parsing of QUIC and TLS first flights, and TCP headers: no sockets, no clock.
 //!
 //! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
 //!
@@ -52,6 +52,7 @@ mod error;
 mod frame;
 mod packet;
 mod reassembly;
+pub mod tcp;
 pub mod tls;
 pub mod transport;
 mod version;
