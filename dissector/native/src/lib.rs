@@ -11,6 +11,7 @@ pub mod connection;
 pub mod dissect;
 pub mod input;
 pub mod ip;
+pub mod keylog;
 pub mod link;
 pub mod output;
 pub mod timeline;
