@@ -51,6 +51,10 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub settle_ms: u32,
 
+    /// Gap between packets that ends a train (pacing)
+    #[arg(long, value_name = "MS", default_value_t = 0.1, value_parser = parse_gap)]
+    pub train_gap: f64,
+
     /// Silence, by the capture's clock, after which a connection is written out
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub idle_s: u32,
@@ -67,6 +71,8 @@ pub enum Kind {
     QuicConnection,
     #[value(name = "quic_packet")]
     QuicPacket,
+    #[value(name = "pacing")]
+    Pacing,
 }
 
 /// Formats of record files.
@@ -74,6 +80,13 @@ pub enum Kind {
 pub enum Format {
     Jsonl,
     Parquet,
+}
+
+fn parse_gap(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|ms| (0.0..=1e9).contains(ms))
+        .ok_or_else(|| format!("{text} is not a gap: expected milliseconds, such as 0.1"))
 }
 
 fn parse_cid(text: &str) -> Result<ConnectionId, String> {

@@ -11,6 +11,7 @@ use signal_hook::flag;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
+use crate::flows::Flows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content};
 use crate::link;
@@ -134,6 +135,11 @@ fn capture(
         name: &name,
         table: Table::new(limits(args)),
         outputs,
+        flows: Flows::new(args, &name),
+        wants_quic: args
+            .kind
+            .iter()
+            .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
         scratch: Vec::new(),
     };
@@ -151,6 +157,8 @@ fn capture(
     while let Some(connection) = run.table.drain() {
         run.write(&connection)?;
     }
+    run.flows.write_rest(run.outputs)?;
+    run.table.counters.evicted += run.flows.evicted();
     tell(&name, &run.skipped, &run.table.counters);
     end.map_err(|stop| match stop {
         Stop::Capture(error) => End::Broken(error),
@@ -177,7 +185,7 @@ fn limits(args: &Args) -> Limits {
 fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
-        (skipped.broken, "broken IP or UDP headers"),
+        (skipped.broken, "broken IP, UDP or TCP headers"),
         (skipped.fragments, "IP fragments"),
         (
             counters.late,
@@ -208,6 +216,8 @@ struct CaptureRun<'a> {
     name: &'a str,
     table: Table,
     outputs: &'a mut Outputs,
+    flows: Flows<'a>,
+    wants_quic: bool,
     skipped: Skipped,
     /// The payload being opened.
     scratch: Vec<u8>,
@@ -216,6 +226,7 @@ struct CaptureRun<'a> {
 impl CaptureRun<'_> {
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
         self.skipped.frames += 1;
+        self.flows.write_expired(frame.time_ns, self.outputs)?;
         while let Some(connection) = self.table.expired(frame.time_ns) {
             self.write(&connection)?;
         }
@@ -236,7 +247,15 @@ impl CaptureRun<'_> {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
                 arrival.ttl = datagram.ttl;
+                self.flows.udp(arrival.ns, &datagram);
+                if !self.wants_quic {
+                    return Ok(());
+                }
                 self.udp(&arrival, &datagram)
+            }
+            Content::Tcp(segment) => {
+                self.flows.tcp(arrival.ns, &segment);
+                Ok(())
             }
             Content::Icmp(error) => self.icmp(&arrival, &error),
             Content::Other => Ok(()),

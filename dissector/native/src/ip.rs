@@ -1,8 +1,17 @@
-//! IPv4 and IPv6 packets: the UDP datagram or the ICMP error in them (RFC 791, 8200, 768, 792, 4443).
+//! IPv4 and IPv6 packets: the UDP datagram, TCP segment or ICMP error in them (RFC 791, 8200, 768, 792, 4443).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use firstflight_wire::Reader;
+use firstflight_wire::{Reader, tcp};
+
+/// What volumes are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpLength {
+    /// Total length of the IP packet as sent, header included.
+    pub bytes: usize,
+    /// The header says zero (segmentation offload), so `bytes` is what was captured.
+    pub is_guessed: bool,
+}
 
 /// A UDP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +24,22 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Length of the payload as sent; larger than `payload.len()` if the capture cut it.
     pub length: usize,
+    pub ip_length: IpLength,
+}
+
+/// A TCP segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// ECN field of the IP header (RFC 3168 5): 0 none, 1 and 2 capable, 3 congestion experienced.
+    pub ecn: u8,
+    pub header: tcp::Header<'a>,
+    /// Bytes of payload as sent.
+    pub length: usize,
+    pub ip_length: IpLength,
 }
 
 /// An ICMP message that quotes a UDP datagram.
@@ -33,6 +58,7 @@ pub struct IcmpError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     Udp(Datagram<'a>),
+    Tcp(Segment<'a>),
     Icmp(IcmpError),
     /// Another protocol, or ICMP that quotes none of UDP.
     Other,
@@ -43,6 +69,7 @@ pub enum Content<'a> {
 }
 
 const ICMP: u8 = 1;
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
@@ -52,10 +79,12 @@ struct Header<'a> {
     dst: IpAddr,
     protocol: u8,
     ttl: u8,
+    ecn: u8,
     is_fragment: bool,
     payload: &'a [u8],
     /// Length of the payload as sent.
     length: usize,
+    ip_length: IpLength,
 }
 
 /// What `packet` (an IP packet, perhaps with link padding behind it) holds.
@@ -68,6 +97,7 @@ pub fn content(packet: &[u8]) -> Content<'_> {
     }
     match header.protocol {
         UDP => udp(&header).map_or(Content::Broken, Content::Udp),
+        TCP => tcp(&header).map_or(Content::Broken, Content::Tcp),
         ICMP | ICMPV6 => {
             icmp(header.payload, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
         }
@@ -87,11 +117,12 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
     // A total length of zero stands for a segment that the network card was to cut: take what was captured.
-    let total = match u16::from_be_bytes([fixed[2], fixed[3]]) {
-        0 => packet.len(),
-        n => usize::from(n),
-    };
-    let length = total.checked_sub(header_len).filter(|_| header_len >= 20)?;
+    let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let ip_length = ip_length(stated, stated, packet.len());
+    let length = ip_length
+        .bytes
+        .checked_sub(header_len)
+        .filter(|_| header_len >= 20)?;
     let payload = packet.get(header_len..)?;
     let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
     Some(Header {
@@ -99,11 +130,21 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
         dst: Ipv4Addr::new(d0, d1, d2, d3).into(),
         protocol: fixed[9],
         ttl: fixed[8],
+        ecn: fixed[1] & 3,
         // More Fragments, or an offset.
         is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
         payload: &payload[..payload.len().min(length)],
         length,
+        ip_length,
     })
+}
+
+/// `stated`: what the header says; `total`: the packet's length by that.
+fn ip_length(stated: usize, total: usize, captured: usize) -> IpLength {
+    IpLength {
+        bytes: if stated == 0 { captured } else { total },
+        is_guessed: stated == 0,
+    }
 }
 
 fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
@@ -112,12 +153,13 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
     const FRAGMENT: u8 = 44;
     const DESTINATION: u8 = 60;
     let mut r = Reader::new(packet);
-    r.u32().ok()?;
+    let first = r.u32().ok()?;
     let stated = usize::from(r.u16().ok()?);
     let (mut protocol, ttl) = (r.u8().ok()?, r.u8().ok()?);
     let src = Ipv6Addr::from(r.array::<16>().ok()?);
     let dst = Ipv6Addr::from(r.array::<16>().ok()?);
-    let mut length = if stated == 0 { r.len() } else { stated };
+    let ip_length = ip_length(stated, stated + 40, packet.len());
+    let mut length = ip_length.bytes.checked_sub(40)?;
     let mut is_fragment = false;
     while !is_fragment && [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION].contains(&protocol) {
         let extension = protocol;
@@ -139,9 +181,12 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
         dst: dst.into(),
         protocol,
         ttl,
+        // Version, traffic class, flow label: the class's lowest two bits.
+        ecn: (first >> 20) as u8 & 3,
         is_fragment,
         payload,
         length,
+        ip_length,
     })
 }
 
@@ -161,6 +206,20 @@ fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
         ttl: header.ttl,
         payload: &r.rest()[..r.len().min(length)],
         length,
+        ip_length: header.ip_length,
+    })
+}
+
+fn tcp<'a>(header: &Header<'a>) -> Option<Segment<'a>> {
+    let segment = tcp::Header::parse(header.payload).ok()?;
+    Some(Segment {
+        src: SocketAddr::new(header.src, segment.src_port),
+        dst: SocketAddr::new(header.dst, segment.dst_port),
+        ttl: header.ttl,
+        ecn: header.ecn,
+        header: segment,
+        length: header.length.checked_sub(segment.length)?,
+        ip_length: header.ip_length,
     })
 }
 

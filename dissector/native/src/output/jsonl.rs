@@ -18,6 +18,7 @@ pub(super) fn write_row(
             Value::Null => out.write_all(b"null")?,
             Value::Bool(value) => write!(out, "{value}")?,
             Value::Int(value) => write!(out, "{value}")?,
+            Value::Float(value) => serde_json::to_writer(&mut *out, value)?,
             Value::Text(text) => serde_json::to_writer(&mut *out, text)?,
         }
     }

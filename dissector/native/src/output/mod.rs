@@ -2,6 +2,7 @@
 
 pub mod frame_details;
 mod jsonl;
+pub mod pacing;
 mod parquet_file;
 pub mod quic_connection;
 pub mod quic_packet;
@@ -22,6 +23,7 @@ pub enum Type {
     U16,
     U32,
     I64,
+    F64,
 }
 
 /// A column of a record kind: name, type, whether it may be null. schemas/records holds units and meanings.
@@ -51,17 +53,30 @@ pub(crate) const fn maybe(name: &'static str, kind: Type) -> Column {
 }
 
 /// A cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
+    /// Finite.
+    Float(f64),
     Text(String),
 }
 
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Value::Bool(value)
+    }
+}
+
+impl From<f64> for Value {
+    /// What is not finite is no number to report.
+    fn from(value: f64) -> Self {
+        if value.is_finite() {
+            Value::Float(value)
+        } else {
+            Value::Null
+        }
     }
 }
 
@@ -106,6 +121,7 @@ pub fn describe(kind: Kind) -> (&'static str, &'static [Column]) {
     match kind {
         Kind::QuicConnection => ("quic_connection", quic_connection::COLUMNS),
         Kind::QuicPacket => ("quic_packet", quic_packet::COLUMNS),
+        Kind::Pacing => ("pacing", pacing::COLUMNS),
     }
 }
 

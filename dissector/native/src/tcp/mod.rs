@@ -1,0 +1,3 @@
+//! TCP flows.
+
+pub mod coverage;
