@@ -105,6 +105,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
 struct Skipped {
     frames: u64,
     unknown_link: u64,
+    untimed: u64,
     broken: u64,
     fragments: u64,
 }
@@ -149,6 +150,11 @@ fn capture(
         }
         match element {
             Element::Frame(frame) => run.frame(&frame).map_err(End::Output),
+            Element::Untimed => {
+                run.skipped.frames += 1;
+                run.skipped.untimed += 1;
+                Ok(())
+            }
             // The table takes it from here.
             Element::KeyLog(_) => Ok(()),
         }
@@ -185,6 +191,10 @@ fn limits(args: &Args) -> Limits {
 fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
+        (
+            skipped.untimed,
+            "frames without a time (Simple Packet Blocks)",
+        ),
         (skipped.broken, "broken IP, UDP or TCP headers"),
         (skipped.fragments, "IP fragments"),
         (

@@ -1,5 +1,6 @@
-//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, from a file or standard input.
+//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
 
+mod compressed;
 mod pcapng;
 
 use std::fmt;
@@ -9,6 +10,9 @@ use std::path::Path;
 
 use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
+use crate::link;
+
+use compressed::{UntilError, plain};
 use pcapng::Interfaces;
 
 /// A captured frame.
@@ -27,6 +31,8 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
     Frame(Frame<'a>),
+    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a number all the same.
+    Untimed,
     /// A TLS key log inside the capture.
     KeyLog(&'a [u8]),
 }
@@ -35,6 +41,7 @@ pub enum Element<'a> {
 enum Found<'a> {
     /// Time in nanoseconds, link type and bytes of a frame.
     Frame(i64, i32, &'a [u8]),
+    Untimed,
     KeyLog(&'a [u8]),
 }
 
@@ -70,25 +77,25 @@ pub fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Opens a capture; `-` is standard input.
+/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets count its bytes then.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
-    }
-    match File::open(path) {
-        Ok(file) => Ok(Box::new(file)),
-        Err(error) => Err(CaptureError {
-            name: name(path),
-            offset: 0,
-            what: format!("cannot be opened: {error}"),
-        }),
-    }
+    let failed = |what| CaptureError {
+        name: name(path),
+        offset: 0,
+        what,
+    };
+    let source: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|e| failed(format!("cannot be opened: {e}")))?)
+    };
+    plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
 /// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails.
 pub fn read<E>(
     name: &str,
-    mut source: impl Read + Send,
+    source: impl Read + Send,
     mut visit: impl FnMut(Element<'_>) -> Result<(), E>,
 ) -> Result<(), Stop<E>> {
     let mut consumed = 0;
@@ -100,6 +107,7 @@ pub fn read<E>(
         })
     };
 
+    let (mut source, reason) = UntilError::new(source);
     // The format is told by the first read, so it must not be a short one (pipes).
     let mut head = Vec::with_capacity(BUFFER);
     source
@@ -107,6 +115,9 @@ pub fn read<E>(
         .take(BUFFER as u64 / 2)
         .read_to_end(&mut head)
         .map_err(|error| stop(0, format!("cannot be read: {error}")))?;
+    if let Some(error) = reason.get().filter(|_| head.is_empty()) {
+        return Err(stop(0, format!("cannot be read: {error}")));
+    }
     if head.is_empty() {
         return Err(stop(
             0,
@@ -138,6 +149,10 @@ pub fn read<E>(
                             data,
                         }))
                     }
+                    Some(Found::Untimed) => {
+                        number += 1;
+                        Some(Element::Untimed)
+                    }
                     Some(Found::KeyLog(text)) => Some(Element::KeyLog(text)),
                     None => None,
                 };
@@ -146,6 +161,10 @@ pub fn read<E>(
                 }
                 reader.consume(size);
                 consumed += size as u64;
+            }
+            Err(PcapError::Eof | PcapError::UnexpectedEof) if reason.get().is_some() => {
+                let error = reason.get().unwrap_or_default();
+                return Err(stop(consumed, format!("cannot be read on: {error}")));
             }
             Err(PcapError::Eof) => return Ok(()),
             Err(PcapError::Incomplete(_)) => {
@@ -194,6 +213,10 @@ impl Clock {
     fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
+                let link = header.network.0 & 0x0fff_ffff;
+                if !link::is_known(link) {
+                    return Err(format!("expected a known link type, found {link}"));
+                }
                 self.pcap = Some(header);
                 Ok(None)
             }

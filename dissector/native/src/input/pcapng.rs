@@ -1,6 +1,5 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
 
-use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, SecretsType};
 
 use super::Found;
@@ -55,10 +54,7 @@ impl Interfaces {
                     block.data.get(..length).unwrap_or(block.data),
                 )));
             }
-            // It has no time, so it cannot stand in a timeline.
-            Block::SimplePacket(packet) if !packet.packet_data().is_empty() => {
-                return Err("expected frames with a time, found a Simple Packet Block".into());
-            }
+            Block::SimplePacket(_) => return Ok(Some(Found::Untimed)),
             _ => {}
         }
         Ok(None)
