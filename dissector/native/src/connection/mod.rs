@@ -53,7 +53,10 @@ impl Sides {
 pub struct Connection {
     pub client: SocketAddr,
     pub server: SocketAddr,
+    /// Of the client's first packet.
     pub version: Version,
+    /// The same, until the client follows a Version Negotiation.
+    version_in_use: Version,
     pub odcid: ConnectionId,
     pub client_scid: ConnectionId,
     pub server_scid: Option<ConnectionId>,
@@ -92,6 +95,7 @@ impl Connection {
             client,
             server,
             version: packet.version,
+            version_in_use: packet.version,
             odcid: packet.dcid,
             client_scid: packet.scid,
             server_scid: None,
@@ -213,7 +217,8 @@ impl Connection {
             }
             PacketType::Retry if !from_client => {
                 let token_there = !packet.token(datagram).is_empty();
-                let echoed = packet.dcid == self.client_scid && packet.version == self.version;
+                let echoed =
+                    packet.dcid == self.client_scid && packet.version == self.version_in_use;
                 if echoed && token_there && retry_is_intact(datagram, packet, &self.odcid) {
                     if self.timeline.retry(at.ns) {
                         self.retry_scid = Some(packet.scid);
@@ -350,15 +355,19 @@ impl Connection {
     ) -> Result<Opened<'a>, OpenError> {
         let follows_retry =
             from_client && !self.retry_followed && Some(packet.dcid) == self.retry_scid;
-        let secret = if follows_retry {
-            InitialSecret::new(self.version, &packet.dcid)
+        // The client goes on with a version that the server offered (RFC 9000 6.2).
+        let follows_offer = from_client
+            && packet.version != self.version_in_use
+            && self.timeline.offers(packet.version);
+        let secret = if follows_retry || follows_offer {
+            InitialSecret::new(packet.version, &packet.dcid)
         } else {
             self.secret
         };
         // Keys alone do not make it ours: whoever saw the client's Initial has them.
         let to_us = from_client || packet.dcid == self.client_scid;
         let secret = secret
-            .filter(|_| to_us && packet.version == self.version)
+            .filter(|_| to_us && (follows_offer || packet.version == self.version_in_use))
             .ok_or(OpenError::Unauthentic)?;
         let (material, numbers) = if from_client {
             (secret.client(), &self.client_numbers)
@@ -373,6 +382,15 @@ impl Connection {
             self.server_numbers = Duplicates::default();
             self.hello_reader = HelloReader::default();
             self.timeline.follow_retry(ns);
+        }
+        if follows_offer {
+            self.version_in_use = packet.version;
+            self.secret = Some(secret);
+            self.timeline.follow_offer();
+        }
+        // Of use when the server's direction is not in the capture.
+        if from_client && packet.dcid != self.odcid && Some(packet.dcid) != self.retry_scid {
+            self.server_scid.get_or_insert(packet.dcid);
         }
         Ok(opened)
     }

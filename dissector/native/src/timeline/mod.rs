@@ -100,6 +100,19 @@ impl Timeline {
         self.finder = Finder::new();
     }
 
+    /// Whether `version` stands in the Version Negotiation packet that was taken.
+    pub fn offers(&self, version: Version) -> bool {
+        let name = version.to_string();
+        self.version_list
+            .as_ref()
+            .is_some_and(|list| list.split(',').any(|one| one == name))
+    }
+
+    /// The client goes on with an offered version. How its first flight was answered is settled.
+    pub fn follow_offer(&mut self) {
+        self.attempt.ended = true;
+    }
+
     /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the message ends, if
     /// its header has been seen.
     pub fn client_hello(
