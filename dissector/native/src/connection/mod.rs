@@ -155,13 +155,13 @@ impl Connection {
         if !from_client {
             self.timeline.server_datagram(arrival.length, arrival.ttl);
         }
-        let receiver_cid = if from_client {
-            self.server_scid
-        } else {
-            Some(self.client_scid)
-        };
         let mut start = 0;
         while start < datagram.len() {
+            let receiver_cid = if from_client {
+                self.server_scid
+            } else {
+                Some(self.client_scid)
+            };
             // Some stacks fill a datagram with zeros behind its last packet.
             if start > 0 && datagram[start..].iter().all(|&b| b == 0) {
                 break;
