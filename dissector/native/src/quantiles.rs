@@ -173,7 +173,11 @@ mod tests {
         near.compress();
         assert!(!near.is_exact() && near.kept() == 0);
         let shares = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
-        for (a, b) in exact.quantiles(shares).into_iter().zip(near.quantiles(shares)) {
+        for (a, b) in exact
+            .quantiles(shares)
+            .into_iter()
+            .zip(near.quantiles(shares))
+        {
             let (a, b) = (a.unwrap() as f64, b.unwrap() as f64);
             assert!((a - b).abs() <= a / 128.0 + 1.0, "{a} {b}");
         }
