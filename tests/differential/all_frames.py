@@ -44,13 +44,19 @@ FRAMES = [
     _frame(b"\x31", 3, b"dgm"),
 ]
 # What fills the rest of a packet: nothing can follow it.
-LAST = [_frame(b"\x08", 4, b"to the end"), _frame(b"\x0d", 4, 300, b"and the fin"), _frame(b"\x30", b"dgm to the end")]
+LAST = [
+    _frame(b"\x08", 4, b"to the end"),
+    _frame(b"\x0d", 4, 300, b"and the fin"),
+    _frame(b"\x30", b"dgm to the end"),
+]
 
 
 def make_all_frames(path: Path) -> Path:
     """One packet per frame type, behind it some padding; then all in one packet."""
     capture = Capture().sent(0, b.hello_datagram())
-    payloads = [frame + bytes(3) for frame in FRAMES] + [bytes(3) + frame for frame in LAST] + [b"".join(FRAMES)]
+    payloads = (
+        [frame + bytes(3) for frame in FRAMES] + [bytes(3) + frame for frame in LAST] + [b"".join(FRAMES)]
+    )
     for number, payload in enumerate(payloads):
         capture.came((10 + number) * MS, b.initial(payload, number))
     return capture.write(path)

@@ -101,7 +101,9 @@ class Comparison:
             if one.opened and not both:
                 continue
             has = one.of is None or row["type"] in one.of
-            if not has and any(other.name == one.name and row["type"] in (other.of or ()) for other in self._packet):
+            if not has and any(
+                other.name == one.name and row["type"] in (other.of or ()) for other in self._packet
+            ):
                 continue
             if one.known and not packet.fields.get(one.name):
                 continue

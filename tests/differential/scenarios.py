@@ -124,9 +124,7 @@ def reordering(keys: TextIO) -> list[Capture]:
 def port_reuse(keys: TextIO) -> list[Capture]:
     """Three connections one after the other on the same five-tuple."""
     return [
-        Exchange(
-            keys, start_s=4.0 * n, actions=[(0.1, say(0, b"x")), (0.5, lambda x: x.near.close())]
-        ).run(1)
+        Exchange(keys, start_s=4.0 * n, actions=[(0.1, say(0, b"x")), (0.5, lambda x: x.near.close())]).run(1)
         for n in range(3)
     ]
 
@@ -146,7 +144,9 @@ def small_frames(keys: TextIO) -> list[Capture]:
         x.near.send_stream_data(4, bytes(9000), end_stream=False)
 
     actions: list[Action] = [(0.1, begin), (0.3, reset), (0.5, answer(4, 9000))]
-    actions += [(1.0, lambda x: x.near.close(error_code=0x0A, frame_type=0x08, reason_phrase="no such thing"))]
+    actions += [
+        (1.0, lambda x: x.near.close(error_code=0x0A, frame_type=0x08, reason_phrase="no such thing"))
+    ]
     limits = {"max_data": 4000, "max_stream_data": 3000}
     return [Exchange(keys, client_settings=limits, server_settings=limits, actions=actions).run()]
 
@@ -162,7 +162,9 @@ def server_only(keys: TextIO) -> list[Capture]:
 def missing_start(keys: TextIO) -> list[Capture]:
     """The capture begins after the handshake."""
     whole = plain(keys)[0]
-    return [_filtered(whole, lambda packet: len(whole.packets) - whole.packets.index(_at(whole, packet)) < 20)]
+    return [
+        _filtered(whole, lambda packet: len(whole.packets) - whole.packets.index(_at(whole, packet)) < 20)
+    ]
 
 
 def _at(capture: Capture, packet: bytes) -> tuple[int, bytes]:

@@ -36,10 +36,11 @@ def test_compressed_captures_give_the_same_rows(kind: str, way: str, tmp_path: P
     # Told by its first bytes, whatever the name says.
     path = tmp_path / "capture.pcap"
     path.write_bytes(data)
+    options = ["--kind", "quic_connection", "--keys", str(QUICHE.with_suffix(".keys"))]
     if way == "file":
-        (found,) = rows(path, "--kind", "quic_connection")
+        (found,) = rows(path, *options)
     else:
-        (found,) = rows("-", "--kind", "quic_connection", stdin=data)
+        (found,) = rows("-", *options, stdin=data)
     assert found | {"source_file": ""} == original | {"source_file": ""}
 
 

@@ -18,6 +18,10 @@ pub struct Args {
     #[arg(required = true, value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
 
+    /// TLS key log (SSLKEYLOGFILE, repeatable); NAME.keys beside NAME.pcap is taken unasked
+    #[arg(long, value_name = "FILE")]
+    pub keys: Vec<PathBuf>,
+
     /// Record kinds to write
     #[arg(
         long,

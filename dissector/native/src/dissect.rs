@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use crate::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::flows::Flows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content};
+use crate::keylog::{KeyLog, Keyring};
 use crate::link;
 use crate::output::quic_packet::{HeaderSeen, PacketSeen};
 use crate::output::{OutputError, Outputs, quic_connection, quic_packet};
@@ -35,13 +36,15 @@ pub enum RunError {
     /// Signals cannot be waited for.
     Signal(io::Error),
     Output(OutputError),
+    /// A key log that was asked for cannot be read.
+    Keys(PathBuf, io::Error),
 }
 
 impl RunError {
     /// Exit status that goes with it.
     pub fn exit_status(&self) -> u8 {
         match self {
-            RunError::Usage(_) => 2,
+            RunError::Usage(_) | RunError::Keys(..) => 2,
             RunError::Signal(_) | RunError::Output(_) => 1,
         }
     }
@@ -58,6 +61,9 @@ impl fmt::Display for RunError {
             RunError::Usage(what) => f.write_str(what),
             RunError::Signal(error) => write!(f, "signals cannot be handled: {error}"),
             RunError::Output(error) => error.fmt(f),
+            RunError::Keys(path, error) => {
+                write!(f, "the key log {} cannot be read: {error}", path.display())
+            }
         }
     }
 }
@@ -78,10 +84,11 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&interrupted)).map_err(RunError::Signal)?;
     }
+    let logs = Arc::new(key_logs(args)?);
     let mut outputs = Outputs::open(args)?;
     let mut status = 0;
     for path in &args.captures {
-        match capture(args, path, &mut outputs, &interrupted) {
+        match capture(args, &logs, path, &mut outputs, &interrupted) {
             Ok(()) => {}
             Err(End::Broken(error)) => {
                 eprintln!("firstflight-dissect: {error}");
@@ -123,18 +130,29 @@ impl From<OutputError> for End {
     }
 }
 
+fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
+    let open =
+        |path: &PathBuf| KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error));
+    args.keys.iter().map(open).collect()
+}
+
 fn capture(
     args: &Args,
+    logs: &Arc<Vec<KeyLog>>,
     path: &Path,
     outputs: &mut Outputs,
     interrupted: &AtomicBool,
 ) -> Result<(), End> {
     let name = input::name(path);
     let source = input::open(path).map_err(End::Broken)?;
+    let keyring = Keyring::new(logs, path).unwrap_or_else(|error| {
+        eprintln!("firstflight-dissect: {name}: the key log beside it cannot be read: {error}");
+        Keyring::default()
+    });
     let mut run = CaptureRun {
         args,
         name: &name,
-        table: Table::new(limits(args)),
+        table: Table::new(limits(args), keyring),
         outputs,
         flows: Flows::new(args, &name),
         wants_quic: args
@@ -155,8 +173,10 @@ fn capture(
                 run.skipped.untimed += 1;
                 Ok(())
             }
-            // The table takes it from here.
-            Element::KeyLog(_) => Ok(()),
+            Element::KeyLog(text) => {
+                run.table.key_log(text);
+                Ok(())
+            }
         }
     });
     // What came before a broken place is kept.

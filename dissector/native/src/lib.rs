@@ -18,6 +18,7 @@ pub mod link;
 pub mod output;
 pub mod pacing;
 pub mod quantiles;
+pub mod recovery;
 pub mod tcp;
 pub mod timeline;
 pub mod volume;

@@ -5,10 +5,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 
-use firstflight_wire::{ConnectionId, InitialSecret, Keys, Packet, PacketType, parse_packet};
+use firstflight_wire::{
+    ConnectionId, InitialSecret, Keys, MAX_CID_LEN, Packet, PacketType, parse_packet,
+};
 
+use super::path::Path;
 use super::{Arrival, Connection, PacketLog};
 use crate::ip::{Datagram, IcmpError};
+use crate::keylog::Keyring;
 use crate::timeline::Windows;
 
 /// Port of HTTP/3: a datagram to it may begin a connection of a version that is not known.
@@ -17,6 +21,9 @@ const HTTPS: u16 = 443;
 const MIN_INITIAL: usize = 1200;
 /// Connections written out whose late packets are still told from new connections.
 const REMEMBERED: usize = 1 << 18;
+
+/// Shortest connection ID by which a connection is known again on other addresses.
+const SHORTEST_KNOWN_AGAIN: usize = 4;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]
@@ -51,6 +58,8 @@ pub struct Table {
     /// Boxed: a map of large values would keep room for as many again.
     connections: HashMap<u64, Box<Connection>>,
     by_tuple: HashMap<Tuple, Vec<u64>>,
+    by_cid: Directory,
+    keyring: Keyring,
     next_id: u64,
     /// (time of the last look, id): those silent for longest come first, nearly.
     idle: VecDeque<(i64, u64)>,
@@ -62,11 +71,13 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(limits: Limits) -> Table {
+    pub fn new(limits: Limits, keyring: Keyring) -> Table {
         Table {
             limits,
             connections: HashMap::new(),
             by_tuple: HashMap::new(),
+            by_cid: Directory::default(),
+            keyring,
             next_id: 0,
             idle: VecDeque::new(),
             closing: VecDeque::new(),
@@ -97,7 +108,10 @@ impl Table {
         let first = parse_packet(bytes, 0, 0).ok();
         let id = match self.find(src, dst, first.as_ref(), bytes) {
             Found::Id(id) => id,
-            found => match (self.begin(arrival, datagram, first.as_ref(), bytes), found) {
+            found => match (
+                self.moved_or_begun(arrival, datagram, first.as_ref(), bytes),
+                found,
+            ) {
                 (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
                 (Begun::Late, _) => {
                     self.counters.late += 1;
@@ -110,13 +124,22 @@ impl Table {
             },
         };
         let connection = self.connections.get_mut(&id)?;
-        let from_client = src == connection.client && dst == connection.server;
+        let from_client = connection.is_from_client(src, dst);
+        let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;
-        connection.datagram(arrival, from_client, bytes, log);
+        connection.datagram(&self.keyring, arrival, from_client, path, bytes, log);
+        for cid in connection.new_server_cids.drain(..) {
+            self.by_cid.add(cid, id);
+        }
         if connection.closed && !was_closed {
             self.closing.push_back((arrival.ns, id));
         }
         Some((&*connection, from_client))
+    }
+
+    /// Takes a key log that the capture holds.
+    pub fn key_log(&mut self, text: &[u8]) {
+        self.keyring.add(text);
     }
 
     /// Takes an ICMP error; gives the connection whose datagram it quotes.
@@ -197,13 +220,20 @@ impl Table {
 
     fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
         let connection = self.connections.remove(&id)?;
-        let key = tuple(connection.client, connection.server);
-        if let Some(ids) = self.by_tuple.get_mut(&key) {
-            ids.retain(|&other| other != id);
-            if ids.is_empty() {
-                self.by_tuple.remove(&key);
+        let first = (connection.client, connection.server);
+        for &(client, server) in connection.other_paths().iter().chain([&first]) {
+            let key = tuple(client, server);
+            if let Some(ids) = self.by_tuple.get_mut(&key) {
+                ids.retain(|&other| other != id);
+                if ids.is_empty() {
+                    self.by_tuple.remove(&key);
+                }
             }
         }
+        for cid in connection.server_cids.iter() {
+            self.by_cid.remove(cid, id);
+        }
+        let key = tuple(connection.client, connection.server);
         // What is left of it: a hash of its identity and one of its tuple.
         for hash in [
             self.hasher.hash_one((key, connection.odcid)),
@@ -234,7 +264,7 @@ impl Table {
         };
         let owner = ids.iter().rev().find(|id| {
             self.connections.get(id).is_some_and(|c| {
-                let from_client = src == c.client && dst == c.server;
+                let from_client = c.is_from_client(src, dst);
                 match first {
                     Some(packet) if packet.kind == PacketType::OneRtt => {
                         c.owns_short(from_client, bytes)
@@ -250,6 +280,28 @@ impl Table {
             (None, Some(&id)) => Found::TupleOnly(id),
             (None, None) => Found::Nothing,
         }
+    }
+
+    /// The client's short header from or to an address that its connection did not use before, or a new connection.
+    fn moved_or_begun(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        first: Option<&Packet>,
+        bytes: &[u8],
+    ) -> Begun {
+        let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
+        if let Some(id) = self.by_cid.of_short(bytes).filter(|_| is_short)
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            let path: Path = (datagram.src, datagram.dst);
+            if connection.add_path(path) {
+                let ids = self.by_tuple.entry(tuple(path.0, path.1)).or_default();
+                ids.push(id);
+            }
+            return Begun::Id(id);
+        }
+        self.begin(arrival, datagram, first, bytes)
     }
 
     /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
@@ -279,8 +331,7 @@ impl Table {
         self.next_id += 1;
         let (client, server) = (datagram.src, datagram.dst);
         let connection = Connection::new(
-            client,
-            server,
+            (client, server),
             packet,
             secret,
             arrival.ns,
@@ -318,6 +369,42 @@ impl Table {
             && !self
                 .by_tuple
                 .contains_key(&tuple(datagram.src, datagram.dst))
+    }
+}
+
+/// Live connections by the connection IDs that their servers issued.
+#[derive(Default)]
+struct Directory {
+    ids: HashMap<ConnectionId, u64>,
+    /// How many have each length.
+    lengths: [usize; MAX_CID_LEN + 1],
+}
+
+impl Directory {
+    fn add(&mut self, cid: ConnectionId, id: u64) {
+        // Short ones are met by chance.
+        if cid.len() >= SHORTEST_KNOWN_AGAIN && self.ids.insert(cid, id).is_none() {
+            self.lengths[cid.len()] += 1;
+        }
+    }
+
+    fn remove(&mut self, cid: &ConnectionId, id: u64) {
+        if self.ids.get(cid) == Some(&id) {
+            self.ids.remove(cid);
+            self.lengths[cid.len()] -= 1;
+        }
+    }
+
+    /// The connection that a short header is addressed to, by the longest connection ID that is known.
+    fn of_short(&self, datagram: &[u8]) -> Option<u64> {
+        let rest = datagram.get(1..)?;
+        let lengths = (SHORTEST_KNOWN_AGAIN..=MAX_CID_LEN).rev();
+        lengths
+            .filter(|&length| self.lengths[length] > 0)
+            .find_map(|length| {
+                let cid = ConnectionId::new(rest.get(..length)?).ok()?;
+                self.ids.get(&cid).copied()
+            })
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod frame_details;
 mod jsonl;
 pub mod pacing;
+pub mod parameters;
 mod parquet_file;
 pub mod quic_connection;
 pub mod quic_packet;

@@ -1,0 +1,263 @@
+//! Packets that one side sent in one packet number space, until they are long acknowledged.
+
+use std::collections::VecDeque;
+
+use firstflight_wire::{Ack, Frame};
+
+/// Packets remembered; older ones are forgotten.
+const PACKETS: usize = 256;
+/// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
+const STREAMS: usize = 256;
+/// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
+const CRYPTO: u64 = u64::MAX;
+
+/// Bytes of a stream: its ID or [`CRYPTO`], first offset, offset after the last.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    stream: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Carried {
+    fn of(frame: &Frame<'_>) -> Option<Carried> {
+        let (stream, offset, data) = match frame {
+            Frame::Crypto { offset, data } => (CRYPTO, *offset, *data),
+            Frame::Stream {
+                id, offset, data, ..
+            } => (*id, *offset, *data),
+            _ => return None,
+        };
+        let end = offset + data.len() as u64;
+        (!data.is_empty()).then_some(Carried {
+            stream,
+            start: offset,
+            end,
+        })
+    }
+
+    fn overlaps(&self, other: &Carried) -> bool {
+        self.stream == other.stream && self.start < other.end && other.start < self.end
+    }
+}
+
+#[derive(Debug)]
+struct Packet {
+    number: u64,
+    ns: i64,
+    is_eliciting: bool,
+    is_acknowledged: bool,
+    carried: Vec<Carried>,
+}
+
+/// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewlyAcknowledged {
+    /// When the largest acknowledged packet was sent.
+    pub sent_ns: i64,
+}
+
+/// Sent packets of a space, and which of them repeat bytes for nothing.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// By packet number.
+    packets: VecDeque<Packet>,
+    /// Highest offset sent of each stream.
+    highest: Vec<(u64, u64)>,
+    /// (packet that first carried the bytes, number of packets that carried them again).
+    repeated: Vec<(u64, u32)>,
+    /// Packets with bytes whose first packet was acknowledged.
+    pub spurious: u32,
+}
+
+impl Sent {
+    /// A packet was sent. Each packet number must come once.
+    pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>]) {
+        let carried: Vec<Carried> = frames.iter().filter_map(Carried::of).collect();
+        if let Some(first) = self.first_with(number, &carried) {
+            if first.1 {
+                self.spurious = self.spurious.saturating_add(1);
+            } else {
+                self.repeats(first.0);
+            }
+        }
+        for one in &carried {
+            self.reached(one);
+        }
+        let place = self.packets.partition_point(|p| p.number < number);
+        let packet = Packet {
+            number,
+            ns,
+            is_eliciting: frames.iter().any(Frame::is_ack_eliciting),
+            is_acknowledged: false,
+            carried,
+        };
+        self.packets.insert(place, packet);
+        if self.packets.len() > PACKETS {
+            self.packets.pop_front();
+        }
+    }
+
+    /// Number of the packet before `number` that first carried some of these bytes, and whether it is acknowledged.
+    fn first_with(&self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
+        let is_repeated = |one: &Carried| {
+            let highest = self
+                .highest
+                .iter()
+                .find(|(stream, _)| *stream == one.stream);
+            highest.is_some_and(|(_, highest)| one.start < *highest)
+        };
+        // Nearly all packets carry new bytes, and end here.
+        if !carried.iter().any(is_repeated) {
+            return None;
+        }
+        let holds = |p: &&Packet| {
+            let any = |one: &Carried| carried.iter().any(|other| one.overlaps(other));
+            p.number < number && p.carried.iter().any(any)
+        };
+        let first = self.packets.iter().find(holds)?;
+        Some((first.number, first.is_acknowledged))
+    }
+
+    fn repeats(&mut self, first: u64) {
+        if let Some((_, times)) = self.repeated.iter_mut().find(|(n, _)| *n == first) {
+            *times = times.saturating_add(1);
+        } else if self.repeated.len() < STREAMS {
+            self.repeated.push((first, 1));
+        }
+    }
+
+    fn reached(&mut self, carried: &Carried) {
+        match self
+            .highest
+            .iter_mut()
+            .find(|(id, _)| *id == carried.stream)
+        {
+            Some((_, highest)) => *highest = carried.end.max(*highest),
+            None => {
+                if self.highest.len() == STREAMS {
+                    self.highest.remove(0);
+                }
+                self.highest.push((carried.stream, carried.end));
+            }
+        }
+    }
+
+    /// The peer sent an ACK frame.
+    pub fn acknowledge(&mut self, ack: &Ack<'_>) -> Option<NewlyAcknowledged> {
+        let mut largest = None;
+        let mut any_eliciting = false;
+        for range in ack.ranges() {
+            let from = self.packets.partition_point(|p| p.number < *range.start());
+            if from == 0 && self.packets.front().is_none_or(|p| p.number > *range.end()) {
+                break;
+            }
+            for packet in self.packets.range_mut(from..) {
+                if packet.number > *range.end() {
+                    break;
+                }
+                if packet.is_acknowledged {
+                    continue;
+                }
+                packet.is_acknowledged = true;
+                any_eliciting |= packet.is_eliciting;
+                if packet.number == ack.largest {
+                    largest = Some(packet.ns);
+                }
+                if let Some(at) = self.repeated.iter().position(|(n, _)| *n == packet.number) {
+                    let (_, times) = self.repeated.swap_remove(at);
+                    self.spurious = self.spurious.saturating_add(times);
+                }
+            }
+        }
+        largest
+            .filter(|_| any_eliciting)
+            .map(|sent_ns| NewlyAcknowledged { sent_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::{Frames, Writer, write_ack};
+
+    fn acknowledge(sent: &mut Sent, ranges: &[(u64, u64)]) -> Option<NewlyAcknowledged> {
+        let mut buf = [0; 64];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, ranges[0].0, 0, ranges).unwrap();
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(w.written()).next() else {
+            panic!("no ACK")
+        };
+        sent.acknowledge(&ack)
+    }
+
+    fn stream(id: u64, offset: u64, data: &[u8]) -> Frame<'_> {
+        Frame::Stream {
+            id,
+            offset,
+            fin: false,
+            data,
+        }
+    }
+
+    #[test]
+    fn samples_need_the_largest_new_and_something_that_elicits() {
+        let mut sent = Sent::default();
+        sent.packet(0, 10, &[Frame::Ping]);
+        sent.packet(1, 20, &[Frame::Padding { length: 3 }]);
+        sent.packet(2, 30, &[Frame::Ping]);
+        assert_eq!(
+            acknowledge(&mut sent, &[(1, 0)]),
+            Some(NewlyAcknowledged { sent_ns: 20 })
+        );
+        assert_eq!(acknowledge(&mut sent, &[(1, 0)]), None, "nothing is new");
+        sent.packet(4, 50, &[Frame::Padding { length: 3 }]);
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (1, 0)]),
+            None,
+            "only padding"
+        );
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (2, 0)]),
+            None,
+            "largest is old"
+        );
+        assert_eq!(acknowledge(&mut sent, &[(9, 9)]), None, "never seen");
+    }
+
+    #[test]
+    fn repetitions_are_spurious_when_the_first_packet_arrived() {
+        let mut sent = Sent::default();
+        sent.packet(0, 0, &[stream(0, 0, b"abcd")]);
+        sent.packet(1, 1, &[stream(0, 4, b"efgh")]);
+        sent.packet(2, 2, &[stream(0, 0, b"abcd")]);
+        sent.packet(3, 3, &[stream(4, 0, b"efgh")]);
+        assert_eq!(sent.spurious, 0);
+        acknowledge(&mut sent, &[(2, 1)]);
+        assert_eq!(sent.spurious, 0, "packet 0 may be lost");
+        acknowledge(&mut sent, &[(2, 0)]);
+        assert_eq!(sent.spurious, 1);
+        // Again, after the first packet was acknowledged.
+        sent.packet(4, 4, &[stream(0, 6, b"gh")]);
+        assert_eq!(sent.spurious, 2);
+        // A late packet of a lower number repeats nothing.
+        sent.packet(9, 5, &[stream(8, 2, b"cd")]);
+        sent.packet(8, 6, &[stream(8, 0, b"ab")]);
+        acknowledge(&mut sent, &[(9, 0)]);
+        assert_eq!(sent.spurious, 2);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sent = Sent::default();
+        for number in 0..5000 {
+            sent.packet(
+                number,
+                0,
+                &[stream(number, 0, b"a"), stream(1 << 40, 0, b"a")],
+            );
+        }
+        assert_eq!(sent.packets.len(), PACKETS);
+        assert!(sent.highest.len() <= STREAMS && sent.repeated.len() <= STREAMS);
+    }
+}
