@@ -31,7 +31,7 @@ def answered(path: Path) -> Path:
 def same(path: Path, original: Path) -> bool:
     """Whether a capture gives the same row as the one it was made from, but for its name."""
     keys = original.with_suffix(".keys")
-    options = ["--keys", keys] if keys.exists() else []
+    options: list[str | Path] = ["--keys", keys] if keys.exists() else []
     (one,), (other,) = rows(path, *options), rows(original)
     return one | {"source_file": ""} == other | {"source_file": ""}
 
