@@ -169,6 +169,13 @@ impl Connection {
         }
     }
 
+    /// Whether a packet of the client has been opened.
+    fn has_opened(&self) -> bool {
+        self.client_numbers
+            .iter()
+            .any(|space| space.largest().is_some())
+    }
+
     /// Whether a long header's destination connection ID is one that this side may send to.
     fn owns(&self, from_client: bool, dcid: &ConnectionId) -> bool {
         self.cids_to(from_client).owns(dcid)

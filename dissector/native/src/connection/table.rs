@@ -1,13 +1,13 @@
 //! Which connection a datagram belongs to, and when a connection is over.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    ConnectionId, InitialSecret, Keys, MAX_CID_LEN, Packet, PacketType, parse_packet,
+    ConnectionId, InitialSecret, MAX_CID_LEN, Packet, PacketType, parse_packet,
 };
+use foldhash::fast::RandomState;
 
 use super::path::Path;
 use super::{Arrival, Connection, PacketLog};
@@ -56,15 +56,15 @@ type Tuple = (SocketAddr, SocketAddr);
 pub struct Table {
     limits: Limits,
     /// Boxed: a map of large values would keep room for as many again.
-    connections: HashMap<u64, Box<Connection>>,
-    by_tuple: HashMap<Tuple, Vec<u64>>,
+    connections: HashMap<u64, Box<Connection>, RandomState>,
+    by_tuple: HashMap<Tuple, Vec<u64>, RandomState>,
     by_cid: Directory,
     keyring: Keyring,
     next_id: u64,
     /// (time of the last look, id): those silent for longest come first, nearly.
     idle: VecDeque<(i64, u64)>,
     closing: VecDeque<(i64, u64)>,
-    gone: HashSet<u64>,
+    gone: HashSet<u64, RandomState>,
     gone_order: VecDeque<u64>,
     hasher: RandomState,
     pub counters: Counters,
@@ -74,16 +74,16 @@ impl Table {
     pub fn new(limits: Limits, keyring: Keyring) -> Table {
         Table {
             limits,
-            connections: HashMap::new(),
-            by_tuple: HashMap::new(),
+            connections: HashMap::default(),
+            by_tuple: HashMap::default(),
             by_cid: Directory::default(),
             keyring,
             next_id: 0,
             idle: VecDeque::new(),
             closing: VecDeque::new(),
-            gone: HashSet::new(),
+            gone: HashSet::default(),
             gone_order: VecDeque::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             counters: Counters::default(),
         }
     }
@@ -95,7 +95,7 @@ impl Table {
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         bytes: &mut [u8],
-        log: PacketLog<'_>,
+        mut log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
         let (src, dst) = (datagram.src, datagram.dst);
         if !self.limits.ports.is_empty()
@@ -109,9 +109,12 @@ impl Table {
         let id = match self.find(src, dst, first.as_ref(), bytes) {
             Found::Id(id) => id,
             found => match (
-                self.moved_or_begun(arrival, datagram, first.as_ref(), bytes),
+                self.moved_or_begun(arrival, datagram, first.as_ref(), bytes, &mut log),
                 found,
             ) {
+                (Begun::New(id), _) => {
+                    return self.connections.get(&id).map(|c| (&**c, true));
+                }
                 (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
                 (Begun::Late, _) => {
                     self.counters.late += 1;
@@ -288,7 +291,8 @@ impl Table {
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         first: Option<&Packet>,
-        bytes: &[u8],
+        bytes: &mut [u8],
+        log: &mut PacketLog<'_>,
     ) -> Begun {
         let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
         if let Some(id) = self.by_cid.of_short(bytes).filter(|_| is_short)
@@ -301,49 +305,64 @@ impl Table {
             }
             return Begun::Id(id);
         }
-        self.begin(arrival, datagram, first, bytes)
+        self.begin(arrival, datagram, first, bytes, log)
     }
 
     /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
-    /// for a version that is not known here, in a place where QUIC is expected.
+    /// for a version that is not known here, in a place where QUIC is expected. It has taken the datagram then.
     fn begin(
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         first: Option<&Packet>,
-        bytes: &[u8],
+        bytes: &mut [u8],
+        log: &mut PacketLog<'_>,
     ) -> Begun {
         let Some(packet) = first else {
             return self.not_begun(datagram);
         };
         let secret = match packet.kind {
-            PacketType::Initial => match opens(packet, bytes) {
-                Some(secret) => Some(secret),
-                None => return self.not_begun(datagram),
-            },
+            PacketType::Initial => InitialSecret::new(packet.version, &packet.dcid),
             PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => None,
             _ => return self.not_begun(datagram),
         };
         if self.is_gone(datagram, Some(packet.dcid)) {
             return Begun::Late;
         }
+        let path: Path = (datagram.src, datagram.dst);
+        let windows = self.limits.windows;
+        let mut connection = Box::new(Connection::new(path, packet, secret, arrival.ns, windows));
+        connection.datagram(
+            &self.keyring,
+            arrival,
+            true,
+            path,
+            bytes,
+            log.as_deref_mut(),
+        );
+        if packet.kind == PacketType::Initial && !connection.has_opened() {
+            // It begins nothing: undo what trying to open it did.
+            bytes.copy_from_slice(datagram.payload);
+            if let Some(log) = log {
+                log.clear();
+            }
+            return self.not_begun(datagram);
+        }
         let id = self.next_id;
         self.next_id += 1;
-        let (client, server) = (datagram.src, datagram.dst);
-        let connection = Connection::new(
-            (client, server),
-            packet,
-            secret,
-            arrival.ns,
-            self.limits.windows,
-        );
-        self.connections.insert(id, Box::new(connection));
+        for cid in connection.new_server_cids.drain(..) {
+            self.by_cid.add(cid, id);
+        }
+        if connection.closed {
+            self.closing.push_back((arrival.ns, id));
+        }
+        self.connections.insert(id, connection);
         self.by_tuple
-            .entry(tuple(client, server))
+            .entry(tuple(path.0, path.1))
             .or_default()
             .push(id);
         self.idle.push_back((arrival.ns, id));
-        Begun::Id(id)
+        Begun::New(id)
     }
 
     fn not_begun(&self, datagram: &Datagram<'_>) -> Begun {
@@ -417,6 +436,9 @@ enum Found {
 }
 
 enum Begun {
+    /// It has taken the datagram.
+    New(u64),
+    /// One that lives; the datagram is still to be taken.
     Id(u64),
     Late,
     No,
@@ -424,14 +446,4 @@ enum Begun {
 
 fn tuple(a: SocketAddr, b: SocketAddr) -> Tuple {
     if a <= b { (a, b) } else { (b, a) }
-}
-
-/// The secret of a client's Initial, if its own destination connection ID opens it.
-fn opens(packet: &Packet, bytes: &[u8]) -> Option<InitialSecret> {
-    let secret = InitialSecret::new(packet.version, &packet.dcid)?;
-    let mut copy = bytes.to_vec();
-    Keys::new(&secret.client())
-        .open(&mut copy, packet, None)
-        .is_ok()
-        .then_some(secret)
 }
