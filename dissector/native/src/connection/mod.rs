@@ -361,10 +361,11 @@ impl Connection {
                 self.timeline.server_handshake(at);
             }
         }
-        let header = log
-            .is_some()
-            .then(|| HeaderSeen::of(packet, datagram))
-            .unwrap_or_default();
+        let header = if log.is_some() {
+            HeaderSeen::of(packet, datagram)
+        } else {
+            HeaderSeen::default()
+        };
         let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {

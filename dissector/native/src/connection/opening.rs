@@ -5,6 +5,7 @@ use firstflight_wire::{InitialSecret, Keys, OpenError, Opened, Packet, PacketTyp
 use super::Connection;
 use super::duplicates::Duplicates;
 use super::hello::HelloReader;
+use super::protection::Protection;
 use crate::keylog::Keyring;
 use crate::recovery::Space;
 
@@ -85,7 +86,12 @@ impl Connection {
             self.recovery.begin_again();
         }
         if follows_offer {
+            // Another handshake, with a ClientHello and packet numbers of its own.
+            *self.numbers(Space::Initial, true) = Duplicates::default();
+            self.hello_reader = HelloReader::default();
+            self.protection = Protection::default();
             self.timeline.follow_offer();
+            self.recovery.begin_again();
         }
         self.version_in_use = packet.version;
         // Of use when the server's direction is not in the capture.

@@ -47,7 +47,16 @@ struct Packet {
     ns: i64,
     is_eliciting: bool,
     is_acknowledged: bool,
+    /// A packet with a lower number carried some of the same bytes.
+    is_repeat: bool,
     carried: Vec<Carried>,
+}
+
+impl Packet {
+    fn shares(&self, carried: &[Carried]) -> bool {
+        let overlaps = |one: &Carried| carried.iter().any(|other| one.overlaps(other));
+        self.carried.iter().any(overlaps)
+    }
 }
 
 /// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
@@ -74,11 +83,20 @@ impl Sent {
     /// A packet was sent. Each packet number must come once.
     pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>]) {
         let carried: Vec<Carried> = frames.iter().filter_map(Carried::of).collect();
-        if let Some(first) = self.first_with(number, &carried) {
-            if first.1 {
-                self.spurious = self.spurious.saturating_add(1);
+        // Nearly all packets carry new bytes, and need no search.
+        let mut is_repeat = false;
+        if carried.iter().any(|one| self.was_reached(one)) {
+            if let Some((first, is_acknowledged)) = self.first_with(number, &carried) {
+                is_repeat = true;
+                if is_acknowledged {
+                    self.spurious = self.spurious.saturating_add(1);
+                } else {
+                    self.repeats(first, 1);
+                }
             } else {
-                self.repeats(first.0);
+                // It comes late: what was taken for the first to carry the bytes carried them again.
+                let times = self.repeats_seen_before(number, &carried);
+                self.repeats(number, times);
             }
         }
         for one in &carried {
@@ -90,6 +108,7 @@ impl Sent {
             ns,
             is_eliciting: frames.iter().any(Frame::is_ack_eliciting),
             is_acknowledged: false,
+            is_repeat,
             carried,
         };
         self.packets.insert(place, packet);
@@ -98,32 +117,41 @@ impl Sent {
         }
     }
 
+    fn was_reached(&self, one: &Carried) -> bool {
+        let highest = self.highest.iter().find(|(id, _)| *id == one.stream);
+        highest.is_some_and(|(_, highest)| one.start < *highest)
+    }
+
+    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were none.
+    fn repeats_seen_before(&mut self, number: u64, carried: &[Carried]) -> u32 {
+        let mut times = 0;
+        for packet in self.packets.iter_mut().rev() {
+            if packet.number <= number {
+                break;
+            }
+            if !packet.is_repeat && packet.shares(carried) {
+                packet.is_repeat = true;
+                times += 1;
+            }
+        }
+        times
+    }
+
     /// Number of the packet before `number` that first carried some of these bytes, and whether it is acknowledged.
     fn first_with(&self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
-        let is_repeated = |one: &Carried| {
-            let highest = self
-                .highest
-                .iter()
-                .find(|(stream, _)| *stream == one.stream);
-            highest.is_some_and(|(_, highest)| one.start < *highest)
-        };
-        // Nearly all packets carry new bytes, and end here.
-        if !carried.iter().any(is_repeated) {
-            return None;
-        }
-        let holds = |p: &&Packet| {
-            let any = |one: &Carried| carried.iter().any(|other| one.overlaps(other));
-            p.number < number && p.carried.iter().any(any)
-        };
-        let first = self.packets.iter().find(holds)?;
+        let first = self
+            .packets
+            .iter()
+            .take_while(|p| p.number < number)
+            .find(|p| p.shares(carried))?;
         Some((first.number, first.is_acknowledged))
     }
 
-    fn repeats(&mut self, first: u64) {
-        if let Some((_, times)) = self.repeated.iter_mut().find(|(n, _)| *n == first) {
-            *times = times.saturating_add(1);
-        } else if self.repeated.len() < STREAMS {
-            self.repeated.push((first, 1));
+    fn repeats(&mut self, first: u64, times: u32) {
+        if let Some((_, known)) = self.repeated.iter_mut().find(|(n, _)| *n == first) {
+            *known = known.saturating_add(times);
+        } else if times > 0 && self.repeated.len() < STREAMS {
+            self.repeated.push((first, times));
         }
     }
 
@@ -240,11 +268,17 @@ mod tests {
         // Again, after the first packet was acknowledged.
         sent.packet(4, 4, &[stream(0, 6, b"gh")]);
         assert_eq!(sent.spurious, 2);
+        // The repetition comes before the packet that it repeats, which was late and not lost.
+        sent.packet(7, 5, &[stream(12, 0, b"ab")]);
+        sent.packet(6, 5, &[stream(12, 0, b"ab")]);
+        assert_eq!(sent.spurious, 2);
+        acknowledge(&mut sent, &[(7, 6)]);
+        assert_eq!(sent.spurious, 3);
         // A late packet of a lower number repeats nothing.
         sent.packet(9, 5, &[stream(8, 2, b"cd")]);
         sent.packet(8, 6, &[stream(8, 0, b"ab")]);
         acknowledge(&mut sent, &[(9, 0)]);
-        assert_eq!(sent.spurious, 2);
+        assert_eq!(sent.spurious, 3);
     }
 
     #[test]
