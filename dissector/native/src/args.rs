@@ -27,7 +27,7 @@ pub struct Args {
         long,
         value_delimiter = ',',
         value_name = "K,...",
-        default_value = "quic_connection"
+        default_value = "quic_connection,tcp_flow"
     )]
     pub kind: Vec<Kind>,
 
@@ -75,6 +75,10 @@ pub enum Kind {
     QuicConnection,
     #[value(name = "quic_packet")]
     QuicPacket,
+    #[value(name = "tcp_flow")]
+    TcpFlow,
+    #[value(name = "tcp_packet")]
+    TcpPacket,
     #[value(name = "pacing")]
     Pacing,
 }

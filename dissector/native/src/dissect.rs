@@ -185,6 +185,7 @@ fn capture(
     }
     run.flows.write_rest(run.outputs)?;
     run.table.counters.evicted += run.flows.evicted();
+    run.table.counters.late += run.flows.late();
     tell(&name, &run.skipped, &run.table.counters);
     end.map_err(|stop| match stop {
         Stop::Capture(error) => End::Broken(error),
@@ -284,8 +285,8 @@ impl CaptureRun<'_> {
                 self.udp(&arrival, &datagram)
             }
             Content::Tcp(segment) => {
-                self.flows.tcp(arrival.ns, &segment);
-                Ok(())
+                let at = (arrival.frame_number, arrival.ns);
+                self.flows.tcp(at, &segment, self.outputs)
             }
             Content::Icmp(error) => self.icmp(&arrival, &error),
             Content::Other => Ok(()),

@@ -7,6 +7,8 @@ pub mod parameters;
 mod parquet_file;
 pub mod quic_connection;
 pub mod quic_packet;
+pub mod tcp_flow;
+pub mod tcp_packet;
 
 use std::fmt;
 use std::fs::File;
@@ -122,6 +124,8 @@ pub fn describe(kind: Kind) -> (&'static str, &'static [Column]) {
     match kind {
         Kind::QuicConnection => ("quic_connection", quic_connection::COLUMNS),
         Kind::QuicPacket => ("quic_packet", quic_packet::COLUMNS),
+        Kind::TcpFlow => ("tcp_flow", tcp_flow::COLUMNS),
+        Kind::TcpPacket => ("tcp_packet", tcp_packet::COLUMNS),
         Kind::Pacing => ("pacing", pacing::COLUMNS),
     }
 }
