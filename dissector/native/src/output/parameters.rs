@@ -1,8 +1,9 @@
 //! Transport parameters as JSON, in the order sent.
 
+use std::fmt::Write;
+
 use firstflight_wire::Reader;
 use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
-use serde_json::{Value, json};
 
 use super::quic_packet::hex;
 
@@ -10,31 +11,34 @@ use super::quic_packet::hex;
 /// Values are integers, `true` for a flag, else hex digits; the name is null for a parameter that is not known. The list
 /// ends where the extension breaks.
 pub fn as_json(extension: &[u8]) -> String {
-    let list: Vec<Value> = TransportParameters::new(extension)
-        .map_while(Result::ok)
-        .map(|(id, value)| {
-            let known = describe(id);
-            json!({
-                "id": format!("{id:#x}"),
-                "name": known.map(|(name, _)| name),
-                "value": readable(known.map(|(_, kind)| kind), value),
-            })
-        })
-        .collect();
-    Value::Array(list).to_string()
+    // Written by hand: it is done twice for every connection.
+    let mut text = String::with_capacity(1024);
+    text.push('[');
+    for (id, value) in TransportParameters::new(extension).map_while(Result::ok) {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        let known = describe(id);
+        // Writing into a String cannot fail. Names and values hold nothing to escape.
+        let _ = match known {
+            Some((name, _)) => write!(text, r#"{{"id":"{id:#x}","name":"{name}","value":"#),
+            None => write!(text, r#"{{"id":"{id:#x}","name":null,"value":"#),
+        };
+        readable(known.map(|(_, kind)| kind), value, &mut text);
+        text.push('}');
+    }
+    text.push(']');
+    text
 }
 
-fn readable(kind: Option<ValueKind>, value: &[u8]) -> Value {
+fn readable(kind: Option<ValueKind>, value: &[u8], text: &mut String) {
     let mut r = Reader::new(value);
-    match kind {
-        Some(ValueKind::Flag) if value.is_empty() => Value::Bool(true),
-        Some(ValueKind::Integer) => match r.varint() {
-            Ok(number) if r.is_empty() => number.into(),
-            // Not what it should be: shown as it is.
-            _ => hex(value).into(),
-        },
-        _ => hex(value).into(),
-    }
+    let _ = match (kind, r.varint()) {
+        (Some(ValueKind::Flag), _) if value.is_empty() => write!(text, "true"),
+        (Some(ValueKind::Integer), Ok(number)) if r.is_empty() => write!(text, "{number}"),
+        // Bytes, or not what it should be: shown as it is.
+        _ => write!(text, "\"{}\"", hex(value)),
+    };
 }
 
 #[cfg(test)]
