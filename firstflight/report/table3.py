@@ -1,7 +1,7 @@
 """Table 3 of the IMC 2024 paper: ACK delay that servers report in Initial and Handshake packets.
 
-One capture per server, named after it, is one repetition. The first ACK frame of the server in each packet number space
-counts (docs/definitions.md, 'From a capture').
+One capture per server, named after it, is one repetition. The first ACK frame of the server in each packet
+number space counts (docs/definitions.md, 'From a capture').
 """
 
 from __future__ import annotations

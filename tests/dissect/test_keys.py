@@ -1,4 +1,4 @@
-"""Key logs: where they come from, every cipher suite, early data, updates, and what stays null without them."""
+"""Key logs: where they come from, every cipher suite, early data, updates; what stays null without them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aioquic import tls
+from aioquic.quic.connection import QuicConnection
 from aioquic.tls import CipherSuite, SessionTicket
 
 from tests.differential import scenarios
@@ -140,8 +141,9 @@ def test_early_data_opens(tmp_path: Path) -> None:
             super().__post_init__()
             self.near._session_ticket_handler = tickets.append
 
-        def _accept(self, datagram: bytes, client: tuple[str, int]):  # type: ignore[no-untyped-def]
+        def _accept(self, datagram: bytes, client: tuple[str, int]) -> QuicConnection | None:
             far = super()._accept(datagram, client)
+            assert far is not None
             far._session_ticket_fetcher = known.get
             far._session_ticket_handler = lambda ticket: known.update({ticket.ticket: ticket})
             return far
@@ -212,7 +214,7 @@ def test_min_ack_delay_is_given_with_its_code_point() -> None:
 
 
 def test_samples_and_timeouts_of_a_client(tmp_path: Path) -> None:
-    """20 ms of path; the second sample's ACK was delayed by the server's timer, which is taken off where it may be."""
+    """A path of 20 ms: the first timeout is three times the first sample."""
     row = opened(scenarios.make("plain", tmp_path))
     assert (row["capture_side"], row["rtt_min_us"]) == ("client", 20000)
     series = json.loads(row["rtt_series_us"])
