@@ -143,10 +143,8 @@ class Comparison:
 
 
 def _of_datagram(row: Row) -> Row:
-    """What the rows of a datagram share, by the direction it went."""
-    client, server = (row["client_ip"], row["client_port"]), (row["server_ip"], row["server_port"])
-    src, dst = (client, server) if row["from_client"] else (server, client)
-    shared = {"src_ip": src[0], "src_port": src[1], "dst_ip": dst[0], "dst_port": dst[1]}
+    """What the rows of a datagram share."""
+    shared = {name: row[name] for name in ("src_ip", "src_port", "dst_ip", "dst_port")}
     return shared | {
         "frame_number": row["frame_number"],
         "time_ns": row["time_ns"],

@@ -81,6 +81,13 @@ def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
     assert len(listed) >= LEAST_FIELDS
 
 
+def test_what_tshark_opens_is_opened(comparisons: list[Comparison]) -> None:
+    """And much more than the Initials was compared."""
+    missed = {one.capture: dict(+one.only_theirs) for one in comparisons if +one.only_theirs}
+    assert missed == {}
+    assert sum(one.compared["quic.key_phase"] for one in comparisons) > 300
+
+
 def test_exceptions_are_few_and_explained() -> None:
     listed = exceptions()
     assert len(listed) <= MOST_EXCEPTIONS

@@ -313,7 +313,9 @@ impl CaptureRun<'_> {
         };
         if is_chosen(self.args, connection) {
             for packet in log {
-                let row = quic_packet::row(self.name, connection, arrival, from_client, packet);
+                let path = Some((datagram.src, datagram.dst));
+                let row =
+                    quic_packet::row(self.name, connection, arrival, from_client, path, packet);
                 self.outputs.write(Kind::QuicPacket, row)?;
             }
         }
@@ -340,7 +342,7 @@ impl CaptureRun<'_> {
             header: HeaderSeen::default(),
             frame_details: None,
         };
-        let row = quic_packet::row(self.name, connection, arrival, false, packet);
+        let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
         self.outputs.write(Kind::QuicPacket, row)
     }
 

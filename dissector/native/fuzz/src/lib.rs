@@ -64,7 +64,8 @@ fn ip_packet(table: &mut Table, number: u64, ns: i64, packet: &[u8]) {
             let found = table.datagram(&arrival, &datagram, &mut bytes, Some(&mut log));
             if let Some((connection, from_client)) = found {
                 for seen in log {
-                    let _ = quic_packet::row("x", connection, &arrival, from_client, seen);
+                    let path = Some((datagram.src, datagram.dst));
+                    let _ = quic_packet::row("x", connection, &arrival, from_client, path, seen);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Rows of `quic_packet`: one per QUIC packet of a connection, for looking at what a row was made of.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use firstflight_wire::{ConnectionId, Frame, Packet, PacketType, TAG_LEN};
 
@@ -37,6 +38,10 @@ pub const COLUMNS: &[Column] = &[
     maybe("integrity_tag", Text),
     maybe("version_list", Text),
     maybe("frame_details", Text),
+    maybe("src_ip", Text),
+    maybe("src_port", U16),
+    maybe("dst_ip", Text),
+    maybe("dst_port", U16),
 ];
 
 /// A packet as it was seen.
@@ -105,12 +110,13 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The row of `packet`, which arrived in a datagram of `connection`.
+/// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source, destination).
 pub fn row(
     source_file: &str,
     c: &Connection,
     at: &Arrival,
     from_client: bool,
+    path: Option<(SocketAddr, SocketAddr)>,
     packet: PacketSeen,
 ) -> Vec<Value> {
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -142,6 +148,10 @@ pub fn row(
         packet.header.integrity_tag.into(),
         packet.header.version_list.into(),
         packet.frame_details.into(),
+        path.map(|(src, _)| src.ip().to_string()).into(),
+        path.map(|(src, _)| src.port()).into(),
+        path.map(|(_, dst)| dst.ip().to_string()).into(),
+        path.map(|(_, dst)| dst.port()).into(),
     ]
 }
 
