@@ -144,7 +144,7 @@ impl Analysis {
         if seen.ack != fwd.last_ack {
             fwd.duplicates = Some(0);
         }
-        marks.ack_lost_segment = acknowledges_unseen(rev, seen);
+        marks.ack_lost_segment = acknowledges_unseen(fwd, rev, seen);
         let class = classify(fwd, rev, seen, &marks, self.first_rtt_ns);
         fwd.advance(seen, marks);
 
@@ -205,12 +205,11 @@ fn marks(fwd: &Side, rev: &Side, seen: &Seen) -> Marks {
 }
 
 /// Whether `seen` acknowledges what was not captured; each loss is said once.
-fn acknowledges_unseen(rev: &mut Side, seen: &Seen) -> bool {
+fn acknowledges_unseen(fwd: &mut Side, rev: &mut Side, seen: &Seen) -> bool {
     if rev.contiguous == 0 || !before(rev.contiguous, seen.ack) || !seen.flags.any(Flags::ACK) {
         return false;
     }
-    // The plain comparison, without regard to the wrap, is the oracle's.
-    if rev.contiguous > rev.next {
+    if before(rev.contiguous, rev.next) {
         rev.contiguous = rev.next;
         return true;
     }
@@ -239,7 +238,7 @@ fn classify(
     if !is_old {
         return None;
     }
-    if rev.duplicates.is_some_and(|n| n >= 2)
+    if rev.duplicates.is_none_or(|n| n >= 2)
         && rev.last_ack == seen.seq
         && (0..FAST_NS).contains(&(seen.ns - rev.last_ack_ns))
     {
