@@ -60,7 +60,7 @@ def test_published_captures(capture: Path, protocol: str, share: float, tmp_path
     assert sum(map(float, shares.values())) == pytest.approx(1, abs=1e-4)
 
 
-def test_another_train_gap_is_another_answer(tmp_path: Path) -> None:
+def test_another_train_gap_is_another_answer() -> None:
     (row,) = rows(QUICHE, "--kind", "pacing", "--train-gap", "0.011")
     assert (row["train_gap_ns"], row["longest_train"], row["share_in_trains_1"]) == (11_000, 1, 1.0)
     done = dissect(QUICHE, "--kind", "pacing", "--train-gap", "-1")
