@@ -53,6 +53,12 @@ def run(argv: Sequence[str | Path], *, source: int | None = None, out: Path | No
     return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
 
 
+def count(path: Path, text: str) -> int:
+    """Lines with `text`. Read line by line: what this process takes would count for the programs it starts."""
+    with path.open() as lines:
+        return sum(text in line for line in lines)
+
+
 def make(folder: Path, number: int) -> tuple[Path, Path]:
     """Capture `number` with its key log, in folders of their own: the dissector takes a log beside a capture unasked."""
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
@@ -78,13 +84,11 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             "tshark": run([*two_passes, *(part for name in FIELDS for part in ("-e", name))], out=text),
             "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
         }
-        found = rows.read_text()
-        opened += found.count('"handshake_done_us":') - found.count('"handshake_done_us":null')
+        opened += count(rows, '"handshake_done_us":') - count(rows, '"handshake_done_us":null')
         used["without"] = run([dissect, capture, "--kind", "quic_connection", "--out", folder])
-        if rows.read_text().count("\n") != PER_CAPTURE:
+        if count(rows, "\n") != PER_CAPTURE:
             raise SystemExit("bench: the dissector did not find every handshake")
-        with text.open("rb") as lines:
-            packets += sum(1 for _ in lines)
+        packets += count(text, "\n")
         for name, one in used.items():
             totals[name] += one.cpu_s
             peaks[name] = max(peaks[name], one.peak_mb)

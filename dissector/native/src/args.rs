@@ -64,7 +64,7 @@ pub struct Args {
     pub idle_s: u32,
 
     /// Live connections to hold at most; above it those silent for longest are written out
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 

@@ -176,6 +176,21 @@ impl Table {
             return None;
         }
         self.counters.evicted += 1;
+        self.take_most_silent()
+    }
+
+    /// The connection that has been silent for longest, nearly: those that spoke since they were looked at are put back.
+    fn take_most_silent(&mut self) -> Option<Box<Connection>> {
+        for _ in 0..self.idle.len() {
+            let (looked_ns, id) = self.idle.pop_front()?;
+            match self.connections.get(&id) {
+                Some(connection) if connection.last_ns > looked_ns => {
+                    self.idle.push_back((connection.last_ns, id));
+                }
+                Some(_) => return self.remove(id),
+                None => {}
+            }
+        }
         self.take_first()
     }
 
