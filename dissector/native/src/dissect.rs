@@ -12,6 +12,7 @@ use signal_hook::flag;
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::flows::Flows;
+use crate::fragments::Fragments;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content};
 use crate::keylog::{KeyLog, Keyring};
@@ -160,6 +161,7 @@ fn capture(
             .iter()
             .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
+        fragments: Fragments::default(),
         scratch: Vec::new(),
     };
     let end = input::read(&name, source, |element| {
@@ -186,6 +188,7 @@ fn capture(
     run.flows.write_rest(run.outputs)?;
     run.table.counters.evicted += run.flows.evicted();
     run.table.counters.late += run.flows.late();
+    run.skipped.fragments += run.fragments.left();
     tell(&name, &run.skipped, &run.table.counters);
     end.map_err(|stop| match stop {
         Stop::Capture(error) => End::Broken(error),
@@ -217,7 +220,10 @@ fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
             "frames without a time (Simple Packet Blocks)",
         ),
         (skipped.broken, "broken IP, UDP or TCP headers"),
-        (skipped.fragments, "IP fragments"),
+        (
+            skipped.fragments,
+            "IP fragments of datagrams that are not whole",
+        ),
         (
             counters.late,
             "late packets of connections written out before",
@@ -250,6 +256,7 @@ struct CaptureRun<'a> {
     flows: Flows<'a>,
     wants_quic: bool,
     skipped: Skipped,
+    fragments: Fragments,
     /// The payload being opened.
     scratch: Vec<u8>,
 }
@@ -273,6 +280,12 @@ impl CaptureRun<'_> {
             frame_number: frame.number,
             length: 0,
             ttl: 0,
+        };
+        let whole = ip::fragment(packet).map(|part| self.fragments.add(arrival.ns, &part));
+        let packet = match &whole {
+            None => packet,
+            Some(Some(whole)) => whole,
+            Some(None) => return Ok(()),
         };
         match ip::content(packet) {
             Content::Udp(datagram) => {

@@ -62,7 +62,7 @@ pub enum Content<'a> {
     Icmp(IcmpError),
     /// Another protocol, or ICMP that quotes none of UDP.
     Other,
-    /// A fragment of a datagram; fragments are not put together.
+    /// A fragment of a datagram: see [`fragment`].
     Fragment,
     /// Headers cut short or contradictory.
     Broken,
@@ -73,6 +73,71 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
+/// Which fragments belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    pub protocol: u8,
+}
+
+/// A fragment of an IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    pub key: FragmentKey,
+    /// Place of its payload in that of the whole packet.
+    pub offset: usize,
+    /// Others follow.
+    pub more: bool,
+    pub payload: &'a [u8],
+    /// The capture holds less of it than was sent.
+    pub is_cut: bool,
+    /// The fixed part of the IP header.
+    pub head: &'a [u8],
+}
+
+/// The fragment in `packet`; `None` if it is none, or broken.
+pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
+    let header = header(packet).filter(|h| h.is_fragment)?;
+    let head = packet.get(..if header.src.is_ipv4() { 20 } else { 40 })?;
+    let key = FragmentKey {
+        src: header.src,
+        dst: header.dst,
+        id: header.fragment_id,
+        protocol: header.protocol,
+    };
+    Some(Fragment {
+        key,
+        offset: header.fragment_offset,
+        more: header.more_fragments,
+        payload: header.payload,
+        is_cut: header.payload.len() < header.length,
+        head,
+    })
+}
+
+/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long for an IP packet.
+pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = head.to_vec();
+    match *packet.first()? >> 4 {
+        4 => {
+            let total = u16::try_from(head.len() + payload.len()).ok()?;
+            // Options are left out, so the header has five words.
+            *packet.first_mut()? = 0x45;
+            packet.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
+            packet.get_mut(6..8)?.fill(0);
+        }
+        _ => {
+            let length = u16::try_from(payload.len()).ok()?;
+            packet.get_mut(4..6)?.copy_from_slice(&length.to_be_bytes());
+            *packet.get_mut(6)? = protocol;
+        }
+    }
+    packet.extend_from_slice(payload);
+    Some(packet)
+}
+
 /// IP header fields that matter here.
 struct Header<'a> {
     src: IpAddr,
@@ -81,6 +146,10 @@ struct Header<'a> {
     ttl: u8,
     ecn: u8,
     is_fragment: bool,
+    /// In bytes.
+    fragment_offset: usize,
+    more_fragments: bool,
+    fragment_id: u32,
     payload: &'a [u8],
     /// Length of the payload as sent.
     length: usize,
@@ -124,6 +193,7 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
         .checked_sub(header_len)
         .filter(|_| header_len >= 20)?;
     let payload = packet.get(header_len..)?;
+    let place = u16::from_be_bytes([fixed[6], fixed[7]]);
     let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
     Some(Header {
         src: Ipv4Addr::new(s0, s1, s2, s3).into(),
@@ -132,7 +202,10 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
         ttl: fixed[8],
         ecn: fixed[1] & 3,
         // More Fragments, or an offset.
-        is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+        is_fragment: place & 0x3fff != 0,
+        fragment_offset: usize::from(place & 0x1fff) * 8,
+        more_fragments: place & 0x2000 != 0,
+        fragment_id: u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
         payload: &payload[..payload.len().min(length)],
         length,
         ip_length,
@@ -161,6 +234,7 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
     let ip_length = ip_length(stated, stated + 40, packet.len());
     let mut length = ip_length.bytes.checked_sub(40)?;
     let mut is_fragment = false;
+    let (mut place, mut fragment_id) = (0, 0);
     while !is_fragment && [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION].contains(&protocol) {
         let extension = protocol;
         protocol = r.u8().ok()?;
@@ -172,7 +246,11 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
         };
         let rest = r.bytes(size - 2).ok()?;
         // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
-        is_fragment = extension == FRAGMENT && (rest[0], rest[1] & 0xf9) != (0, 0);
+        if let (FRAGMENT, &[high, low, a, b, c, d]) = (extension, rest) {
+            place = u16::from_be_bytes([high, low]);
+            fragment_id = u32::from_be_bytes([a, b, c, d]);
+            is_fragment = place & 0xfff9 != 0;
+        }
         length = length.checked_sub(size)?;
     }
     let payload = &r.rest()[..r.len().min(length)];
@@ -184,6 +262,9 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
         // Version, traffic class, flow label: the class's lowest two bits.
         ecn: (first >> 20) as u8 & 3,
         is_fragment,
+        fragment_offset: usize::from(place & 0xfff8),
+        more_fragments: place & 1 != 0,
+        fragment_id,
         payload,
         length,
         ip_length,

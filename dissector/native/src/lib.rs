@@ -11,6 +11,7 @@ pub mod connection;
 pub mod dissect;
 pub mod flow_table;
 pub mod flows;
+pub mod fragments;
 pub mod input;
 pub mod ip;
 pub mod keylog;

@@ -191,6 +191,6 @@ mod tests {
             assert!((near - value).abs() <= value / 256 + 1, "{value} {near}");
         }
         assert_eq!(bucket(-5), 0);
-        assert_eq!(bucket(i64::MAX), (56 << PRECISION) + 255);
+        assert_eq!(bucket(i64::MAX), (55 << PRECISION) + 255);
     }
 }

@@ -144,7 +144,7 @@ impl Analysis {
         if seen.ack != fwd.last_ack {
             fwd.duplicates = Some(0);
         }
-        marks.ack_lost_segment = acknowledges_unseen(fwd, rev, seen);
+        marks.ack_lost_segment = acknowledges_unseen(rev, seen);
         let class = classify(fwd, rev, seen, &marks, self.first_rtt_ns);
         fwd.advance(seen, marks);
 
@@ -205,7 +205,7 @@ fn marks(fwd: &Side, rev: &Side, seen: &Seen) -> Marks {
 }
 
 /// Whether `seen` acknowledges what was not captured; each loss is said once.
-fn acknowledges_unseen(fwd: &mut Side, rev: &mut Side, seen: &Seen) -> bool {
+fn acknowledges_unseen(rev: &mut Side, seen: &Seen) -> bool {
     if rev.contiguous == 0 || !before(rev.contiguous, seen.ack) || !seen.flags.any(Flags::ACK) {
         return false;
     }

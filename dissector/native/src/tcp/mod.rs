@@ -5,6 +5,7 @@ pub mod coverage;
 pub mod flow;
 pub mod rtt;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use firstflight_wire::tcp::Flags;
@@ -22,7 +23,7 @@ type Tuple = (SocketAddr, SocketAddr);
 pub struct Tcp {
     table: FlowTable<Tuple, Flow>,
     /// Flows whose ports a new one took.
-    replaced: Vec<Box<Flow>>,
+    replaced: VecDeque<Box<Flow>>,
     /// Segments of flows that had been written out.
     pub late: u64,
 }
@@ -31,7 +32,7 @@ impl Tcp {
     pub fn new(bounds: Bounds) -> Tcp {
         Tcp {
             table: FlowTable::new(bounds),
-            replaced: Vec::new(),
+            replaced: VecDeque::new(),
             late: 0,
         }
     }
@@ -64,12 +65,14 @@ impl Tcp {
 
     /// A flow that is over by `now_ns`, if there is one; call it until there is none.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Flow>> {
-        self.replaced.pop().or_else(|| self.table.expired(now_ns))
+        self.replaced
+            .pop_front()
+            .or_else(|| self.table.expired(now_ns))
     }
 
     /// Any flow left: for the end of a capture.
     pub fn drain(&mut self) -> Option<Box<Flow>> {
-        self.replaced.pop().or_else(|| self.table.drain())
+        self.replaced.pop_front().or_else(|| self.table.drain())
     }
 
     /// Flows written out early because there were too many.
