@@ -42,6 +42,12 @@ impl Default for FlightReader {
 }
 
 impl FlightReader {
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.stream = CryptoStream::new(0);
+    }
+
     /// Takes CRYPTO data and adds the messages that are whole to `said`.
     pub(super) fn crypto(&mut self, offset: u64, data: &[u8], said: &mut ServerSaid) {
         if self.is_over || self.stream.insert(offset, data) != Ok(true) {
@@ -61,8 +67,7 @@ impl FlightReader {
                 Err(_) => self.is_over = true,
             }
             if self.is_over {
-                // The stream is not needed any more.
-                self.stream = CryptoStream::new(0);
+                self.end();
                 break;
             }
         }

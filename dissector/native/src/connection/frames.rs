@@ -17,6 +17,8 @@ pub(super) struct NewPacket<'a> {
     pub frames: &'a [Frame<'a>],
     /// UDP payload of its datagram.
     pub datagram_bytes: usize,
+    /// Whether bytes sent again are of interest.
+    pub with_bytes: bool,
 }
 
 /// How a connection was closed.
@@ -34,8 +36,14 @@ impl Connection {
     /// Takes the frames of a packet.
     pub(super) fn frames(&mut self, packet: &NewPacket<'_>) {
         let (space, from_client, ns) = (packet.space, packet.from_client, packet.at.ns);
-        self.recovery
-            .packet(space, from_client, packet.number, ns, packet.frames);
+        self.recovery.packet(
+            space,
+            from_client,
+            packet.number,
+            ns,
+            packet.frames,
+            packet.with_bytes,
+        );
         match (space, from_client) {
             (Space::Initial, true) => self.client_initial(ns, packet.number, packet.frames),
             (Space::Initial, false) => self.timeline.server_initial(&ServerInitial {

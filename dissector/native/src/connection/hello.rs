@@ -76,7 +76,11 @@ impl HelloReader {
             }
             _ => {}
         }
-        // The stream is not needed any more.
+        self.end();
+    }
+
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
         self.is_read = true;
         self.stream = CryptoStream::new(0);
     }

@@ -272,6 +272,17 @@ impl Connection {
         } else {
             self.timeline.server_datagram_end();
         }
+        if self.closed {
+            self.let_go();
+        }
+    }
+
+    /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
+    fn let_go(&mut self) {
+        self.protection.let_go();
+        self.recovery.end();
+        self.hello_reader.end();
+        self.flight_reader.end();
     }
 
     fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {
@@ -425,6 +436,8 @@ impl Connection {
             number,
             frames: &frames,
             datagram_bytes: place.arrival.length,
+            // Without keys nobody can tell what arrived.
+            with_bytes: !place.keyring.is_empty(),
         });
     }
 }

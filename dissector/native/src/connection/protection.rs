@@ -75,6 +75,16 @@ impl Protection {
         self.early = None;
     }
 
+    /// The same for all keys that the first secrets give again.
+    pub(super) fn let_go(&mut self) {
+        self.handshake_is_over();
+        for keys in [&mut self.one_rtt.client, &mut self.one_rtt.server] {
+            if keys.as_ref().is_some_and(|keys| keys.generation == 0) {
+                *keys = None;
+            }
+        }
+    }
+
     /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
     pub(super) fn open<'a>(
         &mut self,

@@ -131,7 +131,7 @@ impl Table {
         let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;
         connection.datagram(&self.keyring, arrival, from_client, path, bytes, log);
-        for cid in connection.new_server_cids.drain(..) {
+        for cid in std::mem::take(&mut connection.new_server_cids) {
             self.by_cid.add(cid, id);
         }
         if connection.closed && !was_closed {
@@ -365,7 +365,7 @@ impl Table {
         }
         let id = self.next_id;
         self.next_id += 1;
-        for cid in connection.new_server_cids.drain(..) {
+        for cid in std::mem::take(&mut connection.new_server_cids) {
             self.by_cid.add(cid, id);
         }
         if connection.closed {

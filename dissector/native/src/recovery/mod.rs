@@ -56,8 +56,12 @@ impl Default for AckDelay {
 /// Recovery of both sides.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    client: [Sent; 3],
-    server: [Sent; 3],
+    /// By space; those that nothing was sent in take no room.
+    client: [Option<Box<Sent>>; 3],
+    server: [Option<Box<Sent>>; 3],
+    /// Counts of spaces let go of.
+    spurious: (u32, u32),
+    is_over: bool,
     /// The client's.
     pub rtt: Rtt,
     /// The first of them.
@@ -68,7 +72,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// A new packet opened, and its frames were read.
+    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again.
     pub fn packet(
         &mut self,
         space: Space,
@@ -76,18 +80,24 @@ impl Recovery {
         number: u64,
         ns: i64,
         frames: &[Frame<'_>],
+        with_bytes: bool,
     ) {
+        if self.is_over {
+            return;
+        }
         let index = space as usize;
         let (sender, receiver) = if from_client {
             (&mut self.client, &mut self.server)
         } else {
             (&mut self.server, &mut self.client)
         };
-        sender[index].packet(number, ns, frames);
+        let sent = sender[index].get_or_insert_default();
+        sent.packet(number, ns, frames, with_bytes);
         let mut sampled = None;
         for frame in frames {
             if let Frame::Ack(ack) = frame
-                && let Some(new) = receiver[index].acknowledge(ack)
+                && let Some(sent) = receiver[index].as_mut()
+                && let Some(new) = sent.acknowledge(ack)
                 && !from_client
             {
                 sampled = Some((new.sent_ns, *ack));
@@ -142,15 +152,26 @@ impl Recovery {
         }
     }
 
+    /// The connection was closed: what is known stays, and nothing more is taken.
+    pub fn end(&mut self) {
+        self.spurious = self.spurious();
+        self.is_over = true;
+        self.client = Default::default();
+        self.server = Default::default();
+        self.samples.shrink_to_fit();
+    }
+
     /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry them arrived.
     pub fn spurious(&self) -> (u32, u32) {
-        let sum = |spaces: &[Sent; 3]| {
-            spaces
-                .iter()
-                .map(|s| s.spurious)
-                .fold(0, u32::saturating_add)
+        let sum = |spaces: &[Option<Box<Sent>>; 3]| {
+            let counts = spaces.iter().flatten().map(|sent| sent.spurious);
+            counts.fold(0, u32::saturating_add)
         };
-        (sum(&self.client), sum(&self.server))
+        let (client, server) = self.spurious;
+        (
+            client.saturating_add(sum(&self.client)),
+            server.saturating_add(sum(&self.server)),
+        )
     }
 }
 
@@ -166,13 +187,13 @@ mod tests {
         let mut w = Writer::new(&mut buf);
         write_ack(&mut w, largest, delay, &[(largest, largest)]).unwrap();
         let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
-        recovery.packet(space, false, number, ns, &frames);
+        recovery.packet(space, false, number, ns, &frames, true);
     }
 
     #[test]
     fn delay_is_ignored_in_initial_and_capped_after_confirmation() {
         let mut r = Recovery::default();
-        r.packet(Space::Initial, true, 0, 0, &[Frame::Ping]);
+        r.packet(Space::Initial, true, 0, 0, &[Frame::Ping], true);
         ack(&mut r, Space::Initial, 40 * MS, 0, 0, 2500);
         assert_eq!(
             r.samples,
@@ -183,7 +204,7 @@ mod tests {
             }]
         );
         r.handshake_confirmed = true;
-        r.packet(Space::Application, true, 0, 50 * MS, &[Frame::Ping]);
+        r.packet(Space::Application, true, 0, 50 * MS, &[Frame::Ping], true);
         // 100 ms of delay are said, 25 are allowed: adjusted 73 - 25 = 48.
         ack(&mut r, Space::Application, 123 * MS, 0, 0, 12_500);
         assert_eq!((r.rtt.smoothed_ns, r.rtt.variation_ns), (41 * MS, 17 * MS));
@@ -191,7 +212,7 @@ mod tests {
         // An absurd delay or exponent is no reason to fail.
         r.handshake_confirmed = false;
         r.ack_delay.exponent = 1 << 40;
-        r.packet(Space::Application, true, 1, 130 * MS, &[Frame::Ping]);
+        r.packet(Space::Application, true, 1, 130 * MS, &[Frame::Ping], true);
         ack(&mut r, Space::Application, 170 * MS, 1, 1, (1 << 62) - 1);
         assert_eq!(r.rtt.samples, 3);
     }

@@ -80,9 +80,10 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A packet was sent. Each packet number must come once.
-    pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>]) {
-        let carried: Vec<Carried> = frames.iter().filter_map(Carried::of).collect();
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries.
+    pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>], with_bytes: bool) {
+        let of_interest = if with_bytes { frames } else { &[] };
+        let carried: Vec<Carried> = of_interest.iter().filter_map(Carried::of).collect();
         // Nearly all packets carry new bytes, and need no search.
         let mut is_repeat = false;
         if carried.iter().any(|one| self.was_reached(one)) {
@@ -231,15 +232,15 @@ mod tests {
     #[test]
     fn samples_need_the_largest_new_and_something_that_elicits() {
         let mut sent = Sent::default();
-        sent.packet(0, 10, &[Frame::Ping]);
-        sent.packet(1, 20, &[Frame::Padding { length: 3 }]);
-        sent.packet(2, 30, &[Frame::Ping]);
+        sent.packet(0, 10, &[Frame::Ping], true);
+        sent.packet(1, 20, &[Frame::Padding { length: 3 }], true);
+        sent.packet(2, 30, &[Frame::Ping], true);
         assert_eq!(
             acknowledge(&mut sent, &[(1, 0)]),
             Some(NewlyAcknowledged { sent_ns: 20 })
         );
         assert_eq!(acknowledge(&mut sent, &[(1, 0)]), None, "nothing is new");
-        sent.packet(4, 50, &[Frame::Padding { length: 3 }]);
+        sent.packet(4, 50, &[Frame::Padding { length: 3 }], true);
         assert_eq!(
             acknowledge(&mut sent, &[(4, 4), (1, 0)]),
             None,
@@ -256,27 +257,27 @@ mod tests {
     #[test]
     fn repetitions_are_spurious_when_the_first_packet_arrived() {
         let mut sent = Sent::default();
-        sent.packet(0, 0, &[stream(0, 0, b"abcd")]);
-        sent.packet(1, 1, &[stream(0, 4, b"efgh")]);
-        sent.packet(2, 2, &[stream(0, 0, b"abcd")]);
-        sent.packet(3, 3, &[stream(4, 0, b"efgh")]);
+        sent.packet(0, 0, &[stream(0, 0, b"abcd")], true);
+        sent.packet(1, 1, &[stream(0, 4, b"efgh")], true);
+        sent.packet(2, 2, &[stream(0, 0, b"abcd")], true);
+        sent.packet(3, 3, &[stream(4, 0, b"efgh")], true);
         assert_eq!(sent.spurious, 0);
         acknowledge(&mut sent, &[(2, 1)]);
         assert_eq!(sent.spurious, 0, "packet 0 may be lost");
         acknowledge(&mut sent, &[(2, 0)]);
         assert_eq!(sent.spurious, 1);
         // Again, after the first packet was acknowledged.
-        sent.packet(4, 4, &[stream(0, 6, b"gh")]);
+        sent.packet(4, 4, &[stream(0, 6, b"gh")], true);
         assert_eq!(sent.spurious, 2);
         // The repetition comes before the packet that it repeats, which was late and not lost.
-        sent.packet(7, 5, &[stream(12, 0, b"ab")]);
-        sent.packet(6, 5, &[stream(12, 0, b"ab")]);
+        sent.packet(7, 5, &[stream(12, 0, b"ab")], true);
+        sent.packet(6, 5, &[stream(12, 0, b"ab")], true);
         assert_eq!(sent.spurious, 2);
         acknowledge(&mut sent, &[(7, 6)]);
         assert_eq!(sent.spurious, 3);
         // A late packet of a lower number repeats nothing.
-        sent.packet(9, 5, &[stream(8, 2, b"cd")]);
-        sent.packet(8, 6, &[stream(8, 0, b"ab")]);
+        sent.packet(9, 5, &[stream(8, 2, b"cd")], true);
+        sent.packet(8, 6, &[stream(8, 0, b"ab")], true);
         acknowledge(&mut sent, &[(9, 0)]);
         assert_eq!(sent.spurious, 3);
     }
@@ -289,6 +290,7 @@ mod tests {
                 number,
                 0,
                 &[stream(number, 0, b"a"), stream(1 << 40, 0, b"a")],
+                true,
             );
         }
         assert_eq!(sent.packets.len(), PACKETS);
