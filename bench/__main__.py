@@ -1,7 +1,7 @@
 """Every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
 
-    python -m bench             all of them
-    python -m bench prober      one
+python -m bench             all of them
+python -m bench prober      one
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The dissector beside tshark on the same captures, and its memory on a long one: `python -m bench dissector`.
+"""The dissector beside tshark on the same captures, and its memory on a long one: `python -m bench dissector`
 
-The captures hold real handshakes of 16 server stacks (tests/fixtures/interop), each copied thousands of times by
-bench/captures with addresses, connection IDs, client randoms and secrets of its own, sealed anew; both programs open every
-copy by itself. CPU time is user + system of the whole command, as the kernel counts it for the ended process.
+The captures hold real handshakes of 16 server stacks (tests/fixtures/interop), each copied thousands of
+times by bench/captures with addresses, connection IDs, client randoms and secrets of its own, sealed anew;
+both programs open every copy by itself. CPU time is user + system of the whole command, as the kernel counts
+it for the ended process.
 """
 
 from __future__ import annotations
@@ -26,12 +27,27 @@ MOST_MB = 100.0
 LONG_BYTES = 2_000_000_000
 
 # What a pipeline that turns captures into text columns takes from each packet.
-FIELDS = """
-    frame.number frame.time_epoch ip.src ip.dst udp.srcport udp.dstport udp.length
-    quic.header_form quic.long.packet_type quic.version quic.dcid quic.scid quic.packet_number quic.frame_type
-    quic.ack.ack_delay quic.ack.largest_acknowledged quic.crypto.offset
-    tls.handshake.type tls.handshake.extensions_server_name
-""".split()
+FIELDS = [
+    "frame.number",
+    "frame.time_epoch",
+    "ip.src",
+    "ip.dst",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.length",
+    "quic.header_form",
+    "quic.long.packet_type",
+    "quic.version",
+    "quic.dcid",
+    "quic.scid",
+    "quic.packet_number",
+    "quic.frame_type",
+    "quic.ack.ack_delay",
+    "quic.ack.largest_acknowledged",
+    "quic.crypto.offset",
+    "tls.handshake.type",
+    "tls.handshake.extensions_server_name",
+]
 
 
 @dataclass(frozen=True)
@@ -54,13 +70,13 @@ def run(argv: Sequence[str | Path], *, source: int | None = None, out: Path | No
 
 
 def count(path: Path, text: str) -> int:
-    """Lines with `text`. Read line by line: what this process takes would count for the programs it starts."""
+    """Lines with `text`. One by one: the memory of this process would count for the programs it starts."""
     with path.open() as lines:
         return sum(text in line for line in lines)
 
 
 def make(folder: Path, number: int) -> tuple[Path, Path]:
-    """Capture `number` with its key log, in folders of their own: the dissector takes a log beside a capture unasked."""
+    """Capture `number` and, in another folder, its key log: one beside the capture would be taken unasked."""
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
     keys.parent.mkdir(exist_ok=True)
     counts = ["--handshakes", str(PER_CAPTURE), "--first", str(number * PER_CAPTURE), "--rate", str(RATE)]
@@ -79,7 +95,8 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
         capture, keys = make(folder, number)
         size += capture.stat().st_size
         text = folder / "fields.txt"
-        two_passes = ["tshark", "-2", "-r", capture, "-o", f"tls.keylog_file:{keys}", "-T", "fields"]
+        two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
+        two_passes += ["-o", f"tls.keylog_file:{keys}"]
         used = {
             "tshark": run([*two_passes, *(part for name in FIELDS for part in ("-e", name))], out=text),
             "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
@@ -94,16 +111,20 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text):
             path.unlink()
-    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE} handshakes,")
+    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},")
     print(f"  {RATE} begun in a second; HANDSHAKE_DONE read in {opened} of them with keys")
     print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
-    print(f"  tshark -2, key log, {len(FIELDS)} fields: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)")
+    print(
+        f"  tshark -2, key log, {len(FIELDS)} fields: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)"
+    )
     missed = 0
     for name, goal in (("keys", LEAST_WITH_KEYS), ("without", LEAST_WITHOUT)):
         ratio = totals["tshark"] / totals[name]
         missed += ratio < goal
         label = "with keys" if name == "keys" else "without keys"
-        print(f"  dissect, quic_connection {label}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB): {ratio:.1f}")
+        print(
+            f"  dissect, quic_connection {label}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB): {ratio:.1f}"
+        )
         print(f"    times less (goal {goal:.0f})")
     return missed
 
@@ -119,7 +140,7 @@ def memory(length: int) -> int:
         assert maker.stdout is not None
         used = run([dissect, "-", "--kind", "quic_connection"], source=maker.stdout.fileno())
     print(f"memory on about {length / 1e9:.1f} GB ({handshakes} handshakes, {RATE} begun in a second): peak")
-    print(f"  {used.peak_mb:.0f} MB resident (limit {MOST_MB:.0f}), {used.cpu_s:.2f} CPU seconds, default limits")
+    print(f"  {used.peak_mb:.0f} MB resident (limit {MOST_MB:.0f}), {used.cpu_s:.2f} CPU seconds")
     return int(used.peak_mb > MOST_MB)
 
 

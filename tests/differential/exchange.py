@@ -1,18 +1,18 @@
 """A client and a server of aioquic that talk over a path made here, with every datagram in a capture.
 
-Real TLS and QUIC on both sides; the path (delay, loss, order, addresses) and the clock are this module's, so that the
-same scenario gives the same packets at the same times.
+Real TLS and QUIC on both sides; the path (delay, loss, order, addresses) and the clock are this module's, so
+that the same scenario gives the same packets at the same times.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from aioquic.buffer import Buffer
+from aioquic._buffer import Buffer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import encode_quic_retry, encode_quic_version_negotiation, pull_quic_header
@@ -42,8 +42,8 @@ class Exchange:
     path: Path_ = steady
     retry: bool = False
     client: Address = ("192.0.2.10", 40000)
-    client_settings: dict[str, object] = field(default_factory=dict)
-    server_settings: dict[str, object] = field(default_factory=dict)
+    client_settings: Mapping[str, object] = field(default_factory=dict)
+    server_settings: Mapping[str, object] = field(default_factory=dict)
     # (seconds, what the client or server does then)
     actions: list[tuple[float, Callable[[Exchange], None]]] = field(default_factory=list)
     start_s: float = 0.0
@@ -57,7 +57,7 @@ class Exchange:
         common: dict[str, object] = {"secrets_log_file": self.keys, "max_datagram_frame_size": 65536}
         settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name="www.example.net")
         settings.verify_mode = 0
-        for name, value in (common | self.client_settings).items():
+        for name, value in (common | dict(self.client_settings)).items():
             setattr(settings, name, value)
         self.near = QuicConnection(configuration=settings)
         self.far: QuicConnection | None = None
@@ -119,7 +119,7 @@ class Exchange:
             self.far.receive_datagram(datagram, client, now=self.now)
 
     def _accept(self, datagram: bytes, client: Address) -> QuicConnection | None:
-        """What a server does with a first datagram: negotiate the version, ask for a token, or open a connection."""
+        """A server at a first datagram: it negotiates the version, asks for a token, or accepts."""
         header = pull_quic_header(Buffer(data=datagram), host_cid_length=8)
         settings = server_configuration()
         settings.secrets_log_file = None

@@ -30,7 +30,7 @@ class Packet:
 
     @property
     def is_unread(self) -> bool:
-        """What tshark leaves aside: zeros behind the last packet, or a short header to a connection ID unknown to it."""
+        """What tshark leaves aside: zeros behind the last packet, or a short header to an unknown ID."""
         return "quic.coalesced_padding_data" in self.fields or "quic.packet_length" not in self.fields
 
 

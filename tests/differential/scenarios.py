@@ -130,7 +130,7 @@ def port_reuse(keys: TextIO) -> list[Capture]:
 
 
 def small_frames(keys: TextIO) -> list[Capture]:
-    """Frames that a transfer does not show: RESET_STREAM, STOP_SENDING, PING, DATAGRAM, flow control, a transport error."""
+    """What a transfer does not show: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
 
     def begin(x: Exchange) -> None:
         x.near.send_ping(7)

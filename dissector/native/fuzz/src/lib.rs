@@ -19,8 +19,11 @@ use firstflight_wire::{
     Version, build_packet, retry_is_intact, write_crypto,
 };
 
+/// Takes any bytes.
+pub type Target = fn(&[u8]);
+
 /// All of them, by the names of cargo-fuzz targets.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("link_and_ip", link_and_ip),
     ("packet", packet),
