@@ -244,3 +244,15 @@ def test_interrupted_in_order(tmp_path: Path) -> None:
     assert not (tmp_path / "quic_connection.jsonl").exists()
     lines = (tmp_path / "quic_connection.jsonl.part").read_text().splitlines()
     assert [json.loads(line)["sni"] for line in lines] == ["server4"]
+
+
+def test_several_captures_give_rows_in_their_order(tmp_path: Path) -> None:
+    """Captures are read at the same time; the rows are those of one after the other, broken ones between."""
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes(QUICHE.read_bytes()[:-5])
+    captures = [*sorted(FIXTURES.glob("*.pcap")), broken, *sorted(FIXTURES.glob("*.pcap"), reverse=True)]
+    kinds = ("--kind", "quic_connection,quic_packet")
+    done = dissect(*captures, *kinds)
+    assert done.returncode == 3
+    assert f"{broken}: at byte" in done.stderr.decode()
+    assert done.stdout == b"".join(dissect(capture, *kinds).stdout for capture in captures)

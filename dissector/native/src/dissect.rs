@@ -1,10 +1,13 @@
-//! The whole of a call: captures one after the other, rows out, what went wrong.
+//! The whole of a call: captures in, several at a time, rows out, what went wrong.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -88,24 +91,86 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     let logs = Arc::new(key_logs(args)?);
     let mut outputs = Outputs::open(args)?;
     let mut status = 0;
-    for path in &args.captures {
-        match capture(args, &logs, path, &mut outputs, &interrupted) {
+    let mut ended = |end: Result<(), End>, outputs: &mut Outputs| {
+        match end {
             Ok(()) => {}
             Err(End::Broken(error)) => {
                 eprintln!("firstflight-dissect: {error}");
                 status = UNREADABLE;
             }
-            Err(End::Interrupted) => {
-                outputs.finish(false)?;
-                eprintln!("firstflight-dissect: interrupted; the records so far are written");
-                return Ok(INTERRUPTED);
-            }
-            Err(End::Output(error)) => return Err(error.into()),
+            Err(End::Interrupted) => status = INTERRUPTED,
+            Err(End::Output(error)) => return Err(error),
         }
-        outputs.flush()?;
+        outputs.flush()
+    };
+    if let [path] = &args.captures[..] {
+        let end = capture(args, &logs, path, &mut outputs, &interrupted);
+        ended(end, &mut outputs)?;
+    } else {
+        in_parallel(args, &logs, &interrupted, |end, rows| {
+            outputs.take(rows)?;
+            ended(end, &mut outputs)
+        })?;
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        outputs.finish(false)?;
+        eprintln!("firstflight-dissect: interrupted; the records so far are written");
+        return Ok(INTERRUPTED);
     }
     outputs.finish(true)?;
     Ok(status)
+}
+
+/// Dissects captures on all cores. `done` gets how each ended and its rows, in the order of the command line.
+fn in_parallel(
+    args: &Args,
+    logs: &Arc<Vec<KeyLog>>,
+    interrupted: &AtomicBool,
+    mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,
+) -> Result<(), OutputError> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let given_up = AtomicBool::new(false);
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..cores.min(args.captures.len()) {
+            let sender = sender.clone();
+            let (next, given_up) = (&next, &given_up);
+            scope.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(path) = args.captures.get(i) else {
+                        return;
+                    };
+                    if interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let mut rows = Outputs::aside(args);
+                    let end = capture(args, logs, path, &mut rows, interrupted);
+                    if sender.send((i, end, rows)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut waiting = BTreeMap::new();
+        let mut turn = 0;
+        for (i, end, rows) in receiver {
+            waiting.insert(i, (end, rows));
+            while let Some((end, rows)) = waiting.remove(&turn) {
+                turn += 1;
+                if let Err(error) = done(end, rows) {
+                    given_up.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        // Interrupted: what came after a capture that was not begun.
+        waiting
+            .into_values()
+            .try_for_each(|(end, rows)| done(end, rows))
+    })
 }
 
 /// Frames of a capture that led to no datagram.
