@@ -96,8 +96,8 @@ impl Sent {
         row.bytes_sent = u32::from(self.initial_size);
         row.bytes_received = seen.bytes;
         row.datagrams_received = seen.datagrams;
-        row.amplification =
-            (!seen.retried).then_some((f64::from(seen.bytes) / f64::from(self.initial_size)) as f32);
+        row.amplification = (!seen.retried)
+            .then_some((f64::from(seen.bytes) / f64::from(self.initial_size)) as f32);
         row.discarded = seen.discarded;
         row.after_close = self.after_close;
         row.ttl = self.ttl;
