@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 MEASUREMENTS = {
+    "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
     "prober": "the native prober: targets per CPU second, memory, rate kept",
     "store": "the store: bytes per row on disk, rows loaded per second",
 }

@@ -1,4 +1,4 @@
-"""`firstflight report`: the papers' tables from the store."""
+"""`firstflight report`: the papers' tables, from the store and from captures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 @click.group(epilog="Example: firstflight report table1")
 def command() -> None:
-    """Print the tables of the papers from the store."""
+    """Print the tables of the papers."""
 
 
 @command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")
@@ -51,6 +51,25 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
             for name in ("domains", "iack_share_max", "variation"):
                 row[f"declared_{name}"] = getattr(one, name, None)
     click.echo(_jsonl(rows) if output_format == "jsonl" else _csv(rows), nl=False)
+
+
+@command.command(epilog="Example: firstflight report table3 captures/ --format jsonl")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+def table3(folder: Path, output_format: str) -> None:
+    """Print Table 3 from captures: the ACK delay that each server reports.
+
+    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys.
+    """
+    from firstflight.report import table3 as made
+    from firstflight.report import text
+
+    rows = made.collect(folder)
+    if output_format == "table":
+        click.echo(text.table3(rows, terminal=sys.stdout.isatty()), nl=False)
+        return
+    dicts = [row.as_dict() for row in rows]
+    click.echo(_jsonl(dicts) if output_format == "jsonl" else _csv(dicts), nl=False)
 
 
 def _jsonl(rows: list[dict[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from firstflight.report import bootstrap
+from firstflight.report import table3 as table3s
 from firstflight.report.table1 import Row, Table
 from firstflight.report.truth import Declared
 
@@ -46,6 +47,38 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
     if missing:
         parts.append(f"Declared and not in the store: {', '.join(missing)}.\n")
     return "\n".join(parts)
+
+
+def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
+    """Table 3 in the layout of the paper, one repetition, in ms. `terminal` as for Table 1."""
+    draw = _drawn if terminal else _plain
+    noted = [row for row in rows if row.initial_meant_ms is not None]
+    columns = [
+        Column("\nServer", [row.server + ("*" if row in noted else "") for row in rows], right=False),
+        Column("Initial\n[ms]", [_ms(row.initial_ack_delay_ms) for row in rows]),
+        Column("Handshake\n[ms]", [_handshake(row) for row in rows]),
+        Column("Initial\n[raw]", [_count(row.initial_ack_delay_raw) for row in rows]),
+        Column("Handshake\n[raw]", [_count(row.handshake_ack_delay_raw) for row in rows]),
+    ]
+    parts = [
+        "First ACK Delay of each server, read with the default exponent (raw x 8 us), as in the paper.\n",
+        draw(columns),
+        "-: no ACK frame in that space. ?: packets could not be opened (no keys).\n",
+    ]
+    parts += [
+        f"* {row.server} writes the field in microseconds (exponent 0): "
+        f"it means {_ms(row.initial_meant_ms)} ms.\n"
+        for row in noted
+    ]
+    return "\n".join(parts)
+
+
+def _handshake(row: table3s.Row) -> str:
+    return _ms(row.handshake_ack_delay_ms) if row.handshake_is_open else "?"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
 
 
 def _paper(rows: Sequence[Row], declared: Mapping[str, Declared] | None) -> list[Column]:

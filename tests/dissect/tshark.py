@@ -27,9 +27,11 @@ UNREAD = "unread"
 TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
 
 
-def packets(capture: Path) -> list[Packet]:
-    """Packets of a capture in QUIC version 1, in order."""
+def packets(capture: Path, keys: Path | None = None) -> list[Packet]:
+    """Packets of a capture in QUIC version 1, in order; opened with the key log `keys`."""
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
+    if keys is not None:
+        argv += ["-o", f"tls.keylog_file:{keys}"]
     done = subprocess.run(argv, capture_output=True, check=True)
     return list(_packets(ElementTree.fromstring(done.stdout)))
 
@@ -60,20 +62,58 @@ def _packets(root: ElementTree.Element) -> Iterator[Packet]:
             )
 
 
+# Frames of which only the name is compared (RFC 9000 19, table 3).
+NAMES = {
+    0x01: "ping",
+    0x04: "reset_stream",
+    0x05: "stop_sending",
+    0x07: "new_token",
+    0x10: "max_data",
+    0x11: "max_stream_data",
+    0x12: "max_streams",
+    0x13: "max_streams",
+    0x18: "new_connection_id",
+    0x19: "retire_connection_id",
+    0x1A: "path_challenge",
+    0x1B: "path_response",
+    0x1E: "handshake_done",
+}
+
+
 def _frame(field: ElementTree.Element) -> str:
     kind = int(_show(field, "quic.frame_type") or "-1", 0)
     if kind == 0:
         length = _show(field, "quic.padding_length")
         return f"padding {length or 1}"
     if kind in (2, 3):
-        largest = int(_show(field, "quic.ack.largest_acknowledged") or 0)
-        smallest = largest - int(_show(field, "quic.ack.first_ack_range") or 0)
-        assert _show(field, "quic.ack.ack_range_count") == "0"
-        span = str(largest) if smallest == largest else f"{smallest}-{largest}"
-        return f"ack {span} delay {_show(field, 'quic.ack.ack_delay')}"
+        return f"ack {_ranges(field)} delay {_show(field, 'quic.ack.ack_delay')}"
     if kind == 6:
         return f"crypto {_show(field, 'quic.crypto.offset')}+{_show(field, 'quic.crypto.length')}"
-    return {1: "ping"}[kind]
+    if 0x08 <= kind <= 0x0F:
+        stream = _show(field, "quic.stream.stream_id")
+        offset = _show(field, "quic.stream.offset") or "0"
+        data = _show(field, "quic.stream_data") or ""
+        length = _show(field, "quic.stream.length") or str(len(data.replace(":", "")) // 2)
+        return f"stream {stream} {offset}+{length}{' fin' if kind & 1 else ''}"
+    if kind in (0x1C, 0x1D):
+        name = "connection_close" if kind == 0x1C else "application_close"
+        code = _show(field, "quic.cc.error_code" if kind == 0x1C else "quic.cc.error_code.app")
+        reason = _show(field, "quic.cc.reason_phrase") or ""
+        return f'{name} {int(code or "0", 0):#x} "{reason}"'
+    return NAMES[kind]
+
+
+def _ranges(field: ElementTree.Element) -> str:
+    """Acknowledged packet numbers, largest first."""
+    largest = int(_show(field, "quic.ack.largest_acknowledged") or 0)
+    first = int(_show(field, "quic.ack.first_ack_range") or 0)
+    gaps = [int(f.get("show") or 0) for f in field.iter("field") if f.get("name") == "quic.ack.gap"]
+    lengths = [int(f.get("show") or 0) for f in field.iter("field") if f.get("name") == "quic.ack.ack_range"]
+    spans = [(largest - first, largest)]
+    for gap, length in zip(gaps, lengths, strict=True):
+        high = spans[-1][0] - gap - 2
+        spans.append((high - length, high))
+    return ",".join(str(high) if low == high else f"{low}-{high}" for low, high in spans)
 
 
 def _show(element: ElementTree.Element | None, name: str) -> str | None:

@@ -59,9 +59,14 @@ impl From<[u8; 8]> for ConnectionId {
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice()
-            .iter()
-            .try_for_each(|b| write!(f, "{b:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 2 * MAX_CID_LEN];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.as_slice()) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 0x0f)];
+        }
+        let text = &text[..2 * self.len()];
+        f.write_str(std::str::from_utf8(text).unwrap_or_default())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Pure encoding and parsing of QUIC and TLS first flights: no sockets, no clock.
+//! Pure encoding and parsing of QUIC and TLS first flights, and TCP headers: no sockets, no clock.
 //!
 //! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
 //!
@@ -52,6 +52,7 @@ mod error;
 mod frame;
 mod packet;
 mod reassembly;
+pub mod tcp;
 pub mod tls;
 pub mod transport;
 mod version;
@@ -60,8 +61,8 @@ pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
 pub use build::{LongHeader, build_packet};
 pub use cid::{ConnectionId, MAX_CID_LEN};
 pub use crypto::{
-    InitialSecret, KeyMaterial, Keys, Opened, TAG_LEN, decode_packet_number, retry_is_intact,
-    write_retry,
+    CipherSuite, InitialSecret, KeyMaterial, Keys, OneRttKeys, Opened, TAG_LEN, TrafficSecret,
+    decode_packet_number, retry_is_intact, write_retry,
 };
 pub use error::{Error, OpenError};
 pub use frame::{

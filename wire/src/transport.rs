@@ -23,6 +23,50 @@ pub mod id {
     pub const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
     pub const VERSION_INFORMATION: u64 = 0x11;
     pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+    pub const GREASE_QUIC_BIT: u64 = 0x2ab2;
+    /// min_ack_delay by the code points of draft-ietf-quic-ack-frequency and its predecessors, newest first.
+    pub const MIN_ACK_DELAY: [u64; 5] =
+        [0xff04_de1b, 0xff04_de1a, 0xff03_de1a, 0xff02_de1a, 0xde1a];
+}
+
+/// What the value of a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    Integer,
+    /// Its presence says all.
+    Flag,
+    Bytes,
+}
+
+/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known here.
+pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
+    use ValueKind::{Bytes, Flag, Integer};
+    Some(match parameter {
+        id::ORIGINAL_DESTINATION_CONNECTION_ID => ("original_destination_connection_id", Bytes),
+        id::MAX_IDLE_TIMEOUT => ("max_idle_timeout", Integer),
+        id::STATELESS_RESET_TOKEN => ("stateless_reset_token", Bytes),
+        id::MAX_UDP_PAYLOAD_SIZE => ("max_udp_payload_size", Integer),
+        id::INITIAL_MAX_DATA => ("initial_max_data", Integer),
+        id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL => ("initial_max_stream_data_bidi_local", Integer),
+        id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE => ("initial_max_stream_data_bidi_remote", Integer),
+        id::INITIAL_MAX_STREAM_DATA_UNI => ("initial_max_stream_data_uni", Integer),
+        id::INITIAL_MAX_STREAMS_BIDI => ("initial_max_streams_bidi", Integer),
+        id::INITIAL_MAX_STREAMS_UNI => ("initial_max_streams_uni", Integer),
+        id::ACK_DELAY_EXPONENT => ("ack_delay_exponent", Integer),
+        id::MAX_ACK_DELAY => ("max_ack_delay", Integer),
+        id::DISABLE_ACTIVE_MIGRATION => ("disable_active_migration", Flag),
+        id::PREFERRED_ADDRESS => ("preferred_address", Bytes),
+        id::ACTIVE_CONNECTION_ID_LIMIT => ("active_connection_id_limit", Integer),
+        id::INITIAL_SOURCE_CONNECTION_ID => ("initial_source_connection_id", Bytes),
+        id::RETRY_SOURCE_CONNECTION_ID => ("retry_source_connection_id", Bytes),
+        id::VERSION_INFORMATION => ("version_information", Bytes),
+        id::MAX_DATAGRAM_FRAME_SIZE => ("max_datagram_frame_size", Integer),
+        id::GREASE_QUIC_BIT => ("grease_quic_bit", Flag),
+        other if id::MIN_ACK_DELAY.contains(&other) => ("min_ack_delay", Integer),
+        // Reserved to be ignored (RFC 9000 18.1).
+        other if other >= 27 && (other - 27).is_multiple_of(31) => ("grease", Bytes),
+        _ => return None,
+    })
 }
 
 /// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an error.
@@ -59,6 +103,28 @@ impl<'a> TransportParameters<'a> {
         } else {
             Err(Error::Malformed("transport parameter value"))
         }
+    }
+
+    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form.
+    pub fn min_ack_delay(self) -> Option<(u64, u64)> {
+        let sent = |id: &u64| Some((*id, self.integer(*id).ok()??));
+        id::MIN_ACK_DELAY.iter().find_map(sent)
+    }
+
+    /// The bytes of the extension that have not been iterated over.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.rest.rest()
+    }
+
+    /// The connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
+    pub fn preferred_address_cid(self) -> Result<Option<ConnectionId>, Error> {
+        let Some(value) = self.find(id::PREFERRED_ADDRESS)? else {
+            return Ok(None);
+        };
+        let mut r = Reader::new(value);
+        // Address and port in both families.
+        r.bytes(4 + 2 + 16 + 2)?;
+        ConnectionId::new(r.vec8()?).map(Some)
     }
 
     /// The value of a connection ID parameter, or `None` if it was not sent.

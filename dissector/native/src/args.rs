@@ -18,12 +18,16 @@ pub struct Args {
     #[arg(required = true, value_name = "CAPTURE")]
     pub captures: Vec<PathBuf>,
 
+    /// TLS key log (SSLKEYLOGFILE, repeatable); NAME.keys beside NAME.pcap is taken unasked
+    #[arg(long, value_name = "FILE")]
+    pub keys: Vec<PathBuf>,
+
     /// Record kinds to write
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "K,...",
-        default_value = "quic_connection"
+        default_value = "quic_connection,tcp_flow"
     )]
     pub kind: Vec<Kind>,
 
@@ -51,12 +55,16 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub settle_ms: u32,
 
+    /// Gap between packets that ends a train (pacing)
+    #[arg(long, value_name = "MS", default_value_t = 0.1, value_parser = parse_gap)]
+    pub train_gap: f64,
+
     /// Silence, by the capture's clock, after which a connection is written out
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub idle_s: u32,
 
     /// Live connections to hold at most; above it those silent for longest are written out
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 
@@ -67,6 +75,12 @@ pub enum Kind {
     QuicConnection,
     #[value(name = "quic_packet")]
     QuicPacket,
+    #[value(name = "tcp_flow")]
+    TcpFlow,
+    #[value(name = "tcp_packet")]
+    TcpPacket,
+    #[value(name = "pacing")]
+    Pacing,
 }
 
 /// Formats of record files.
@@ -74,6 +88,13 @@ pub enum Kind {
 pub enum Format {
     Jsonl,
     Parquet,
+}
+
+fn parse_gap(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|ms| (0.0..=1e9).contains(ms))
+        .ok_or_else(|| format!("{text} is not a gap: expected milliseconds, such as 0.1"))
 }
 
 fn parse_cid(text: &str) -> Result<ConnectionId, String> {

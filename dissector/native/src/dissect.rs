@@ -1,20 +1,26 @@
-//! The whole of a call: captures one after the other, rows out, what went wrong.
+//! The whole of a call: captures in, several at a time, rows out, what went wrong.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
-use crate::input::{self, CaptureError, Frame, Stop};
+use crate::flows::Flows;
+use crate::fragments::Fragments;
+use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content};
+use crate::keylog::{KeyLog, Keyring};
 use crate::link;
-use crate::output::quic_packet::PacketSeen;
+use crate::output::quic_packet::{HeaderSeen, PacketSeen};
 use crate::output::{OutputError, Outputs, quic_connection, quic_packet};
 use crate::timeline::Windows;
 
@@ -34,13 +40,15 @@ pub enum RunError {
     /// Signals cannot be waited for.
     Signal(io::Error),
     Output(OutputError),
+    /// A key log that was asked for cannot be read.
+    Keys(PathBuf, io::Error),
 }
 
 impl RunError {
     /// Exit status that goes with it.
     pub fn exit_status(&self) -> u8 {
         match self {
-            RunError::Usage(_) => 2,
+            RunError::Usage(_) | RunError::Keys(..) => 2,
             RunError::Signal(_) | RunError::Output(_) => 1,
         }
     }
@@ -57,6 +65,9 @@ impl fmt::Display for RunError {
             RunError::Usage(what) => f.write_str(what),
             RunError::Signal(error) => write!(f, "signals cannot be handled: {error}"),
             RunError::Output(error) => error.fmt(f),
+            RunError::Keys(path, error) => {
+                write!(f, "the key log {} cannot be read: {error}", path.display())
+            }
         }
     }
 }
@@ -77,26 +88,89 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&interrupted)).map_err(RunError::Signal)?;
     }
+    let logs = Arc::new(key_logs(args)?);
     let mut outputs = Outputs::open(args)?;
     let mut status = 0;
-    for path in &args.captures {
-        match capture(args, path, &mut outputs, &interrupted) {
+    let mut ended = |end: Result<(), End>, outputs: &mut Outputs| {
+        match end {
             Ok(()) => {}
             Err(End::Broken(error)) => {
                 eprintln!("firstflight-dissect: {error}");
                 status = UNREADABLE;
             }
-            Err(End::Interrupted) => {
-                outputs.finish(false)?;
-                eprintln!("firstflight-dissect: interrupted; the records so far are written");
-                return Ok(INTERRUPTED);
-            }
-            Err(End::Output(error)) => return Err(error.into()),
+            Err(End::Interrupted) => status = INTERRUPTED,
+            Err(End::Output(error)) => return Err(error),
         }
-        outputs.flush()?;
+        outputs.flush()
+    };
+    if let [path] = &args.captures[..] {
+        let end = capture(args, &logs, path, &mut outputs, &interrupted);
+        ended(end, &mut outputs)?;
+    } else {
+        in_parallel(args, &logs, &interrupted, |end, rows| {
+            outputs.take(rows)?;
+            ended(end, &mut outputs)
+        })?;
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        outputs.finish(false)?;
+        eprintln!("firstflight-dissect: interrupted; the records so far are written");
+        return Ok(INTERRUPTED);
     }
     outputs.finish(true)?;
     Ok(status)
+}
+
+/// Dissects captures on all cores. `done` gets how each ended and its rows, in the order of the command line.
+fn in_parallel(
+    args: &Args,
+    logs: &Arc<Vec<KeyLog>>,
+    interrupted: &AtomicBool,
+    mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,
+) -> Result<(), OutputError> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let given_up = AtomicBool::new(false);
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..cores.min(args.captures.len()) {
+            let sender = sender.clone();
+            let (next, given_up) = (&next, &given_up);
+            scope.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(path) = args.captures.get(i) else {
+                        return;
+                    };
+                    if interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let mut rows = Outputs::aside(args);
+                    let end = capture(args, logs, path, &mut rows, interrupted);
+                    if sender.send((i, end, rows)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut waiting = BTreeMap::new();
+        let mut turn = 0;
+        for (i, end, rows) in receiver {
+            waiting.insert(i, (end, rows));
+            while let Some((end, rows)) = waiting.remove(&turn) {
+                turn += 1;
+                if let Err(error) = done(end, rows) {
+                    given_up.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        // Interrupted: what came after a capture that was not begun.
+        waiting
+            .into_values()
+            .try_for_each(|(end, rows)| done(end, rows))
+    })
 }
 
 /// Frames of a capture that led to no datagram.
@@ -104,6 +178,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
 struct Skipped {
     frames: u64,
     unknown_link: u64,
+    untimed: u64,
     broken: u64,
     fragments: u64,
 }
@@ -121,32 +196,64 @@ impl From<OutputError> for End {
     }
 }
 
+fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
+    let open =
+        |path: &PathBuf| KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error));
+    args.keys.iter().map(open).collect()
+}
+
 fn capture(
     args: &Args,
+    logs: &Arc<Vec<KeyLog>>,
     path: &Path,
     outputs: &mut Outputs,
     interrupted: &AtomicBool,
 ) -> Result<(), End> {
     let name = input::name(path);
     let source = input::open(path).map_err(End::Broken)?;
+    let keyring = Keyring::new(logs, path).unwrap_or_else(|error| {
+        eprintln!("firstflight-dissect: {name}: the key log beside it cannot be read: {error}");
+        Keyring::default()
+    });
     let mut run = CaptureRun {
         args,
         name: &name,
-        table: Table::new(limits(args)),
+        table: Table::new(limits(args), keyring),
         outputs,
+        flows: Flows::new(args, &name),
+        wants_quic: args
+            .kind
+            .iter()
+            .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
+        fragments: Fragments::default(),
         scratch: Vec::new(),
     };
-    let end = input::read(&name, source, |frame| {
+    let end = input::read(&name, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
         }
-        run.frame(&frame).map_err(End::Output)
+        match element {
+            Element::Frame(frame) => run.frame(&frame).map_err(End::Output),
+            Element::Untimed => {
+                run.skipped.frames += 1;
+                run.skipped.untimed += 1;
+                Ok(())
+            }
+            Element::KeyLog(text) => {
+                run.table.key_log(text);
+                Ok(())
+            }
+        }
     });
     // What came before a broken place is kept.
     while let Some(connection) = run.table.drain() {
         run.write(&connection)?;
     }
+    run.flows.write_rest(run.outputs)?;
+    run.table.counters.evicted += run.flows.evicted();
+    run.table.counters.late += run.flows.late();
+    run.skipped.fragments += run.fragments.left();
     tell(&name, &run.skipped, &run.table.counters);
     end.map_err(|stop| match stop {
         Stop::Capture(error) => End::Broken(error),
@@ -173,8 +280,15 @@ fn limits(args: &Args) -> Limits {
 fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
-        (skipped.broken, "broken IP or UDP headers"),
-        (skipped.fragments, "IP fragments"),
+        (
+            skipped.untimed,
+            "frames without a time (Simple Packet Blocks)",
+        ),
+        (skipped.broken, "broken IP, UDP or TCP headers"),
+        (
+            skipped.fragments,
+            "IP fragments of datagrams that are not whole",
+        ),
         (
             counters.late,
             "late packets of connections written out before",
@@ -204,7 +318,10 @@ struct CaptureRun<'a> {
     name: &'a str,
     table: Table,
     outputs: &'a mut Outputs,
+    flows: Flows<'a>,
+    wants_quic: bool,
     skipped: Skipped,
+    fragments: Fragments,
     /// The payload being opened.
     scratch: Vec<u8>,
 }
@@ -212,6 +329,7 @@ struct CaptureRun<'a> {
 impl CaptureRun<'_> {
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
         self.skipped.frames += 1;
+        self.flows.write_expired(frame.time_ns, self.outputs)?;
         while let Some(connection) = self.table.expired(frame.time_ns) {
             self.write(&connection)?;
         }
@@ -228,11 +346,25 @@ impl CaptureRun<'_> {
             length: 0,
             ttl: 0,
         };
+        let whole = ip::fragment(packet).map(|part| self.fragments.add(arrival.ns, &part));
+        let packet = match &whole {
+            None => packet,
+            Some(Some(whole)) => whole,
+            Some(None) => return Ok(()),
+        };
         match ip::content(packet) {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
                 arrival.ttl = datagram.ttl;
+                self.flows.udp(arrival.ns, &datagram);
+                if !self.wants_quic {
+                    return Ok(());
+                }
                 self.udp(&arrival, &datagram)
+            }
+            Content::Tcp(segment) => {
+                let at = (arrival.frame_number, arrival.ns);
+                self.flows.tcp(at, &segment, self.outputs)
             }
             Content::Icmp(error) => self.icmp(&arrival, &error),
             Content::Other => Ok(()),
@@ -259,7 +391,9 @@ impl CaptureRun<'_> {
         };
         if is_chosen(self.args, connection) {
             for packet in log {
-                let row = quic_packet::row(self.name, connection, arrival, from_client, packet);
+                let path = Some((datagram.src, datagram.dst));
+                let row =
+                    quic_packet::row(self.name, connection, arrival, from_client, path, packet);
                 self.outputs.write(Kind::QuicPacket, row)?;
             }
         }
@@ -283,8 +417,10 @@ impl CaptureRun<'_> {
             frames: Some(format!("type {} code {}", error.kind, error.code)),
             opened: false,
             size: 0,
+            header: HeaderSeen::default(),
+            frame_details: None,
         };
-        let row = quic_packet::row(self.name, connection, arrival, false, packet);
+        let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
         self.outputs.write(Kind::QuicPacket, row)
     }
 

@@ -1,8 +1,17 @@
-//! IPv4 and IPv6 packets: the UDP datagram or the ICMP error in them (RFC 791, 8200, 768, 792, 4443).
+//! IPv4 and IPv6 packets: the UDP datagram, TCP segment or ICMP error in them (RFC 791, 8200, 768, 792, 4443).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use firstflight_wire::Reader;
+use firstflight_wire::{Reader, tcp};
+
+/// What volumes are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpLength {
+    /// Total length of the IP packet as sent, header included.
+    pub bytes: usize,
+    /// The header says zero (segmentation offload), so `bytes` is what was captured.
+    pub is_guessed: bool,
+}
 
 /// A UDP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +24,22 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Length of the payload as sent; larger than `payload.len()` if the capture cut it.
     pub length: usize,
+    pub ip_length: IpLength,
+}
+
+/// A TCP segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// ECN field of the IP header (RFC 3168 5): 0 none, 1 and 2 capable, 3 congestion experienced.
+    pub ecn: u8,
+    pub header: tcp::Header<'a>,
+    /// Bytes of payload as sent.
+    pub length: usize,
+    pub ip_length: IpLength,
 }
 
 /// An ICMP message that quotes a UDP datagram.
@@ -33,18 +58,85 @@ pub struct IcmpError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     Udp(Datagram<'a>),
+    Tcp(Segment<'a>),
     Icmp(IcmpError),
     /// Another protocol, or ICMP that quotes none of UDP.
     Other,
-    /// A fragment of a datagram; fragments are not put together.
+    /// A fragment of a datagram: see [`fragment`].
     Fragment,
     /// Headers cut short or contradictory.
     Broken,
 }
 
 const ICMP: u8 = 1;
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+
+/// Which fragments belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    pub protocol: u8,
+}
+
+/// A fragment of an IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    pub key: FragmentKey,
+    /// Place of its payload in that of the whole packet.
+    pub offset: usize,
+    /// Others follow.
+    pub more: bool,
+    pub payload: &'a [u8],
+    /// The capture holds less of it than was sent.
+    pub is_cut: bool,
+    /// The fixed part of the IP header.
+    pub head: &'a [u8],
+}
+
+/// The fragment in `packet`; `None` if it is none, or broken.
+pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
+    let header = header(packet).filter(|h| h.is_fragment)?;
+    let head = packet.get(..if header.src.is_ipv4() { 20 } else { 40 })?;
+    let key = FragmentKey {
+        src: header.src,
+        dst: header.dst,
+        id: header.fragment_id,
+        protocol: header.protocol,
+    };
+    Some(Fragment {
+        key,
+        offset: header.fragment_offset,
+        more: header.more_fragments,
+        payload: header.payload,
+        is_cut: header.payload.len() < header.length,
+        head,
+    })
+}
+
+/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long for an IP packet.
+pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = head.to_vec();
+    match *packet.first()? >> 4 {
+        4 => {
+            let total = u16::try_from(head.len() + payload.len()).ok()?;
+            // Options are left out, so the header has five words.
+            *packet.first_mut()? = 0x45;
+            packet.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
+            packet.get_mut(6..8)?.fill(0);
+        }
+        _ => {
+            let length = u16::try_from(payload.len()).ok()?;
+            packet.get_mut(4..6)?.copy_from_slice(&length.to_be_bytes());
+            *packet.get_mut(6)? = protocol;
+        }
+    }
+    packet.extend_from_slice(payload);
+    Some(packet)
+}
 
 /// IP header fields that matter here.
 struct Header<'a> {
@@ -52,10 +144,16 @@ struct Header<'a> {
     dst: IpAddr,
     protocol: u8,
     ttl: u8,
+    ecn: u8,
     is_fragment: bool,
+    /// In bytes.
+    fragment_offset: usize,
+    more_fragments: bool,
+    fragment_id: u32,
     payload: &'a [u8],
     /// Length of the payload as sent.
     length: usize,
+    ip_length: IpLength,
 }
 
 /// What `packet` (an IP packet, perhaps with link padding behind it) holds.
@@ -68,6 +166,7 @@ pub fn content(packet: &[u8]) -> Content<'_> {
     }
     match header.protocol {
         UDP => udp(&header).map_or(Content::Broken, Content::Udp),
+        TCP => tcp(&header).map_or(Content::Broken, Content::Tcp),
         ICMP | ICMPV6 => {
             icmp(header.payload, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
         }
@@ -87,23 +186,38 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
     // A total length of zero stands for a segment that the network card was to cut: take what was captured.
-    let total = match u16::from_be_bytes([fixed[2], fixed[3]]) {
-        0 => packet.len(),
-        n => usize::from(n),
-    };
-    let length = total.checked_sub(header_len).filter(|_| header_len >= 20)?;
+    let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let ip_length = ip_length(stated, stated, packet.len());
+    let length = ip_length
+        .bytes
+        .checked_sub(header_len)
+        .filter(|_| header_len >= 20)?;
     let payload = packet.get(header_len..)?;
+    let place = u16::from_be_bytes([fixed[6], fixed[7]]);
     let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
     Some(Header {
         src: Ipv4Addr::new(s0, s1, s2, s3).into(),
         dst: Ipv4Addr::new(d0, d1, d2, d3).into(),
         protocol: fixed[9],
         ttl: fixed[8],
+        ecn: fixed[1] & 3,
         // More Fragments, or an offset.
-        is_fragment: u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0,
+        is_fragment: place & 0x3fff != 0,
+        fragment_offset: usize::from(place & 0x1fff) * 8,
+        more_fragments: place & 0x2000 != 0,
+        fragment_id: u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
         payload: &payload[..payload.len().min(length)],
         length,
+        ip_length,
     })
+}
+
+/// `stated`: what the header says; `total`: the packet's length by that.
+fn ip_length(stated: usize, total: usize, captured: usize) -> IpLength {
+    IpLength {
+        bytes: if stated == 0 { captured } else { total },
+        is_guessed: stated == 0,
+    }
 }
 
 fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
@@ -112,13 +226,15 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
     const FRAGMENT: u8 = 44;
     const DESTINATION: u8 = 60;
     let mut r = Reader::new(packet);
-    r.u32().ok()?;
+    let first = r.u32().ok()?;
     let stated = usize::from(r.u16().ok()?);
     let (mut protocol, ttl) = (r.u8().ok()?, r.u8().ok()?);
     let src = Ipv6Addr::from(r.array::<16>().ok()?);
     let dst = Ipv6Addr::from(r.array::<16>().ok()?);
-    let mut length = if stated == 0 { r.len() } else { stated };
+    let ip_length = ip_length(stated, stated + 40, packet.len());
+    let mut length = ip_length.bytes.checked_sub(40)?;
     let mut is_fragment = false;
+    let (mut place, mut fragment_id) = (0, 0);
     while !is_fragment && [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION].contains(&protocol) {
         let extension = protocol;
         protocol = r.u8().ok()?;
@@ -130,7 +246,11 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
         };
         let rest = r.bytes(size - 2).ok()?;
         // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
-        is_fragment = extension == FRAGMENT && (rest[0], rest[1] & 0xf9) != (0, 0);
+        if let (FRAGMENT, &[high, low, a, b, c, d]) = (extension, rest) {
+            place = u16::from_be_bytes([high, low]);
+            fragment_id = u32::from_be_bytes([a, b, c, d]);
+            is_fragment = place & 0xfff9 != 0;
+        }
         length = length.checked_sub(size)?;
     }
     let payload = &r.rest()[..r.len().min(length)];
@@ -139,9 +259,15 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
         dst: dst.into(),
         protocol,
         ttl,
+        // Version, traffic class, flow label: the class's lowest two bits.
+        ecn: (first >> 20) as u8 & 3,
         is_fragment,
+        fragment_offset: usize::from(place & 0xfff8),
+        more_fragments: place & 1 != 0,
+        fragment_id,
         payload,
         length,
+        ip_length,
     })
 }
 
@@ -161,6 +287,20 @@ fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
         ttl: header.ttl,
         payload: &r.rest()[..r.len().min(length)],
         length,
+        ip_length: header.ip_length,
+    })
+}
+
+fn tcp<'a>(header: &Header<'a>) -> Option<Segment<'a>> {
+    let segment = tcp::Header::parse(header.payload).ok()?;
+    Some(Segment {
+        src: SocketAddr::new(header.src, segment.src_port),
+        dst: SocketAddr::new(header.dst, segment.dst_port),
+        ttl: header.ttl,
+        ecn: header.ecn,
+        header: segment,
+        length: header.length.checked_sub(segment.length)?,
+        ip_length: header.ip_length,
     })
 }
 

@@ -2,15 +2,24 @@
 //!
 //! `input` reads frames from pcap and pcapng, `link` and `ip` find the UDP datagrams in them, `connection` tells which connection
 //! a datagram belongs to and opens what can be opened, `timeline` keeps when what was seen and names the first answer,
-//! `output` writes the rows. One pass over each capture; memory is bounded by the connections that are live at a time.
+//! `flows` keeps what is asked about flows of any kind (`pacing`, `tcp`), `output` writes the rows. One pass over each capture; memory is bounded by the connections that are live at a time.
 
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod connection;
 pub mod dissect;
+pub mod flow_table;
+pub mod flows;
+pub mod fragments;
 pub mod input;
 pub mod ip;
+pub mod keylog;
 pub mod link;
 pub mod output;
+pub mod pacing;
+pub mod quantiles;
+pub mod recovery;
+pub mod tcp;
 pub mod timeline;
+pub mod volume;

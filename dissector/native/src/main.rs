@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use firstflight_dissect::{args::Args, dissect};
 
+/// Connections are many small allocations, made and freed in any order.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match dissect::run(&Args::parse()) {
         Ok(status) => ExitCode::from(status),

@@ -1,21 +1,37 @@
 //! Opening and sealing packets in place (RFC 9001 5.3, 5.4).
 
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey, quic};
+use ring::aead::{AES_128_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey, quic};
 
 use super::{KeyMaterial, TAG_LEN, decode_packet_number};
 use crate::{Error, OpenError, Packet};
 
-/// AES-128-GCM and header protection of one direction, ready for use.
-pub struct Keys {
+/// AEAD and IV of one direction, ready for use.
+pub(super) struct PacketKey {
     aead: LessSafeKey,
-    hp: quic::HeaderProtectionKey,
     iv: [u8; 12],
+}
+
+/// Packet and header protection of one direction, ready for use.
+pub struct Keys {
+    pub(super) packet: PacketKey,
+    hp: quic::HeaderProtectionKey,
+}
+
+/// A header without its protection.
+pub(super) struct Unprotected {
+    pub first_byte: u8,
+    pub packet_number: u64,
+    pn_len: usize,
+    /// Bytes of the header with the packet number.
+    length: usize,
 }
 
 /// A packet that authenticated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
     pub packet_number: u64,
+    /// First byte without header protection.
+    pub first_byte: u8,
     /// Bytes of the packet number on the wire.
     pub pn_len: usize,
     /// False when the reserved bits are set, which RFC 9000 17.2 calls a connection error.
@@ -24,14 +40,13 @@ pub struct Opened<'a> {
     pub payload: &'a [u8],
 }
 
-impl Keys {
-    /// Expands `material` into key schedules.
-    pub fn new(material: &KeyMaterial) -> Keys {
-        let valid = "AES-128 takes any 16 bytes as a key";
-        Keys {
-            aead: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &material.key).expect(valid)),
-            hp: quic::HeaderProtectionKey::new(&quic::AES_128, &material.hp).expect(valid),
-            iv: material.iv,
+impl PacketKey {
+    /// `key` must have the length that `algorithm` asks for.
+    pub(super) fn new(algorithm: &'static Algorithm, key: &[u8], iv: [u8; 12]) -> PacketKey {
+        let key = UnboundKey::new(algorithm, key).expect("the key has the algorithm's length");
+        PacketKey {
+            aead: LessSafeKey::new(key),
+            iv,
         }
     }
 
@@ -43,20 +58,67 @@ impl Keys {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    fn mask(&self, sample: &[u8; 16]) -> [u8; 5] {
-        self.hp
-            .new_mask(sample)
-            .expect("a sample of AES has 16 bytes")
-    }
-
-    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this space.
-    /// After an error the packet's bytes are of no more use: keep a copy to try other keys.
-    pub fn open<'a>(
+    /// Opens a packet whose header has lost its protection.
+    pub(super) fn open<'a>(
         &self,
         datagram: &'a mut [u8],
         packet: &Packet,
-        largest: Option<u64>,
+        header: &Unprotected,
     ) -> Result<Opened<'a>, OpenError> {
+        let bytes = datagram
+            .get_mut(packet.start..packet.end)
+            .ok_or(OpenError::TooShort)?;
+        let (head, body) = bytes
+            .split_at_mut_checked(header.length)
+            .ok_or(OpenError::TooShort)?;
+        let payload = self
+            .aead
+            .open_in_place(self.nonce(header.packet_number), Aad::from(&*head), body)
+            .map_err(|_| OpenError::Unauthentic)?;
+        let reserved_bits = if header.first_byte & 0x80 != 0 {
+            0x0c
+        } else {
+            0x18
+        };
+        Ok(Opened {
+            packet_number: header.packet_number,
+            first_byte: header.first_byte,
+            pn_len: header.pn_len,
+            reserved_bits_clear: header.first_byte & reserved_bits == 0,
+            payload,
+        })
+    }
+}
+
+impl Keys {
+    /// Expands the `material` of an Initial into key schedules.
+    pub fn new(material: &KeyMaterial) -> Keys {
+        let packet = PacketKey::new(&AES_128_GCM, &material.key, material.iv);
+        Keys::of(&quic::AES_128, &material.hp, packet)
+    }
+
+    /// `hp` must have the length that `algorithm` asks for.
+    pub(super) fn of(algorithm: &'static quic::Algorithm, hp: &[u8], packet: PacketKey) -> Keys {
+        Keys {
+            packet,
+            hp: quic::HeaderProtectionKey::new(algorithm, hp)
+                .expect("the key has the algorithm's length"),
+        }
+    }
+
+    fn mask(&self, sample: &[u8; 16]) -> [u8; 5] {
+        self.hp
+            .new_mask(sample)
+            .expect("every algorithm takes a sample of 16 bytes")
+    }
+
+    /// Takes the protection off the header of `packet` in place.
+    pub(super) fn unprotect(
+        &self,
+        datagram: &mut [u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<Unprotected, OpenError> {
         let bytes = datagram
             .get_mut(packet.start..packet.end)
             .ok_or(OpenError::TooShort)?;
@@ -70,9 +132,8 @@ impl Keys {
             .and_then(|b| b.first_chunk::<16>());
         let mask = self.mask(sample.ok_or(OpenError::TooShort)?);
         // Long headers protect four bits of the first byte, short ones five (RFC 9001 5.4.1).
-        let long = bytes[0] & 0x80 != 0;
-        bytes[0] ^= mask[0] & if long { 0x0f } else { 0x1f };
-        let reserved_bits_clear = bytes[0] & if long { 0x0c } else { 0x18 } == 0;
+        let protected = if bytes[0] & 0x80 != 0 { 0x0f } else { 0x1f };
+        bytes[0] ^= mask[0] & protected;
         let pn_len = usize::from(bytes[0] & 3) + 1;
         let mut truncated = 0;
         for (byte, mask) in bytes[pn_offset..pn_offset + pn_len]
@@ -82,18 +143,24 @@ impl Keys {
             *byte ^= mask;
             truncated = truncated << 8 | u32::from(*byte);
         }
-        let packet_number = decode_packet_number(largest, truncated, pn_len);
-        let (header, body) = bytes.split_at_mut(pn_offset + pn_len);
-        let payload = self
-            .aead
-            .open_in_place(self.nonce(packet_number), Aad::from(&*header), body)
-            .map_err(|_| OpenError::Unauthentic)?;
-        Ok(Opened {
-            packet_number,
+        Ok(Unprotected {
+            first_byte: bytes[0],
+            packet_number: decode_packet_number(largest, truncated, pn_len),
             pn_len,
-            reserved_bits_clear,
-            payload,
+            length: pn_offset + pn_len,
         })
+    }
+
+    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this space.
+    /// After an error the packet's bytes are of no more use: keep a copy to try other keys.
+    pub fn open<'a>(
+        &self,
+        datagram: &'a mut [u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<Opened<'a>, OpenError> {
+        let header = self.unprotect(datagram, packet, largest)?;
+        self.packet.open(datagram, packet, &header)
     }
 
     /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len` bytes at
@@ -111,9 +178,11 @@ impl Keys {
         }
         let (header, body) = packet.split_at_mut(pn_offset + pn_len);
         let (plain, tag_place) = body.split_at_mut(body.len() - TAG_LEN);
+        let nonce = self.packet.nonce(packet_number);
         let tag = self
+            .packet
             .aead
-            .seal_in_place_separate_tag(self.nonce(packet_number), Aad::from(&*header), plain)
+            .seal_in_place_separate_tag(nonce, Aad::from(&*header), plain)
             .map_err(|_| Error::NoRoom)?;
         tag_place.copy_from_slice(tag.as_ref());
         let sample = packet[pn_offset + 4..]

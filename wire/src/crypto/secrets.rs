@@ -8,7 +8,7 @@ use crate::version::Family;
 use crate::{ConnectionId, Version};
 
 /// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC 5869 2.3).
-const fn expand_label(label: &str, length: u8) -> LastBlock {
+pub(super) const fn expand_label(label: &str, length: u8) -> LastBlock {
     let label = label.as_bytes();
     let mut info = [0; 32];
     info[1] = length;
@@ -135,7 +135,8 @@ impl InitialSecret {
     }
 }
 
-fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
+/// The first `N` bytes.
+pub(super) fn first<const N: usize>(digest: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&digest[..N]);
     out

@@ -18,6 +18,11 @@ impl<'a> Frames<'a> {
             rest: Reader::new(payload),
         }
     }
+
+    /// What has not been read: before a call of `next`, it begins with the type of the frame that comes.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest.rest()
+    }
 }
 
 impl<'a> Iterator for Frames<'a> {

@@ -1,10 +1,12 @@
 //! The TLS 1.3 handshake messages of a first flight (RFC 8446 4), as CRYPTO frames carry them.
 
 mod client_hello;
+mod server_flight;
 mod server_hello;
 mod template;
 
 pub use client_hello::ClientHello;
+pub use server_flight::{EncryptedExtensions, certificate_chain_bytes};
 pub use server_hello::{
     HelloKind, ServerHello, hello_kind, write_hello_retry_request, write_server_hello,
 };
@@ -16,6 +18,10 @@ use crate::{Error, Reader};
 pub mod number {
     pub const CLIENT_HELLO: u8 = 1;
     pub const SERVER_HELLO: u8 = 2;
+    pub const ENCRYPTED_EXTENSIONS: u8 = 8;
+    pub const CERTIFICATE: u8 = 11;
+    pub const FINISHED: u8 = 20;
+    pub const COMPRESSED_CERTIFICATE: u8 = 25;
 
     pub const SERVER_NAME: u16 = 0;
     pub const SUPPORTED_GROUPS: u16 = 10;

@@ -13,6 +13,10 @@ pub struct HelloSaid {
     pub sni: Option<String>,
     /// Application protocols offered, joined by commas.
     pub alpn: Option<String>,
+    /// Body of the transport parameters extension.
+    pub transport_parameters: Option<Box<[u8]>>,
+    /// What key logs know the connection by.
+    pub random: Option<[u8; 32]>,
 }
 
 /// Reads the client's CRYPTO stream up to the end of its ClientHello.
@@ -47,20 +51,36 @@ impl HelloReader {
         {
             self.first_end = Some(4 + u64::from(u32::from_be_bytes([0, a, b, c])));
         }
+        // Type, length and legacy_version stand before the random.
+        if let Some(random) = self
+            .stream
+            .contiguous()
+            .get(6..)
+            .and_then(<[u8]>::first_chunk)
+        {
+            said.random = Some(*random);
+        }
         match message {
             Err(Error::Truncated) => return,
             Ok((number::CLIENT_HELLO, body)) => {
                 if let Ok(hello) = ClientHello::parse(body) {
+                    let parameters = hello.transport_parameters;
                     *said = HelloSaid {
                         sni: hello.sni.map(text),
                         alpn: Some(hello.alpn().map(text).collect::<Vec<_>>().join(","))
                             .filter(|list| !list.is_empty()),
+                        transport_parameters: parameters.map(|p| p.as_bytes().into()),
+                        random: Some(hello.random),
                     };
                 }
             }
             _ => {}
         }
-        // The stream is not needed any more.
+        self.end();
+    }
+
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
         self.is_read = true;
         self.stream = CryptoStream::new(0);
     }
@@ -77,6 +97,6 @@ impl HelloReader {
 }
 
 /// Bytes as text; what is not UTF-8 is escaped rather than lost.
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }

@@ -1,23 +1,41 @@
-//! One QUIC connection: who speaks, which keys open its Initials, what each packet adds to the timeline.
+//! One QUIC connection: who speaks, which keys open its packets, what each packet adds to what is known.
 
+mod cids;
 mod duplicates;
+mod flight;
+mod frames;
 mod hello;
+mod log;
+mod opening;
+mod path;
+mod protection;
 mod table;
 
+pub use flight::ServerSaid;
+pub use frames::Closing;
 pub use hello::HelloSaid;
+pub use log::PacketLog;
 pub use table::{Counters, Limits, Table};
 
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    ConnectionId, Error, Frame, Frames, InitialSecret, Keys, OpenError, Opened, Packet, PacketType,
-    Version, parse_packet, retry_is_intact,
+    CipherSuite, ConnectionId, Error, Frame, Frames, InitialSecret, Packet, PacketType, Version,
+    parse_packet, retry_is_intact,
 };
 
-use crate::output::quic_packet::{PacketSeen, summary};
-use crate::timeline::{At, ServerInitial, Timeline, Windows};
+use crate::keylog::Keyring;
+use crate::output::quic_packet::{HeaderSeen, summary};
+use crate::recovery::Recovery;
+use crate::timeline::{At, Timeline, Windows};
+use cids::Cids;
 use duplicates::Duplicates;
+use flight::FlightReader;
+use frames::NewPacket;
 use hello::HelloReader;
+use log::{note, seen, unparsed};
+use path::{Path, Paths};
+use protection::Protection;
 
 /// When and how a datagram was captured.
 #[derive(Clone, Copy, Debug)]
@@ -52,36 +70,57 @@ impl Sides {
 pub struct Connection {
     pub client: SocketAddr,
     pub server: SocketAddr,
+    paths: Paths,
+    /// Of the client's first packet.
     pub version: Version,
+    /// The same, until another is negotiated.
+    pub version_in_use: Version,
     pub odcid: ConnectionId,
     pub client_scid: ConnectionId,
     pub server_scid: Option<ConnectionId>,
+    client_cids: Cids,
+    server_cids: Cids,
+    /// Those that the table does not know yet.
+    new_server_cids: Vec<ConnectionId>,
     /// Source connection ID of a valid Retry, which the client's next Initial goes to.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
+    /// What Initial keys come from, and the secret for the version in use.
+    initial_dcid: ConnectionId,
     secret: Option<InitialSecret>,
-    client_numbers: Duplicates,
-    server_numbers: Duplicates,
+    protection: Protection,
+    client_numbers: [Duplicates; 3],
+    server_numbers: [Duplicates; 3],
     hello_reader: HelloReader,
     pub hello: HelloSaid,
+    flight_reader: FlightReader,
+    pub server_said: ServerSaid,
     pub timeline: Timeline,
+    pub recovery: Recovery,
     /// QUIC packets.
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
     /// A CONNECTION_CLOSE was seen.
     pub closed: bool,
+    pub closing: Option<Closing>,
     pub last_ns: i64,
 }
 
-/// What each packet looked like, if somebody wants to know.
-pub type PacketLog<'a> = Option<&'a mut Vec<PacketSeen>>;
+/// Where and how a packet came.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    arrival: &'a Arrival,
+    at: At,
+    from_client: bool,
+    path: Path,
+    keyring: &'a Keyring,
+}
 
 impl Connection {
     /// A connection begun by the client's `packet`. `secret` opens its Initials; `None` for a version that is not known.
     fn new(
-        client: SocketAddr,
-        server: SocketAddr,
+        (client, server): Path,
         packet: &Packet,
         secret: Option<InitialSecret>,
         ns: i64,
@@ -90,33 +129,56 @@ impl Connection {
         Connection {
             client,
             server,
+            paths: Paths::default(),
             version: packet.version,
+            version_in_use: packet.version,
             odcid: packet.dcid,
             client_scid: packet.scid,
             server_scid: None,
+            client_cids: Cids::new(packet.scid),
+            server_cids: Cids::new(packet.dcid),
+            new_server_cids: Vec::new(),
             retry_scid: None,
             retry_followed: false,
+            initial_dcid: packet.dcid,
             secret,
-            client_numbers: Duplicates::default(),
-            server_numbers: Duplicates::default(),
+            protection: Protection::default(),
+            client_numbers: Default::default(),
+            server_numbers: Default::default(),
             hello_reader: HelloReader::default(),
             hello: HelloSaid::default(),
+            flight_reader: FlightReader::default(),
+            server_said: ServerSaid::default(),
             timeline: Timeline::new(ns, windows),
+            recovery: Recovery::default(),
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
             closed: false,
+            closing: None,
             last_ns: ns,
         }
     }
 
+    /// Connection IDs that packets of one side may go to.
+    fn cids_to(&self, from_client: bool) -> &Cids {
+        if from_client {
+            &self.server_cids
+        } else {
+            &self.client_cids
+        }
+    }
+
+    /// Whether a packet of the client has been opened.
+    fn has_opened(&self) -> bool {
+        self.client_numbers
+            .iter()
+            .any(|space| space.largest().is_some())
+    }
+
     /// Whether a long header's destination connection ID is one that this side may send to.
     fn owns(&self, from_client: bool, dcid: &ConnectionId) -> bool {
-        if from_client {
-            *dcid == self.odcid || Some(*dcid) == self.retry_scid || Some(*dcid) == self.server_scid
-        } else {
-            *dcid == self.client_scid
-        }
+        self.cids_to(from_client).owns(dcid)
     }
 
     /// Whether a long header of the server names the connection ID that it chose in its first Initial; the client drops
@@ -127,23 +189,44 @@ impl Connection {
 
     /// Whether a short header of `datagram` carries the receiver's connection ID.
     fn owns_short(&self, from_client: bool, datagram: &[u8]) -> bool {
-        let cid = if from_client {
-            self.server_scid
-        } else {
-            Some(self.client_scid)
-        };
-        cid.is_some_and(|cid| {
-            datagram
-                .get(1..)
-                .is_some_and(|rest| rest.starts_with(cid.as_slice()))
-        })
+        datagram
+            .get(1..)
+            .is_some_and(|rest| self.cids_to(from_client).of_short(rest).is_some())
+    }
+
+    /// Length of the connection ID in a short header that begins `bytes`.
+    fn short_cid_length(&self, from_client: bool, bytes: &[u8]) -> usize {
+        let cids = self.cids_to(from_client);
+        bytes
+            .get(1..)
+            .and_then(|rest| cids.of_short(rest))
+            .map(|cid| cid.len())
+            .or_else(|| cids.length())
+            .unwrap_or(0)
+    }
+
+    /// The cipher suite that the server chose.
+    pub fn cipher_suite(&self) -> Option<CipherSuite> {
+        self.protection.suite
+    }
+
+    /// Whether the key logs hold what opens 1-RTT packets of both sides.
+    pub fn has_keys(&self) -> bool {
+        self.protection.has_one_rtt()
+    }
+
+    /// Key updates of client and server.
+    pub fn key_updates(&self) -> (u64, u64) {
+        self.protection.key_updates()
     }
 
     /// Takes a datagram. Its bytes are opened in place.
     fn datagram(
         &mut self,
+        keyring: &Keyring,
         arrival: &Arrival,
         from_client: bool,
+        path: Path,
         datagram: &mut [u8],
         mut log: PacketLog<'_>,
     ) {
@@ -153,50 +236,62 @@ impl Connection {
             ns: arrival.ns,
             datagram: self.datagrams.server,
         };
+        let place = Place {
+            arrival,
+            at,
+            from_client,
+            path,
+            keyring,
+        };
         if !from_client {
-            self.timeline.server_datagram(arrival.length, arrival.ttl);
+            self.timeline
+                .server_datagram(arrival.ns, arrival.length, arrival.ttl);
             if arrival.length == 0 {
                 self.timeline.unopened(at.ns, "empty datagram");
             }
         }
-        let receiver_cid = if from_client {
-            self.server_scid
-        } else {
-            Some(self.client_scid)
-        };
         let mut start = 0;
         while start < datagram.len() {
             // Some stacks fill a datagram with zeros behind its last packet.
             if start > 0 && datagram[start..].iter().all(|&b| b == 0) {
                 break;
             }
-            let packet =
-                match parse_packet(datagram, start, receiver_cid.map_or(0, |cid| cid.len())) {
-                    Ok(packet) => packet,
-                    Err(error) => {
-                        let cut = arrival.length > datagram.len() && error == Error::Truncated;
-                        self.unopened(
-                            at,
-                            from_client,
-                            if cut {
-                                "cut by the capture"
-                            } else {
-                                "header does not parse"
-                            },
-                        );
-                        note(&mut log, || unparsed(datagram.len() - start, error));
-                        break;
-                    }
-                };
+            let cid_length = self.short_cid_length(from_client, &datagram[start..]);
+            let packet = match parse_packet(datagram, start, cid_length) {
+                Ok(packet) => packet,
+                Err(error) => {
+                    let cut = arrival.length > datagram.len() && error == Error::Truncated;
+                    let what = if cut {
+                        "cut by the capture"
+                    } else {
+                        "header does not parse"
+                    };
+                    self.unopened(at, from_client, what);
+                    note(&mut log, || unparsed(datagram.len() - start, error));
+                    break;
+                }
+            };
             start = packet.end;
             self.packets.add(from_client);
-            self.packet(&packet, arrival, at, from_client, datagram, &mut log);
+            self.packet(&packet, place, datagram, &mut log);
         }
         if from_client {
-            self.timeline.client_datagram(arrival.length);
+            self.timeline
+                .client_datagram(arrival.ns, arrival.length, arrival.ttl);
         } else {
             self.timeline.server_datagram_end();
         }
+        if self.closed {
+            self.let_go();
+        }
+    }
+
+    /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
+    fn let_go(&mut self) {
+        self.protection.let_go();
+        self.recovery.end();
+        self.hello_reader.end();
+        self.flight_reader.end();
     }
 
     fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {
@@ -209,27 +304,17 @@ impl Connection {
     fn packet(
         &mut self,
         packet: &Packet,
-        arrival: &Arrival,
-        at: At,
-        from_client: bool,
+        place: Place<'_>,
         datagram: &mut [u8],
         log: &mut PacketLog<'_>,
     ) {
+        let (at, from_client) = (place.at, place.from_client);
         match packet.kind {
-            PacketType::Initial => {
-                return self.initial(packet, arrival, at, from_client, datagram, log);
-            }
-            PacketType::Retry if !from_client => {
-                let echoed = packet.dcid == self.client_scid && packet.version == self.version;
-                // The client drops one without a token, and one that changes nothing (RFC 9000 17.2.5).
-                let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
-                if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
-                    self.timeline
-                        .unopened(at.ns, "Retry with wrong integrity tag or connection ID");
-                } else if !useless && self.timeline.retry(at.ns) {
-                    self.retry_scid = Some(packet.scid);
-                }
-            }
+            PacketType::Initial
+            | PacketType::Handshake
+            | PacketType::ZeroRtt
+            | PacketType::OneRtt => return self.protected(packet, place, datagram, log),
+            PacketType::Retry if !from_client => self.retry(packet, at, datagram),
             PacketType::VersionNegotiation if !from_client => {
                 let versions: Result<Vec<Version>, Error> =
                     packet.versions(datagram).map(Iterator::collect);
@@ -240,169 +325,133 @@ impl Connection {
                         .version_negotiation(at.ns, self.version, &list);
                 }
             }
-            PacketType::Handshake
-                if !from_client
-                    && packet.dcid == self.client_scid
-                    && self.is_from_server(packet) =>
-            {
-                self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
-                self.timeline.server_handshake(at);
-            }
-            PacketType::Handshake | PacketType::ZeroRtt | PacketType::OneRtt => {
-                self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
-                // A handshake that goes on is no sign of a broken server; a lone packet of these kinds is.
-                if !from_client {
-                    self.timeline.unopened(at.ns, "packet that no key opens");
-                }
-            }
             _ => self.unopened(at, from_client, "packet of another version or kind"),
         }
-        note(log, || seen(packet, None, None, false));
+        note(log, || {
+            seen(packet, HeaderSeen::of(packet, datagram), None, None)
+        });
     }
 
-    fn initial(
+    fn retry(&mut self, packet: &Packet, at: At, datagram: &[u8]) {
+        let echoed = packet.dcid == self.client_scid && packet.version == self.version_in_use;
+        // The client drops one without a token, and one that changes nothing (RFC 9000 17.2.5).
+        let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
+        if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
+            self.timeline
+                .unopened(at.ns, "Retry with wrong integrity tag or connection ID");
+        } else if !useless && self.timeline.retry(at.ns) {
+            self.retry_scid = Some(packet.scid);
+            self.server_cids.add(packet.scid);
+        }
+    }
+
+    /// An Initial, Handshake, 0-RTT or 1-RTT packet.
+    fn protected(
         &mut self,
         packet: &Packet,
-        arrival: &Arrival,
-        at: At,
-        from_client: bool,
+        place: Place<'_>,
         datagram: &mut [u8],
         log: &mut PacketLog<'_>,
     ) {
-        if !(from_client || packet.token.is_empty() && self.is_from_server(packet)) {
-            let why = "token, or another connection ID than before";
-            return note(log, || seen(packet, None, Some(why.into()), false));
-        }
-        // Not for this client, whatever keys open it (RFC 9000 5.2).
-        if !from_client && packet.dcid != self.client_scid {
-            self.unopened(at, from_client, "Initial to another connection ID");
+        let (at, from_client) = (place.at, place.from_client);
+        let is_initial = packet.kind == PacketType::Initial;
+        if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
+            let why = Some("token, or another connection ID than before".into());
             return note(log, || {
-                seen(packet, None, Some("another connection ID".into()), false)
+                seen(packet, HeaderSeen::of(packet, datagram), None, why)
             });
         }
-        let opened = match self.open(packet, from_client, datagram, at.ns) {
+        // Not for this client, whatever keys open it (RFC 9000 5.2).
+        if is_initial && !from_client && packet.dcid != self.client_scid {
+            self.unopened(at, from_client, "Initial to another connection ID");
+            return note(log, || {
+                let why = Some("another connection ID".into());
+                seen(packet, HeaderSeen::of(packet, datagram), None, why)
+            });
+        }
+        if packet.kind == PacketType::Handshake {
+            // Told by its type alone, so that it counts without keys as well.
+            if from_client {
+                self.timeline.client_handshake();
+            } else if packet.dcid == self.client_scid && self.is_from_server(packet) {
+                self.timeline.server_handshake(at);
+            }
+        }
+        let header = if log.is_some() {
+            HeaderSeen::of(packet, datagram)
+        } else {
+            HeaderSeen::default()
+        };
+        let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
-                let cut = arrival.length > datagram.len();
-                let what = if cut {
-                    "Initial cut by the capture"
-                } else {
-                    "Initial that does not authenticate"
+                let cut = place.arrival.length > datagram.len();
+                let what = match (is_initial, cut) {
+                    (true, true) => "Initial cut by the capture",
+                    (true, false) => "Initial that does not authenticate",
+                    (false, _) => "packet that no key opens",
                 };
-                self.unopened(at, from_client, what);
-                return note(log, || seen(packet, None, Some(error.to_string()), false));
+                if packet.kind == PacketType::Handshake
+                    && packet.dcid == self.client_scid
+                    && self.is_from_server(packet)
+                {
+                    // A handshake that goes on is no sign of a broken server.
+                    self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
+                } else {
+                    self.unopened(at, from_client, what);
+                }
+                // Without keys for it, there is nothing to be said.
+                let why = is_initial.then(|| error.to_string());
+                return note(log, || seen(packet, header, None, why));
             }
         };
-        if !from_client {
+        if is_initial && !from_client {
+            if self.server_scid.is_none() {
+                self.new_connection_id(false, packet.scid);
+            }
             self.server_scid.get_or_insert(packet.scid);
         }
         let number = opened.packet_number;
-        let numbers = if from_client {
-            &mut self.client_numbers
-        } else {
-            &mut self.server_numbers
-        };
-        if numbers.seen_before(number) {
+        let space = opening::space(packet.kind);
+        if self.numbers(space, from_client).seen_before(number) {
             return note(log, || {
-                seen(packet, Some(number), Some("seen before".into()), true)
+                seen(packet, header, Some(&opened), Some("seen before".into()))
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
-        let frames: Vec<Frame<'_>> = match frames_of_initial(opened.payload) {
+        let frames = if is_initial {
+            frames_of_initial(opened.payload)
+        } else {
+            Frames::new(opened.payload).collect()
+        };
+        let frames: Vec<Frame<'_>> = match frames {
             Ok(frames) => frames,
             Err(error) => {
-                if !from_client {
+                if is_initial && !from_client {
                     self.timeline
                         .malformed(at.ns, &format!("Initial {number} opened: {error}"));
                 }
                 return note(log, || {
-                    seen(packet, Some(number), Some(error.to_string()), true)
+                    seen(packet, header, Some(&opened), Some(error.to_string()))
                 });
             }
         };
         note(log, || {
-            seen(packet, Some(number), Some(summary(&frames)), true)
+            seen(packet, header, Some(&opened), Some(summary(&frames)))
         });
-        self.closed |= frames
-            .iter()
-            .any(|frame| matches!(frame, Frame::ConnectionClose { .. }));
-        if from_client {
-            self.client_initial(at.ns, number, &frames);
-        } else {
-            let datagram_bytes = arrival.length;
-            self.timeline.server_initial(&ServerInitial {
-                at,
-                packet_number: number,
-                frames: &frames,
-                datagram_bytes,
-            });
+        if packet.kind == PacketType::OneRtt && from_client {
+            self.client_moves(place.path, number, &frames);
         }
-    }
-
-    /// Opens an Initial. The client's first one after a Retry changes the keys of both sides (RFC 9001 5.2).
-    fn open<'a>(
-        &mut self,
-        packet: &Packet,
-        from_client: bool,
-        datagram: &'a mut [u8],
-        ns: i64,
-    ) -> Result<Opened<'a>, OpenError> {
-        let follows_retry =
-            from_client && !self.retry_followed && Some(packet.dcid) == self.retry_scid;
-        let secret = if follows_retry {
-            InitialSecret::new(self.version, &packet.dcid)
-        } else {
-            self.secret
-        };
-        // Keys alone do not make it ours: whoever saw the client's Initial has them.
-        let to_us = from_client || packet.dcid == self.client_scid;
-        let secret = secret
-            .filter(|_| to_us && packet.version == self.version)
-            .ok_or(OpenError::Unauthentic)?;
-        let (material, numbers) = if from_client {
-            (secret.client(), &self.client_numbers)
-        } else {
-            (secret.server(), &self.server_numbers)
-        };
-        let opened = Keys::new(&material).open(datagram, packet, numbers.largest())?;
-        if follows_retry {
-            self.retry_followed = true;
-            self.secret = Some(secret);
-            self.server_scid = None;
-            self.server_numbers = Duplicates::default();
-            self.hello_reader = HelloReader::default();
-            self.timeline.follow_retry(ns);
-        }
-        Ok(opened)
-    }
-
-    fn client_initial(&mut self, ns: i64, number: u64, frames: &[Frame<'_>]) {
-        for frame in frames {
-            let Frame::Crypto { offset, data } = frame else {
-                continue;
-            };
-            self.hello_reader.crypto(*offset, data, &mut self.hello);
-        }
-        // All CRYPTO frames of the packet were read first, so that the message's length is known if it can be.
-        for frame in frames {
-            let Frame::Crypto { offset, data } = frame else {
-                continue;
-            };
-            if let Some(second) = self
-                .hello_reader
-                .second_hello()
-                .filter(|second| offset >= second)
-                && self.timeline.hello_retry
-                && self.timeline.attempt.hello.from != second
-            {
-                self.timeline.second_hello(ns, second);
-            }
-            let end = self
-                .hello_reader
-                .hello_end(self.timeline.attempt.hello.from);
-            self.timeline
-                .client_hello(ns, number, *offset, data.len(), end);
-        }
+        self.frames(&NewPacket {
+            space,
+            from_client,
+            at,
+            number,
+            frames: &frames,
+            datagram_bytes: place.arrival.length,
+            // Without keys nobody can tell what arrived.
+            with_bytes: !place.keyring.is_empty(),
+        });
     }
 }
 
@@ -420,42 +469,4 @@ fn frames_of_initial(payload: &[u8]) -> Result<Vec<Frame<'_>>, Error> {
         return Err(Error::Malformed("frame that no Initial may hold"));
     }
     Ok(frames)
-}
-
-fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> PacketSeen) {
-    if let Some(log) = log {
-        log.push(packet());
-    }
-}
-
-fn seen(
-    packet: &Packet,
-    packet_number: Option<u64>,
-    frames: Option<String>,
-    opened: bool,
-) -> PacketSeen {
-    let long = packet.kind != PacketType::OneRtt;
-    PacketSeen {
-        kind: packet.kind.name(),
-        version: long.then(|| packet.version.to_string()),
-        dcid: Some(packet.dcid),
-        scid: long.then_some(packet.scid),
-        packet_number,
-        frames,
-        opened,
-        size: packet.size(),
-    }
-}
-
-fn unparsed(size: usize, error: Error) -> PacketSeen {
-    PacketSeen {
-        kind: "unparsed",
-        version: None,
-        dcid: None,
-        scid: None,
-        packet_number: None,
-        frames: Some(error.to_string()),
-        opened: false,
-        size,
-    }
 }

@@ -1,14 +1,18 @@
 //! Which connection a datagram belongs to, and when a connection is over.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 
-use firstflight_wire::{ConnectionId, InitialSecret, Keys, Packet, PacketType, parse_packet};
+use firstflight_wire::{
+    ConnectionId, InitialSecret, MAX_CID_LEN, Packet, PacketType, parse_packet,
+};
+use foldhash::fast::RandomState;
 
+use super::path::Path;
 use super::{Arrival, Connection, PacketLog};
 use crate::ip::{Datagram, IcmpError};
+use crate::keylog::Keyring;
 use crate::timeline::Windows;
 
 /// Port of HTTP/3: a datagram to it may begin a connection of a version that is not known.
@@ -17,6 +21,9 @@ const HTTPS: u16 = 443;
 const MIN_INITIAL: usize = 1200;
 /// Connections written out whose late packets are still told from new connections.
 const REMEMBERED: usize = 1 << 18;
+
+/// Shortest connection ID by which a connection is known again on other addresses.
+const SHORTEST_KNOWN_AGAIN: usize = 4;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]
@@ -49,30 +56,34 @@ type Tuple = (SocketAddr, SocketAddr);
 pub struct Table {
     limits: Limits,
     /// Boxed: a map of large values would keep room for as many again.
-    connections: HashMap<u64, Box<Connection>>,
-    by_tuple: HashMap<Tuple, Vec<u64>>,
+    connections: HashMap<u64, Box<Connection>, RandomState>,
+    by_tuple: HashMap<Tuple, Vec<u64>, RandomState>,
+    by_cid: Directory,
+    keyring: Keyring,
     next_id: u64,
     /// (time of the last look, id): those silent for longest come first, nearly.
     idle: VecDeque<(i64, u64)>,
     closing: VecDeque<(i64, u64)>,
-    gone: HashSet<u64>,
+    gone: HashSet<u64, RandomState>,
     gone_order: VecDeque<u64>,
     hasher: RandomState,
     pub counters: Counters,
 }
 
 impl Table {
-    pub fn new(limits: Limits) -> Table {
+    pub fn new(limits: Limits, keyring: Keyring) -> Table {
         Table {
             limits,
-            connections: HashMap::new(),
-            by_tuple: HashMap::new(),
+            connections: HashMap::default(),
+            by_tuple: HashMap::default(),
+            by_cid: Directory::default(),
+            keyring,
             next_id: 0,
             idle: VecDeque::new(),
             closing: VecDeque::new(),
-            gone: HashSet::new(),
+            gone: HashSet::default(),
             gone_order: VecDeque::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             counters: Counters::default(),
         }
     }
@@ -84,7 +95,7 @@ impl Table {
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         bytes: &mut [u8],
-        log: PacketLog<'_>,
+        mut log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
         let (src, dst) = (datagram.src, datagram.dst);
         if !self.limits.ports.is_empty()
@@ -97,7 +108,13 @@ impl Table {
         let first = parse_packet(bytes, 0, 0).ok();
         let id = match self.find(src, dst, first.as_ref(), bytes) {
             Found::Id(id) => id,
-            found => match (self.begin(arrival, datagram, first.as_ref(), bytes), found) {
+            found => match (
+                self.moved_or_begun(arrival, datagram, first.as_ref(), bytes, &mut log),
+                found,
+            ) {
+                (Begun::New(id), _) => {
+                    return self.connections.get(&id).map(|c| (&**c, true));
+                }
                 (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
                 (Begun::Late, _) => {
                     self.counters.late += 1;
@@ -110,13 +127,22 @@ impl Table {
             },
         };
         let connection = self.connections.get_mut(&id)?;
-        let from_client = src == connection.client && dst == connection.server;
+        let from_client = connection.is_from_client(src, dst);
+        let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;
-        connection.datagram(arrival, from_client, bytes, log);
+        connection.datagram(&self.keyring, arrival, from_client, path, bytes, log);
+        for cid in std::mem::take(&mut connection.new_server_cids) {
+            self.by_cid.add(cid, id);
+        }
         if connection.closed && !was_closed {
             self.closing.push_back((arrival.ns, id));
         }
         Some((&*connection, from_client))
+    }
+
+    /// Takes a key log that the capture holds.
+    pub fn key_log(&mut self, text: &[u8]) {
+        self.keyring.add(text);
     }
 
     /// Takes an ICMP error; gives the connection whose datagram it quotes.
@@ -150,6 +176,21 @@ impl Table {
             return None;
         }
         self.counters.evicted += 1;
+        self.take_most_silent()
+    }
+
+    /// The connection that has been silent for longest, nearly: those that spoke since they were looked at are put back.
+    fn take_most_silent(&mut self) -> Option<Box<Connection>> {
+        for _ in 0..self.idle.len() {
+            let (looked_ns, id) = self.idle.pop_front()?;
+            match self.connections.get(&id) {
+                Some(connection) if connection.last_ns > looked_ns => {
+                    self.idle.push_back((connection.last_ns, id));
+                }
+                Some(_) => return self.remove(id),
+                None => {}
+            }
+        }
         self.take_first()
     }
 
@@ -197,13 +238,20 @@ impl Table {
 
     fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
         let connection = self.connections.remove(&id)?;
-        let key = tuple(connection.client, connection.server);
-        if let Some(ids) = self.by_tuple.get_mut(&key) {
-            ids.retain(|&other| other != id);
-            if ids.is_empty() {
-                self.by_tuple.remove(&key);
+        let first = (connection.client, connection.server);
+        for &(client, server) in connection.other_paths().iter().chain([&first]) {
+            let key = tuple(client, server);
+            if let Some(ids) = self.by_tuple.get_mut(&key) {
+                ids.retain(|&other| other != id);
+                if ids.is_empty() {
+                    self.by_tuple.remove(&key);
+                }
             }
         }
+        for cid in connection.server_cids.iter() {
+            self.by_cid.remove(cid, id);
+        }
+        let key = tuple(connection.client, connection.server);
         // What is left of it: a hash of its identity and one of its tuple.
         for hash in [
             self.hasher.hash_one((key, connection.odcid)),
@@ -234,7 +282,7 @@ impl Table {
         };
         let owner = ids.iter().rev().find(|id| {
             self.connections.get(id).is_some_and(|c| {
-                let from_client = src == c.client && dst == c.server;
+                let from_client = c.is_from_client(src, dst);
                 match first {
                     Some(packet) if packet.kind == PacketType::OneRtt => {
                         c.owns_short(from_client, bytes)
@@ -252,47 +300,84 @@ impl Table {
         }
     }
 
+    /// The client's short header from or to an address that its connection did not use before, or a new connection.
+    fn moved_or_begun(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        first: Option<&Packet>,
+        bytes: &mut [u8],
+        log: &mut PacketLog<'_>,
+    ) -> Begun {
+        let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
+        if let Some(id) = self.by_cid.of_short(bytes).filter(|_| is_short)
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            let path: Path = (datagram.src, datagram.dst);
+            if connection.add_path(path) {
+                let ids = self.by_tuple.entry(tuple(path.0, path.1)).or_default();
+                ids.push(id);
+            }
+            return Begun::Id(id);
+        }
+        self.begin(arrival, datagram, first, bytes, log)
+    }
+
     /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
-    /// for a version that is not known here, in a place where QUIC is expected.
+    /// for a version that is not known here, in a place where QUIC is expected. It has taken the datagram then.
     fn begin(
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         first: Option<&Packet>,
-        bytes: &[u8],
+        bytes: &mut [u8],
+        log: &mut PacketLog<'_>,
     ) -> Begun {
         let Some(packet) = first else {
             return self.not_begun(datagram);
         };
         let secret = match packet.kind {
-            PacketType::Initial => match opens(packet, bytes) {
-                Some(secret) => Some(secret),
-                None => return self.not_begun(datagram),
-            },
+            PacketType::Initial => InitialSecret::new(packet.version, &packet.dcid),
             PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => None,
             _ => return self.not_begun(datagram),
         };
         if self.is_gone(datagram, Some(packet.dcid)) {
             return Begun::Late;
         }
+        let path: Path = (datagram.src, datagram.dst);
+        let windows = self.limits.windows;
+        let mut connection = Box::new(Connection::new(path, packet, secret, arrival.ns, windows));
+        connection.datagram(
+            &self.keyring,
+            arrival,
+            true,
+            path,
+            bytes,
+            log.as_deref_mut(),
+        );
+        if packet.kind == PacketType::Initial && !connection.has_opened() {
+            // It begins nothing: undo what trying to open it did.
+            bytes.copy_from_slice(datagram.payload);
+            if let Some(log) = log {
+                log.clear();
+            }
+            return self.not_begun(datagram);
+        }
         let id = self.next_id;
         self.next_id += 1;
-        let (client, server) = (datagram.src, datagram.dst);
-        let connection = Connection::new(
-            client,
-            server,
-            packet,
-            secret,
-            arrival.ns,
-            self.limits.windows,
-        );
-        self.connections.insert(id, Box::new(connection));
+        for cid in std::mem::take(&mut connection.new_server_cids) {
+            self.by_cid.add(cid, id);
+        }
+        if connection.closed {
+            self.closing.push_back((arrival.ns, id));
+        }
+        self.connections.insert(id, connection);
         self.by_tuple
-            .entry(tuple(client, server))
+            .entry(tuple(path.0, path.1))
             .or_default()
             .push(id);
         self.idle.push_back((arrival.ns, id));
-        Begun::Id(id)
+        Begun::New(id)
     }
 
     fn not_begun(&self, datagram: &Datagram<'_>) -> Begun {
@@ -321,6 +406,42 @@ impl Table {
     }
 }
 
+/// Live connections by the connection IDs that their servers issued.
+#[derive(Default)]
+struct Directory {
+    ids: HashMap<ConnectionId, u64>,
+    /// How many have each length.
+    lengths: [usize; MAX_CID_LEN + 1],
+}
+
+impl Directory {
+    fn add(&mut self, cid: ConnectionId, id: u64) {
+        // Short ones are met by chance.
+        if cid.len() >= SHORTEST_KNOWN_AGAIN && self.ids.insert(cid, id).is_none() {
+            self.lengths[cid.len()] += 1;
+        }
+    }
+
+    fn remove(&mut self, cid: &ConnectionId, id: u64) {
+        if self.ids.get(cid) == Some(&id) {
+            self.ids.remove(cid);
+            self.lengths[cid.len()] -= 1;
+        }
+    }
+
+    /// The connection that a short header is addressed to, by the longest connection ID that is known.
+    fn of_short(&self, datagram: &[u8]) -> Option<u64> {
+        let rest = datagram.get(1..)?;
+        let lengths = (SHORTEST_KNOWN_AGAIN..=MAX_CID_LEN).rev();
+        lengths
+            .filter(|&length| self.lengths[length] > 0)
+            .find_map(|length| {
+                let cid = ConnectionId::new(rest.get(..length)?).ok()?;
+                self.ids.get(&cid).copied()
+            })
+    }
+}
+
 enum Found {
     /// By tuple and connection ID.
     Id(u64),
@@ -330,6 +451,9 @@ enum Found {
 }
 
 enum Begun {
+    /// It has taken the datagram.
+    New(u64),
+    /// One that lives; the datagram is still to be taken.
     Id(u64),
     Late,
     No,
@@ -337,14 +461,4 @@ enum Begun {
 
 fn tuple(a: SocketAddr, b: SocketAddr) -> Tuple {
     if a <= b { (a, b) } else { (b, a) }
-}
-
-/// The secret of a client's Initial, if its own destination connection ID opens it.
-fn opens(packet: &Packet, bytes: &[u8]) -> Option<InitialSecret> {
-    let secret = InitialSecret::new(packet.version, &packet.dcid)?;
-    let mut copy = bytes.to_vec();
-    Keys::new(&secret.client())
-        .open(&mut copy, packet, None)
-        .is_ok()
-        .then_some(secret)
 }

@@ -1,5 +1,6 @@
-//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, from a file or standard input.
+//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
 
+mod compressed;
 mod pcapng;
 
 use std::fmt;
@@ -9,6 +10,9 @@ use std::path::Path;
 
 use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
+use crate::link;
+
+use compressed::{UntilError, plain};
 use pcapng::Interfaces;
 
 /// A captured frame.
@@ -23,8 +27,23 @@ pub struct Frame<'a> {
     pub data: &'a [u8],
 }
 
-/// Time in nanoseconds, link type and bytes of a frame.
-type Timed<'a> = (i64, i32, &'a [u8]);
+/// What a capture holds, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Element<'a> {
+    Frame(Frame<'a>),
+    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a number all the same.
+    Untimed,
+    /// A TLS key log inside the capture.
+    KeyLog(&'a [u8]),
+}
+
+/// A block that matters.
+enum Found<'a> {
+    /// Time in nanoseconds, link type and bytes of a frame.
+    Frame(i64, i32, &'a [u8]),
+    Untimed,
+    KeyLog(&'a [u8]),
+}
 
 /// A capture that cannot be read on.
 #[derive(Debug)]
@@ -58,26 +77,26 @@ pub fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Opens a capture; `-` is standard input.
+/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets count its bytes then.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
-    }
-    match File::open(path) {
-        Ok(file) => Ok(Box::new(file)),
-        Err(error) => Err(CaptureError {
-            name: name(path),
-            offset: 0,
-            what: format!("cannot be opened: {error}"),
-        }),
-    }
+    let failed = |what| CaptureError {
+        name: name(path),
+        offset: 0,
+        what,
+    };
+    let source: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|e| failed(format!("cannot be opened: {e}")))?)
+    };
+    plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Hands every frame of `source` to `visit`, in order. Frames before a broken place have been handed over when it fails.
+/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails.
 pub fn read<E>(
     name: &str,
-    mut source: impl Read + Send,
-    mut visit: impl FnMut(Frame<'_>) -> Result<(), E>,
+    source: impl Read + Send,
+    mut visit: impl FnMut(Element<'_>) -> Result<(), E>,
 ) -> Result<(), Stop<E>> {
     let mut consumed = 0;
     let stop = |offset, what: String| {
@@ -88,6 +107,7 @@ pub fn read<E>(
         })
     };
 
+    let (mut source, reason) = UntilError::new(source);
     // The format is told by the first read, so it must not be a short one (pipes).
     let mut head = Vec::with_capacity(BUFFER);
     source
@@ -95,6 +115,9 @@ pub fn read<E>(
         .take(BUFFER as u64 / 2)
         .read_to_end(&mut head)
         .map_err(|error| stop(0, format!("cannot be read: {error}")))?;
+    if let Some(error) = reason.get().filter(|_| head.is_empty()) {
+        return Err(stop(0, format!("cannot be read: {error}")));
+    }
     if head.is_empty() {
         return Err(stop(
             0,
@@ -116,19 +139,32 @@ pub fn read<E>(
     loop {
         match reader.next() {
             Ok((size, block)) => {
-                let timed = clock.block(block).map_err(|what| stop(consumed, what))?;
-                if let Some((time_ns, link, data)) = timed {
-                    number += 1;
-                    visit(Frame {
-                        time_ns,
-                        number,
-                        link,
-                        data,
-                    })
-                    .map_err(Stop::Visitor)?;
+                let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
+                    Some(Found::Frame(time_ns, link, data)) => {
+                        number += 1;
+                        Some(Element::Frame(Frame {
+                            time_ns,
+                            number,
+                            link,
+                            data,
+                        }))
+                    }
+                    Some(Found::Untimed) => {
+                        number += 1;
+                        Some(Element::Untimed)
+                    }
+                    Some(Found::KeyLog(text)) => Some(Element::KeyLog(text)),
+                    None => None,
+                };
+                if let Some(element) = element {
+                    visit(element).map_err(Stop::Visitor)?;
                 }
                 reader.consume(size);
                 consumed += size as u64;
+            }
+            Err(PcapError::Eof | PcapError::UnexpectedEof) if reason.get().is_some() => {
+                let error = reason.get().unwrap_or_default();
+                return Err(stop(consumed, format!("cannot be read on: {error}")));
             }
             Err(PcapError::Eof) => return Ok(()),
             Err(PcapError::Incomplete(_)) => {
@@ -173,10 +209,14 @@ struct Clock {
 }
 
 impl Clock {
-    /// Time, link type and data of a block that holds a frame.
-    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Timed<'a>>, String> {
+    /// What matters in a block.
+    fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
+                let link = header.network.0 & 0x0fff_ffff;
+                if !link::is_known(link) {
+                    return Err(format!("expected a known link type, found {link}"));
+                }
                 self.pcap = Some(header);
                 Ok(None)
             }
@@ -193,7 +233,11 @@ impl Clock {
                 let time_ns =
                     i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
                 // The upper four bits tell of a frame check sequence.
-                Ok(Some((time_ns, header.network.0 & 0x0fff_ffff, frame.data)))
+                Ok(Some(Found::Frame(
+                    time_ns,
+                    header.network.0 & 0x0fff_ffff,
+                    frame.data,
+                )))
             }
             PcapBlockOwned::NG(block) => self.pcapng.block(block),
         }
@@ -208,8 +252,10 @@ mod tests {
 
     fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
         let mut seen = Vec::new();
-        let end = read("x", bytes, |f| {
-            seen.push((f.time_ns, f.link, f.data.to_vec()));
+        let end = read("x", bytes, |element| {
+            if let Element::Frame(f) = element {
+                seen.push((f.time_ns, f.link, f.data.to_vec()));
+            }
             Ok::<(), ()>(())
         });
         let error = match end {

@@ -1,9 +1,8 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
 
-use pcap_parser::Block;
-use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, SecretsType};
 
-use super::Timed;
+use super::Found;
 
 /// The interfaces of the section in force.
 #[derive(Default)]
@@ -16,8 +15,8 @@ struct Interface {
 }
 
 impl Interfaces {
-    /// Time, link type and data of a block that holds a frame; other blocks are taken note of or skipped.
-    pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Timed<'a>>, String> {
+    /// What matters in a block; other blocks are taken note of or skipped.
+    pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             Block::SectionHeader(_) => self.0.clear(),
             Block::InterfaceDescription(interface) => {
@@ -47,12 +46,15 @@ impl Interfaces {
                     .data
                     .get(..packet.caplen as usize)
                     .unwrap_or(packet.data);
-                return Ok(Some((time_ns, interface.link, data)));
+                return Ok(Some(Found::Frame(time_ns, interface.link, data)));
             }
-            // It has no time, so it cannot stand in a timeline.
-            Block::SimplePacket(packet) if !packet.packet_data().is_empty() => {
-                return Err("expected frames with a time, found a Simple Packet Block".into());
+            Block::DecryptionSecrets(block) if block.secrets_type == SecretsType::TlsKeyLog => {
+                let length = block.secrets_len as usize;
+                return Ok(Some(Found::KeyLog(
+                    block.data.get(..length).unwrap_or(block.data),
+                )));
             }
+            Block::SimplePacket(_) => return Ok(Some(Found::Untimed)),
             _ => {}
         }
         Ok(None)

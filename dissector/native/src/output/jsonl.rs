@@ -11,13 +11,20 @@ pub(super) fn write_row(
     columns: &[Column],
     row: &[Value],
 ) -> io::Result<()> {
-    write!(out, "{{\"kind\":\"{kind}\"")?;
+    // No formatting machinery: a campaign's rows are written here.
+    out.write_all(b"{\"kind\":\"")?;
+    out.write_all(kind.as_bytes())?;
+    out.write_all(b"\"")?;
     for (column, value) in columns.iter().zip(row) {
-        write!(out, ",\"{}\":", column.name)?;
+        out.write_all(b",\"")?;
+        out.write_all(column.name.as_bytes())?;
+        out.write_all(b"\":")?;
         match value {
             Value::Null => out.write_all(b"null")?,
-            Value::Bool(value) => write!(out, "{value}")?,
-            Value::Int(value) => write!(out, "{value}")?,
+            Value::Bool(true) => out.write_all(b"true")?,
+            Value::Bool(false) => out.write_all(b"false")?,
+            Value::Int(value) => serde_json::to_writer(&mut *out, value)?,
+            Value::Float(value) => serde_json::to_writer(&mut *out, value)?,
             Value::Text(text) => serde_json::to_writer(&mut *out, text)?,
         }
     }

@@ -1,9 +1,15 @@
 //! Rows of record kinds, as JSON lines or Parquet.
 
+pub mod frame_details;
 mod jsonl;
+pub mod pacing;
+pub mod parameters;
 mod parquet_file;
 pub mod quic_connection;
 pub mod quic_packet;
+mod spool;
+pub mod tcp_flow;
+pub mod tcp_packet;
 
 use std::fmt;
 use std::fs::File;
@@ -21,6 +27,7 @@ pub enum Type {
     U16,
     U32,
     I64,
+    F64,
 }
 
 /// A column of a record kind: name, type, whether it may be null. schemas/records holds units and meanings.
@@ -50,17 +57,30 @@ pub(crate) const fn maybe(name: &'static str, kind: Type) -> Column {
 }
 
 /// A cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
+    /// Finite.
+    Float(f64),
     Text(String),
 }
 
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Value::Bool(value)
+    }
+}
+
+impl From<f64> for Value {
+    /// What is not finite is no number to report.
+    fn from(value: f64) -> Self {
+        if value.is_finite() {
+            Value::Float(value)
+        } else {
+            Value::Null
+        }
     }
 }
 
@@ -105,6 +125,9 @@ pub fn describe(kind: Kind) -> (&'static str, &'static [Column]) {
     match kind {
         Kind::QuicConnection => ("quic_connection", quic_connection::COLUMNS),
         Kind::QuicPacket => ("quic_packet", quic_packet::COLUMNS),
+        Kind::TcpFlow => ("tcp_flow", tcp_flow::COLUMNS),
+        Kind::TcpPacket => ("tcp_packet", tcp_packet::COLUMNS),
+        Kind::Pacing => ("pacing", pacing::COLUMNS),
     }
 }
 
@@ -122,42 +145,69 @@ impl fmt::Display for OutputError {
 }
 
 enum Sink {
-    Jsonl(BufWriter<Box<dyn Write>>),
+    Jsonl(BufWriter<Box<dyn Write + Send>>),
     Parquet(Box<parquet_file::ParquetFile>),
 }
 
 /// One kind's place of output.
 struct Output {
-    kind: Kind,
     place: String,
     /// Temporary and final path of a file; renamed when whole.
     paths: Option<(PathBuf, PathBuf)>,
     sink: Sink,
 }
 
-/// Everything that is written.
-pub struct Outputs(Vec<Output>);
+/// Everything that is written, or put aside for later.
+pub struct Outputs {
+    kinds: Vec<Kind>,
+    to: To,
+}
+
+enum To {
+    Places(Vec<Output>),
+    Aside(spool::Spool),
+}
 
 impl Outputs {
     /// Opens what `args` asks for. Files are written as KIND.FORMAT.part until [`Outputs::finish`].
     pub fn open(args: &Args) -> Result<Outputs, OutputError> {
-        let mut kinds = args.kind.clone();
-        kinds.dedup();
-        kinds
-            .into_iter()
-            .map(|kind| open_one(args, kind))
-            .collect::<Result<_, _>>()
-            .map(Outputs)
+        let kinds = kinds(args);
+        let places = kinds.iter().map(|&kind| open_one(args, kind));
+        let to = To::Places(places.collect::<Result<_, _>>()?);
+        Ok(Outputs { kinds, to })
+    }
+
+    /// Puts rows aside until they are handed to [`Outputs::take`].
+    pub fn aside(args: &Args) -> Outputs {
+        Outputs {
+            kinds: kinds(args),
+            to: To::Aside(spool::Spool::default()),
+        }
+    }
+
+    /// Writes what was put aside in `other`.
+    pub fn take(&mut self, other: Outputs) -> Result<(), OutputError> {
+        match other.to {
+            To::Aside(spool) => spool.replay(&other.kinds, |kind, row| self.write(kind, row)),
+            To::Places(_) => Ok(()),
+        }
     }
 
     /// Whether rows of `kind` are asked for.
     pub fn wants(&self, kind: Kind) -> bool {
-        self.0.iter().any(|output| output.kind == kind)
+        self.kinds.contains(&kind)
     }
 
     /// Writes a row, if its kind is asked for.
     pub fn write(&mut self, kind: Kind, row: Vec<Value>) -> Result<(), OutputError> {
-        let Some(output) = self.0.iter_mut().find(|output| output.kind == kind) else {
+        let Some(place) = self.kinds.iter().position(|asked| *asked == kind) else {
+            return Ok(());
+        };
+        let output = match &mut self.to {
+            To::Places(places) => places.get_mut(place),
+            To::Aside(spool) => return Ok(spool.push(place as u8, &row)?),
+        };
+        let Some(output) = output else {
             return Ok(());
         };
         let (name, columns) = describe(kind);
@@ -174,7 +224,10 @@ impl Outputs {
 
     /// Writes out what is held back, as far as the format allows, so that a reader sees it.
     pub fn flush(&mut self) -> Result<(), OutputError> {
-        for output in &mut self.0 {
+        let To::Places(places) = &mut self.to else {
+            return Ok(());
+        };
+        for output in places {
             if let Sink::Jsonl(out) = &mut output.sink {
                 out.flush().map_err(|cause| OutputError {
                     place: output.place.clone(),
@@ -187,7 +240,10 @@ impl Outputs {
 
     /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
-        for output in self.0 {
+        let To::Places(places) = self.to else {
+            return Ok(());
+        };
+        for output in places {
             let failed = |cause| OutputError {
                 place: output.place.clone(),
                 cause,
@@ -204,12 +260,32 @@ impl Outputs {
     }
 }
 
+impl From<io::Error> for OutputError {
+    /// Where rows are put aside.
+    fn from(cause: io::Error) -> Self {
+        OutputError {
+            place: display(&std::env::temp_dir()),
+            cause,
+        }
+    }
+}
+
+/// The kinds that are asked for, each once.
+fn kinds(args: &Args) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for kind in &args.kind {
+        if !kinds.contains(kind) {
+            kinds.push(*kind);
+        }
+    }
+    kinds
+}
+
 fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
     let (name, columns) = describe(kind);
     let Some(folder) = &args.out else {
         let sink = Sink::Jsonl(BufWriter::with_capacity(1 << 16, Box::new(io::stdout())));
         return Ok(Output {
-            kind,
             place: "standard output".into(),
             paths: None,
             sink,
@@ -235,7 +311,6 @@ fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
     let place = display(&whole);
     match open() {
         Ok(sink) => Ok(Output {
-            kind,
             place,
             paths: Some((part, whole)),
             sink,

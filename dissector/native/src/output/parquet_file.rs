@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parquet::basic::{
     Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -112,6 +112,7 @@ fn field(column: &Column) -> Result<SchemaType, ParquetError> {
         Type::U16 => (Physical::INT32, unsigned(16), ConvertedType::UINT_16),
         Type::U32 => (Physical::INT32, unsigned(32), ConvertedType::UINT_32),
         Type::I64 => (Physical::INT64, None, ConvertedType::NONE),
+        Type::F64 => (Physical::DOUBLE, None, ConvertedType::NONE),
     };
     let repetition = if column.nullable {
         Repetition::OPTIONAL
@@ -180,6 +181,20 @@ fn write_column<'a>(
             let numbers: Vec<i32> = integers.map(|i| i as i32).collect();
             writer
                 .typed::<Int32Type>()
+                .write_batch(&numbers, levels, None)
+        }
+        Type::F64 => {
+            let numbers: Vec<f64> = cells
+                .filter_map(|cell| {
+                    if let Value::Float(f) = cell {
+                        Some(*f)
+                    } else {
+                        None
+                    }
+                })
+                .collect();
+            writer
+                .typed::<DoubleType>()
                 .write_batch(&numbers, levels, None)
         }
         Type::I64 => {

@@ -1,9 +1,14 @@
 //! Rows of `quic_connection`; schemas/records/quic_connection.yaml says what the columns mean.
 
-use super::Type::{Bool, I64, String as Text, U8, U16, U32};
+use firstflight_wire::transport::TransportParameters;
+use serde_json::json;
+
+use super::Type::{Bool, F64, I64, String as Text, U8, U16, U32};
+use super::parameters::as_json;
 use super::{Column, Value, always, maybe};
 use crate::connection::Connection;
-use crate::timeline::classify;
+use crate::recovery::Sample;
+use crate::timeline::{CaptureSide, classify};
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[
@@ -64,6 +69,39 @@ pub const COLUMNS: &[Column] = &[
     always("datagrams_client", U32),
     always("datagrams_server", U32),
     always("undecrypted_packets", U32),
+    always("version_used", Text),
+    maybe("cipher_suite", Text),
+    maybe("alpn_selected", Text),
+    maybe("transport_parameters_client", Text),
+    maybe("transport_parameters_server", Text),
+    maybe("min_ack_delay_id_client", Text),
+    maybe("min_ack_delay_us_client", I64),
+    maybe("min_ack_delay_id_server", Text),
+    maybe("min_ack_delay_us_server", I64),
+    maybe("certificate_bytes", I64),
+    maybe("certificate_message_bytes", I64),
+    maybe("amplification", F64),
+    maybe("unvalidated_bytes_client", I64),
+    maybe("unvalidated_bytes_server", I64),
+    maybe("capture_side", Text),
+    maybe("rtt_samples", U32),
+    maybe("rtt_min_us", I64),
+    maybe("rtt_smoothed_us", I64),
+    maybe("rtt_variation_us", I64),
+    maybe("rtt_series_at_us", Text),
+    maybe("rtt_series_us", Text),
+    maybe("pto_series_us", Text),
+    maybe("spurious_retransmissions_client", U32),
+    maybe("spurious_retransmissions_server", U32),
+    maybe("key_updates_client", I64),
+    maybe("key_updates_server", I64),
+    always("paths", U16),
+    maybe("migrations", U32),
+    maybe("closed_us", I64),
+    maybe("closed_by", Text),
+    maybe("closed_by_application", Bool),
+    maybe("closed_code", I64),
+    maybe("closed_reason", Text),
     maybe("detail", Text),
 ];
 
@@ -83,7 +121,7 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
     let handshake_us = since_hello(answer.handshake_ns);
     let ack = answer.ack;
     let scaled = |raw: Option<u64>| raw.and_then(|raw| raw.checked_mul(1 << DEFAULT_EXPONENT));
-    vec![
+    let mut row = vec![
         source_file.into(),
         t.start_ns.into(),
         c.client.ip().to_string().into(),
@@ -102,9 +140,8 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         since_start(t.first_ack_ns).into(),
         since_start(t.server_hello_ns).into(),
         since_start(t.first_handshake_ns).into(),
-        // These two need keys.
-        Value::Null,
-        Value::Null,
+        since_start(t.handshake_done_ns).into(),
+        since_start(t.first_stream_ns).into(),
         answer.outcome.name().into(),
         answer.hello_ns.into(),
         ack_us.into(),
@@ -127,8 +164,8 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         answer.gap_before_hello.into(),
         t.initial_ack_delay_raw.into(),
         scaled(t.initial_ack_delay_raw).into(),
-        Value::Null,
-        Value::Null,
+        t.handshake_ack_delay_raw.into(),
+        scaled(t.handshake_ack_delay_raw).into(),
         t.client_hello_copies.into(),
         t.attempt.hello_datagram_bytes.into(),
         t.attempt.bytes_sent.into(),
@@ -145,7 +182,107 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         c.datagrams.client.into(),
         c.datagrams.server.into(),
         c.undecrypted_packets.into(),
-        answer.detail.clone().into(),
+    ];
+    row.extend(negotiated(c));
+    row.extend(path(c));
+    row.extend(recovery(c));
+    row.extend(life(c));
+    row.push(answer.detail.clone().into());
+    row
+}
+
+/// What both sides agreed on: `version_used` to `certificate_message_bytes`.
+fn negotiated(c: &Connection) -> Vec<Value> {
+    let said = &c.server_said;
+    let client = c.hello.transport_parameters.as_deref();
+    let server = said.transport_parameters.as_deref();
+    let min_ack_delay =
+        |extension: Option<&[u8]>| TransportParameters::new(extension?).min_ack_delay();
+    let (of_client, of_server) = (min_ack_delay(client), min_ack_delay(server));
+    let code_point = |found: Option<(u64, u64)>| found.map(|(id, _)| format!("{id:#x}"));
+    vec![
+        c.version_in_use.to_string().into(),
+        c.cipher_suite().map(|suite| suite.name()).into(),
+        said.alpn.clone().into(),
+        client.map(as_json).into(),
+        server.map(as_json).into(),
+        code_point(of_client).into(),
+        of_client.map(|(_, us)| us).into(),
+        code_point(of_server).into(),
+        of_server.map(|(_, us)| us).into(),
+        said.certificate_bytes.into(),
+        said.certificate_message_bytes.into(),
+    ]
+}
+
+/// `amplification` to `capture_side`.
+fn path(c: &Connection) -> Vec<Value> {
+    let exchange = &c.timeline.exchange;
+    // A token validated the address before the first byte that counts.
+    let is_measured = c.timeline.retry_ns.is_none() && c.datagrams.server > 0;
+    vec![
+        exchange.amplification().filter(|_| is_measured).into(),
+        is_measured.then_some(exchange.client_bytes).into(),
+        is_measured.then_some(exchange.server_bytes).into(),
+        exchange.capture_side().map(CaptureSide::name).into(),
+    ]
+}
+
+/// `rtt_samples` to `spurious_retransmissions_server`.
+fn recovery(c: &Connection) -> Vec<Value> {
+    let r = &c.recovery;
+    let is_client = c.timeline.exchange.capture_side() == Some(CaptureSide::Client);
+    let rtt = Some(&r.rtt).filter(|rtt| is_client && rtt.samples > 0);
+    let series = |of: fn(&Sample) -> i64| {
+        rtt.map(|_| {
+            let list: Vec<i64> = r
+                .samples
+                .iter()
+                .map(of)
+                .map(|ns| ns.div_euclid(1000))
+                .collect();
+            json!(list).to_string()
+        })
+    };
+    let start_ns = c.timeline.start_ns;
+    let since_start = rtt.map(|_| {
+        let since = |sample: &Sample| micros(start_ns, sample.ns);
+        json!(r.samples.iter().map(since).collect::<Vec<i64>>()).to_string()
+    });
+    // Without keys or one direction, nobody knows what was sent or arrived.
+    let is_whole = c.has_keys() && c.packets.client > 0 && c.packets.server > 0;
+    let (client, server) = r.spurious();
+    vec![
+        rtt.map(|rtt| rtt.samples).into(),
+        rtt.map(|rtt| rtt.min_ns.div_euclid(1000)).into(),
+        rtt.map(|rtt| rtt.smoothed_ns.div_euclid(1000)).into(),
+        rtt.map(|rtt| rtt.variation_ns.div_euclid(1000)).into(),
+        since_start.into(),
+        series(|sample| sample.rtt_ns).into(),
+        series(|sample| sample.pto_ns).into(),
+        is_whole.then_some(client).into(),
+        is_whole.then_some(server).into(),
+    ]
+}
+
+/// `key_updates_client` to `closed_reason`.
+fn life(c: &Connection) -> Vec<Value> {
+    let (client, server) = c.key_updates();
+    let closing = c.closing.as_ref();
+    vec![
+        c.has_keys().then_some(client).into(),
+        c.has_keys().then_some(server).into(),
+        u16::try_from(c.path_count()).unwrap_or(u16::MAX).into(),
+        c.migrations().into(),
+        closing
+            .map(|close| micros(c.timeline.start_ns, close.ns))
+            .into(),
+        closing
+            .map(|close| if close.by_client { "client" } else { "server" })
+            .into(),
+        closing.map(|close| close.by_application).into(),
+        closing.map(|close| close.code).into(),
+        closing.map(|close| close.reason.clone()).into(),
     ]
 }
 

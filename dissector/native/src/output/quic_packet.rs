@@ -1,10 +1,11 @@
 //! Rows of `quic_packet`: one per QUIC packet of a connection, for looking at what a row was made of.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
-use firstflight_wire::{ConnectionId, Frame};
+use firstflight_wire::{ConnectionId, Frame, Packet, PacketType, TAG_LEN};
 
-use super::Type::{Bool, I64, String as Text, U16, U32};
+use super::Type::{Bool, I64, String as Text, U8, U16, U32};
 use super::{Column, Value, always, maybe};
 use crate::connection::{Arrival, Connection};
 
@@ -30,6 +31,17 @@ pub const COLUMNS: &[Column] = &[
     always("opened", Bool),
     always("size", U32),
     always("datagram_size", U32),
+    maybe("first_byte", U8),
+    maybe("packet_number_length", U8),
+    maybe("length", I64),
+    maybe("token", Text),
+    maybe("integrity_tag", Text),
+    maybe("version_list", Text),
+    maybe("frame_details", Text),
+    maybe("src_ip", Text),
+    maybe("src_port", U16),
+    maybe("dst_ip", Text),
+    maybe("dst_port", U16),
 ];
 
 /// A packet as it was seen.
@@ -44,14 +56,67 @@ pub struct PacketSeen {
     pub frames: Option<String>,
     pub opened: bool,
     pub size: usize,
+    pub header: HeaderSeen,
+    /// Fields of all frames as JSON; see [`super::frame_details`].
+    pub frame_details: Option<String>,
 }
 
-/// The row of `packet`, which arrived in a datagram of `connection`.
+/// What a header says beside type and connection IDs.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderSeen {
+    /// Without header protection if the packet was opened, else as on the wire.
+    pub first_byte: Option<u8>,
+    pub packet_number_length: Option<u8>,
+    /// Length field: packet number and protected payload.
+    pub length: Option<u64>,
+    /// Token of an Initial or a Retry.
+    pub token: Option<String>,
+    pub integrity_tag: Option<String>,
+    /// Versions of a Version Negotiation packet.
+    pub version_list: Option<String>,
+}
+
+impl HeaderSeen {
+    /// Reads the header of `packet` in its `datagram`.
+    pub fn of(packet: &Packet, datagram: &[u8]) -> HeaderSeen {
+        let kind = packet.kind;
+        let has_token = matches!(kind, PacketType::Initial | PacketType::Retry);
+        let has_length = matches!(
+            kind,
+            PacketType::Initial | PacketType::ZeroRtt | PacketType::Handshake
+        );
+        let tag = datagram.get(packet.end.saturating_sub(TAG_LEN)..packet.end);
+        let versions: Option<Vec<String>> = packet
+            .versions(datagram)
+            .ok()
+            .map(|list| list.map(|version| version.to_string()).collect());
+        HeaderSeen {
+            first_byte: Some(packet.first_byte),
+            packet_number_length: None,
+            length: has_length.then(|| packet.end.saturating_sub(packet.pn_offset) as u64),
+            token: has_token.then(|| hex(packet.token(datagram))),
+            integrity_tag: tag.filter(|_| kind == PacketType::Retry).map(hex),
+            version_list: versions.map(|list| list.join(",")),
+        }
+    }
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+/// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source, destination).
 pub fn row(
     source_file: &str,
     c: &Connection,
     at: &Arrival,
     from_client: bool,
+    path: Option<(SocketAddr, SocketAddr)>,
     packet: PacketSeen,
 ) -> Vec<Value> {
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -76,6 +141,17 @@ pub fn row(
         packet.opened.into(),
         size(packet.size).into(),
         size(at.length).into(),
+        packet.header.first_byte.into(),
+        packet.header.packet_number_length.into(),
+        packet.header.length.into(),
+        packet.header.token.into(),
+        packet.header.integrity_tag.into(),
+        packet.header.version_list.into(),
+        packet.frame_details.into(),
+        path.map(|(src, _)| src.ip().to_string()).into(),
+        path.map(|(src, _)| src.port()).into(),
+        path.map(|(_, dst)| dst.ip().to_string()).into(),
+        path.map(|(_, dst)| dst.port()).into(),
     ]
 }
 

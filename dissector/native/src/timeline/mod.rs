@@ -5,15 +5,18 @@
 
 mod attempt;
 mod client_hello;
+mod exchange;
 mod first_answer;
 mod server_hello;
 
 pub use attempt::{AckSeen, Attempt, CloseSeen, HelloSeen};
 pub use client_hello::{Coverage, HelloSent};
+pub use exchange::{CaptureSide, Exchange};
 pub use first_answer::{Answer, Outcome, classify};
 
 use firstflight_wire::{Frame, Version};
 
+use crate::recovery::Space;
 use server_hello::{Finder, Found};
 
 /// How long answers count, in nanoseconds.
@@ -65,6 +68,12 @@ pub struct Timeline {
     /// Type and code of the first ICMP error that quotes the connection's tuple.
     pub icmp: Option<(u8, u8)>,
     pub initial_ack_delay_raw: Option<u64>,
+    /// The same of Handshake packets; `None` without keys, as the next two.
+    pub handshake_ack_delay_raw: Option<u64>,
+    /// First HANDSHAKE_DONE and first STREAM frame of the server.
+    pub handshake_done_ns: Option<i64>,
+    pub first_stream_ns: Option<i64>,
+    pub exchange: Exchange,
     /// Packets of the client that carried the first byte of a ClientHello.
     pub client_hello_copies: u16,
     /// TTL or hop limit of the server's first datagram.
@@ -88,6 +97,10 @@ impl Timeline {
             refused: false,
             icmp: None,
             initial_ack_delay_raw: None,
+            handshake_ack_delay_raw: None,
+            handshake_done_ns: None,
+            first_stream_ns: None,
+            exchange: Exchange::default(),
             client_hello_copies: 0,
             ttl: None,
             finder: Finder::new(),
@@ -98,6 +111,19 @@ impl Timeline {
     pub fn follow_retry(&mut self, ns: i64) {
         self.attempt = Attempt::new(0, ns);
         self.finder = Finder::new();
+    }
+
+    /// Whether `version` stands in the Version Negotiation packet that was taken.
+    pub fn offers(&self, version: Version) -> bool {
+        let name = version.to_string();
+        self.version_list
+            .as_ref()
+            .is_some_and(|list| list.split(',').any(|one| one == name))
+    }
+
+    /// The client goes on with an offered version. How its first flight was answered is settled.
+    pub fn follow_offer(&mut self) {
+        self.attempt.ended = true;
     }
 
     /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the message ends, if
@@ -124,14 +150,40 @@ impl Timeline {
     }
 
     /// A datagram of the client, after its packets were handed in.
-    pub fn client_datagram(&mut self, bytes: usize) {
+    pub fn client_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.client_datagram(bytes);
+        self.exchange
+            .client_datagram(ns, bytes, ttl, self.server_hello_ns);
     }
 
     /// A datagram of the server, before its packets are handed in.
-    pub fn server_datagram(&mut self, bytes: usize, ttl: u8) {
+    pub fn server_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.server_datagram(bytes);
+        self.exchange.server_datagram(ns, bytes, ttl);
         self.ttl.get_or_insert(ttl);
+    }
+
+    /// A Handshake packet of the client, told by its type alone.
+    pub fn client_handshake(&mut self) {
+        self.exchange.validated();
+    }
+
+    /// A Handshake or 1-RTT packet of the server that opened and whose frames all parse.
+    pub fn server_protected(&mut self, space: Space, ns: i64, frames: &[Frame<'_>]) {
+        for frame in frames {
+            match frame {
+                Frame::Ack(ack) if space == Space::Handshake => {
+                    self.handshake_ack_delay_raw.get_or_insert(ack.delay);
+                }
+                Frame::HandshakeDone => {
+                    self.handshake_done_ns.get_or_insert(ns);
+                }
+                Frame::Stream { .. } => {
+                    self.first_stream_ns.get_or_insert(ns);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Whether what arrives at `ns` can still belong to the first answer.

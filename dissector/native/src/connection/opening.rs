@@ -1,0 +1,122 @@
+//! Opening a connection's packets: Initials by their connection ID, the rest by a key log's secrets.
+
+use firstflight_wire::{InitialSecret, Keys, OpenError, Opened, Packet, PacketType};
+
+use super::Connection;
+use super::duplicates::Duplicates;
+use super::hello::HelloReader;
+use super::protection::Protection;
+use crate::keylog::Keyring;
+use crate::recovery::Space;
+
+impl Connection {
+    /// Opens an Initial, Handshake, 0-RTT or 1-RTT packet in place.
+    pub(super) fn open<'a>(
+        &mut self,
+        keyring: &Keyring,
+        packet: &Packet,
+        from_client: bool,
+        datagram: &'a mut [u8],
+        ns: i64,
+    ) -> Result<Opened<'a>, OpenError> {
+        if packet.kind == PacketType::Initial {
+            return self.open_initial(packet, from_client, datagram, ns);
+        }
+        self.protection.ask(keyring, self.hello.random.as_ref());
+        // A short header does not say its version: it is that of the long ones before.
+        let version = if packet.kind == PacketType::OneRtt {
+            self.version_in_use
+        } else {
+            packet.version
+        };
+        let largest = self.numbers(space(packet.kind), from_client).largest();
+        let opened = self
+            .protection
+            .open(version, from_client, datagram, packet, largest)?;
+        if packet.kind != PacketType::OneRtt {
+            self.version_in_use = packet.version;
+            if !from_client {
+                self.server_cids.add(packet.scid);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Opens an Initial. The client's first one after a Retry changes the keys of both sides (RFC 9001 5.2).
+    fn open_initial<'a>(
+        &mut self,
+        packet: &Packet,
+        from_client: bool,
+        datagram: &'a mut [u8],
+        ns: i64,
+    ) -> Result<Opened<'a>, OpenError> {
+        let follows_retry =
+            from_client && !self.retry_followed && Some(packet.dcid) == self.retry_scid;
+        // The client goes on with a version that the server offered (RFC 9000 6.2).
+        let follows_offer = from_client
+            && packet.version != self.version_in_use
+            && self.timeline.offers(packet.version);
+        let initial_dcid = if follows_retry || follows_offer {
+            packet.dcid
+        } else {
+            self.initial_dcid
+        };
+        // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same connection ID.
+        let secret = if packet.version == self.version_in_use && initial_dcid == self.initial_dcid {
+            self.secret
+        } else {
+            InitialSecret::new(packet.version, &initial_dcid)
+        };
+        let secret = secret.ok_or(OpenError::Unauthentic)?;
+        let material = if from_client {
+            secret.client()
+        } else {
+            secret.server()
+        };
+        let largest = self.numbers(Space::Initial, from_client).largest();
+        let opened = Keys::new(&material).open(datagram, packet, largest)?;
+        self.initial_dcid = initial_dcid;
+        self.secret = Some(secret);
+        if follows_retry {
+            self.retry_followed = true;
+            self.server_scid = None;
+            *self.numbers(Space::Initial, false) = Duplicates::default();
+            self.hello_reader = HelloReader::default();
+            self.timeline.follow_retry(ns);
+            self.recovery.begin_again();
+        }
+        if follows_offer {
+            // Another handshake, with a ClientHello and packet numbers of its own.
+            *self.numbers(Space::Initial, true) = Duplicates::default();
+            self.hello_reader = HelloReader::default();
+            self.protection = Protection::default();
+            self.timeline.follow_offer();
+            self.recovery.begin_again();
+        }
+        self.version_in_use = packet.version;
+        // Of use when the server's direction is not in the capture.
+        if from_client && packet.dcid != self.odcid && Some(packet.dcid) != self.retry_scid {
+            self.server_scid.get_or_insert(packet.dcid);
+            self.server_cids.add(packet.dcid);
+        }
+        Ok(opened)
+    }
+
+    pub(super) fn numbers(&mut self, space: Space, from_client: bool) -> &mut Duplicates {
+        let numbers = if from_client {
+            &mut self.client_numbers
+        } else {
+            &mut self.server_numbers
+        };
+        &mut numbers[space as usize]
+    }
+}
+
+/// The packet number space that packets of a kind belong to (RFC 9000 12.3).
+pub(super) fn space(kind: PacketType) -> Space {
+    match kind {
+        PacketType::Initial => Space::Initial,
+        PacketType::Handshake => Space::Handshake,
+        _ => Space::Application,
+    }
+}

@@ -1,0 +1,157 @@
+//! Keys of Handshake, 0-RTT and 1-RTT packets, made from a key log's secrets when a packet needs them.
+
+use firstflight_wire::{
+    CipherSuite, Keys, OneRttKeys, OpenError, Opened, Packet, PacketType, TrafficSecret, Version,
+};
+
+use crate::keylog::{Keyring, Secret, Secrets};
+
+/// One thing for each side.
+#[derive(Default)]
+struct Both<T> {
+    client: T,
+    server: T,
+}
+
+impl<T> Both<T> {
+    fn of(&mut self, from_client: bool) -> &mut T {
+        if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        }
+    }
+}
+
+/// What opens packets beyond the Initials.
+#[derive(Default)]
+pub(super) struct Protection {
+    /// Boxed: most connections of a capture without keys have none.
+    secrets: Option<Box<Secrets>>,
+    /// Whether the logs were asked since the ClientHello's random became known.
+    asked: bool,
+    /// The ServerHello's suite, or one under whose keys a packet opened.
+    pub(super) suite: Option<CipherSuite>,
+    early: Option<Box<Keys>>,
+    handshake: Both<Option<Box<Keys>>>,
+    one_rtt: Both<Option<Box<OneRttKeys>>>,
+}
+
+impl Protection {
+    /// Asks the logs for the connection's secrets, once.
+    pub(super) fn ask(&mut self, keyring: &Keyring, random: Option<&[u8; 32]>) {
+        let Some(random) = random.filter(|_| !self.asked) else {
+            return;
+        };
+        self.asked = true;
+        let found = keyring.look_up(random);
+        let is_empty = found.client_early.is_none()
+            && found.client_handshake.is_none()
+            && found.server_handshake.is_none()
+            && found.client_application.is_none()
+            && found.server_application.is_none();
+        self.secrets = Some(found).filter(|_| !is_empty).map(Box::new);
+    }
+
+    /// Whether 1-RTT packets of both sides can be opened.
+    pub(super) fn has_one_rtt(&self) -> bool {
+        self.secrets
+            .as_ref()
+            .is_some_and(|s| s.client_application.is_some() && s.server_application.is_some())
+    }
+
+    /// Key updates of client and server that were followed.
+    pub(super) fn key_updates(&self) -> (u64, u64) {
+        let generation = |keys: &Option<Box<OneRttKeys>>| keys.as_ref().map_or(0, |k| k.generation);
+        (
+            generation(&self.one_rtt.client),
+            generation(&self.one_rtt.server),
+        )
+    }
+
+    /// Lets go of keys that are hardly needed after the handshake; they are made again if they are.
+    pub(super) fn handshake_is_over(&mut self) {
+        self.handshake = Both::default();
+        self.early = None;
+    }
+
+    /// The same for all keys that the first secrets give again.
+    pub(super) fn let_go(&mut self) {
+        self.handshake_is_over();
+        for keys in [&mut self.one_rtt.client, &mut self.one_rtt.server] {
+            if keys.as_ref().is_some_and(|keys| keys.generation == 0) {
+                *keys = None;
+            }
+        }
+    }
+
+    /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
+    pub(super) fn open<'a>(
+        &mut self,
+        version: Version,
+        from_client: bool,
+        datagram: &'a mut [u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<Opened<'a>, OpenError> {
+        let secret = self.secret(packet.kind, from_client);
+        let secret = secret.ok_or(OpenError::Unauthentic)?;
+        let suite = match self.suite {
+            Some(suite) => suite,
+            None => find_suite(version, &secret, datagram, packet, largest)
+                .ok_or(OpenError::Unauthentic)?,
+        };
+        let traffic = TrafficSecret::new(version, suite, secret.as_slice());
+        let traffic = traffic.ok_or(OpenError::Unauthentic)?;
+        self.suite = Some(suite);
+        match packet.kind {
+            PacketType::OneRtt => self
+                .one_rtt
+                .of(from_client)
+                .get_or_insert_with(|| Box::new(OneRttKeys::new(traffic)))
+                .open(datagram, packet, largest),
+            PacketType::Handshake => self
+                .handshake
+                .of(from_client)
+                .get_or_insert_with(|| Box::new(traffic.keys()))
+                .open(datagram, packet, largest),
+            _ => self
+                .early
+                .get_or_insert_with(|| Box::new(traffic.keys()))
+                .open(datagram, packet, largest),
+        }
+    }
+
+    fn secret(&self, kind: PacketType, from_client: bool) -> Option<Secret> {
+        let secrets = self.secrets.as_ref()?;
+        match (kind, from_client) {
+            (PacketType::ZeroRtt, true) => secrets.client_early,
+            (PacketType::Handshake, true) => secrets.client_handshake,
+            (PacketType::Handshake, false) => secrets.server_handshake,
+            (PacketType::OneRtt, true) => secrets.client_application,
+            (PacketType::OneRtt, false) => secrets.server_application,
+            _ => None,
+        }
+    }
+}
+
+/// The suite under which `packet` opens, when the ServerHello is not there to say it.
+fn find_suite(
+    version: Version,
+    secret: &Secret,
+    datagram: &[u8],
+    packet: &Packet,
+    largest: Option<u64>,
+) -> Option<CipherSuite> {
+    let suites = [
+        CipherSuite::Aes128GcmSha256,
+        CipherSuite::Aes256GcmSha384,
+        CipherSuite::ChaCha20Poly1305Sha256,
+    ];
+    suites.into_iter().find(|&suite| {
+        TrafficSecret::new(version, suite, secret.as_slice()).is_some_and(|traffic| {
+            let mut copy = datagram.to_vec();
+            traffic.keys().open(&mut copy, packet, largest).is_ok()
+        })
+    })
+}

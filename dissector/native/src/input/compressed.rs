@@ -1,0 +1,87 @@
+//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), told by their first bytes.
+
+use std::io::{self, BufReader, Cursor, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flate2::bufread::MultiGzDecoder;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Skippable frames, with which tools such as pzstd begin; the lowest four bits are free.
+const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
+/// What other compressors begin with, and their names.
+const OTHERS: [(&[u8], &str); 3] = [
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+];
+/// Compressed bytes read at a time.
+const BUFFER: usize = 1 << 16;
+
+/// The bytes of `source`, decompressed if they are compressed.
+pub(super) fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = Vec::with_capacity(6);
+    source.by_ref().take(6).read_to_end(&mut magic)?;
+    let is_skippable = magic.first().is_some_and(|first| first & 0xf0 == 0x50)
+        && magic.get(1..4) == Some(&ZSTD_SKIPPABLE);
+    let is_zstd = is_skippable || magic.starts_with(&ZSTD);
+    let is_gzip = magic.starts_with(&GZIP);
+    if let Some((_, name)) = OTHERS.iter().find(|(begin, _)| magic.starts_with(begin)) {
+        return Err(io::Error::other(format!(
+            "it is compressed by {name}: decompress it first"
+        )));
+    }
+    let whole = Cursor::new(magic).chain(source);
+    if is_zstd {
+        return Ok(Box::new(zstd::Decoder::new(whole)?));
+    }
+    if is_gzip {
+        return Ok(Box::new(MultiGzDecoder::new(BufReader::with_capacity(
+            BUFFER, whole,
+        ))));
+    }
+    Ok(Box::new(whole))
+}
+
+/// Ends where reading fails and keeps the reason, so that everything before that place is used.
+pub(super) struct UntilError<R> {
+    inner: R,
+    reason: Arc<Mutex<Option<String>>>,
+}
+
+/// Why an [`UntilError`] ended.
+pub(super) struct Reason(Arc<Mutex<Option<String>>>);
+
+impl Reason {
+    /// `None` if the input ended by itself.
+    pub(super) fn get(&self) -> Option<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl<R: Read> UntilError<R> {
+    pub(super) fn new(inner: R) -> (UntilError<R>, Reason) {
+        let reason = Arc::new(Mutex::new(None));
+        let seen = Reason(Arc::clone(&reason));
+        (UntilError { inner, reason }, seen)
+    }
+}
+
+impl<R: Read> Read for UntilError<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if reason.is_some() {
+            return Ok(0);
+        }
+        match self.inner.read(buf) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                *reason = Some(error.to_string());
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+}

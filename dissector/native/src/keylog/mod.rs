@@ -1,0 +1,251 @@
+//! TLS key logs (draft-ietf-tls-keylogfile): files given or found beside a capture, and blocks inside pcapng.
+//!
+//! A log may be larger than the memory that a capture is read with, so only the places of its lines are kept, and a
+//! connection's lines are read when it needs them.
+
+mod line;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use line::{Secret, Secrets};
+
+use line::{LONGEST, Line};
+
+/// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
+const LINES: usize = 8;
+
+/// Where lines can be read again.
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    /// Up to `buf.len()` bytes from `offset`.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Source::File(file) => file.read_at(buf, offset),
+            Source::Memory(bytes) => {
+                let from = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
+                from.unwrap_or_default().read(buf)
+            }
+        }
+    }
+}
+
+/// Places of lines by client random.
+#[derive(Debug, Default)]
+struct Index {
+    /// (first bytes of the random, offset of the first of its lines that stand together); sorted when looked up.
+    places: Vec<(u64, u64)>,
+    /// Random of the line before.
+    last: Option<[u8; 32]>,
+    /// Offset of the next line.
+    end: u64,
+}
+
+impl Index {
+    /// Reads all lines of `text`. A line that is too long is read as several, none of which is one of ours.
+    fn read(&mut self, text: impl Read) -> io::Result<()> {
+        let mut reader = BufReader::with_capacity(1 << 16, text);
+        let mut line = Vec::with_capacity(LONGEST);
+        loop {
+            line.clear();
+            let length = reader
+                .by_ref()
+                .take(LONGEST as u64)
+                .read_until(b'\n', &mut line)?;
+            if length == 0 {
+                break;
+            }
+            if let Some(line) = Line::parse(&line)
+                && self.last != Some(line.random)
+            {
+                self.places.push((fingerprint(&line.random), self.end));
+                self.last = Some(line.random);
+            }
+            self.end += length as u64;
+        }
+        self.places.sort_unstable();
+        Ok(())
+    }
+}
+
+/// One key log.
+#[derive(Debug)]
+pub struct KeyLog {
+    source: Source,
+    index: Index,
+}
+
+impl KeyLog {
+    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over.
+    pub fn open(path: &Path) -> io::Result<KeyLog> {
+        let file = File::open(path)?;
+        let mut index = Index::default();
+        index.read(&file)?;
+        Ok(KeyLog {
+            source: Source::File(file),
+            index,
+        })
+    }
+
+    /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
+    fn look_up(&self, random: &[u8; 32], found: &mut Secrets) {
+        let wanted = fingerprint(random);
+        let places = &self.index.places;
+        let first = places.partition_point(|(fingerprint, _)| *fingerprint < wanted);
+        for (_, offset) in places[first..].iter().take_while(|(f, _)| *f == wanted) {
+            let mut buf = [0; LINES * LONGEST];
+            let length = self.source.read_at(&mut buf, *offset).unwrap_or(0);
+            for text in buf[..length].split_inclusive(|&b| b == b'\n') {
+                match Line::parse(text) {
+                    Some(line) if line.random == *random => found.take(&line),
+                    Some(_) => break,
+                    None => {}
+                }
+            }
+            if found.is_whole() {
+                break;
+            }
+        }
+    }
+}
+
+fn fingerprint(random: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *random;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// All logs that serve one capture.
+#[derive(Debug, Default)]
+pub struct Keyring {
+    /// Those of --keys.
+    given: Arc<Vec<KeyLog>>,
+    beside: Option<KeyLog>,
+    /// Those inside the capture, one after the other.
+    inside: Option<KeyLog>,
+}
+
+impl Keyring {
+    /// The logs `given`, and the one that stands beside `capture` if there is one.
+    pub fn new(given: &Arc<Vec<KeyLog>>, capture: &Path) -> io::Result<Keyring> {
+        let path = beside(capture);
+        Ok(Keyring {
+            given: Arc::clone(given),
+            beside: if path.is_file() {
+                Some(KeyLog::open(&path)?)
+            } else {
+                None
+            },
+            inside: None,
+        })
+    }
+
+    /// Adds a log that the capture holds.
+    pub fn add(&mut self, text: &[u8]) {
+        let log = self.inside.get_or_insert_with(|| KeyLog {
+            source: Source::Memory(Vec::new()),
+            index: Index::default(),
+        });
+        if let Source::Memory(bytes) = &mut log.source {
+            // Reading from memory cannot fail.
+            let _ = log.index.read(text);
+            bytes.extend_from_slice(text);
+            if !text.ends_with(b"\n") {
+                bytes.push(b'\n');
+                log.index.end += 1;
+            }
+        }
+    }
+
+    /// Whether there is any key.
+    pub fn is_empty(&self) -> bool {
+        self.logs().all(|log| log.index.places.is_empty())
+    }
+
+    /// What the logs say about the connection whose ClientHello holds `random`.
+    pub fn look_up(&self, random: &[u8; 32]) -> Secrets {
+        let mut found = Secrets::default();
+        for log in self.logs() {
+            if !found.is_whole() {
+                log.look_up(random, &mut found);
+            }
+        }
+        found
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &KeyLog> {
+        self.given.iter().chain(&self.beside).chain(&self.inside)
+    }
+}
+
+/// NAME.keys for NAME.pcap, NAME.pcapng and their compressed forms.
+fn beside(capture: &Path) -> PathBuf {
+    let compressed = capture
+        .extension()
+        .is_some_and(|extension| extension == "gz" || extension == "zst");
+    let plain = if compressed {
+        capture.with_extension("")
+    } else {
+        capture.to_path_buf()
+    };
+    plain.with_extension("keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(label: &str, random: u8, secret: u8) -> String {
+        let hex = |b: u8| format!("{b:02x}").repeat(32);
+        format!("{label} {} {}\n", hex(random), hex(secret))
+    }
+
+    #[test]
+    fn lines_are_found_again_in_any_order() {
+        let mut ring = Keyring::default();
+        assert!(ring.is_empty());
+        let text = [
+            "# a comment\n".to_owned(),
+            line("CLIENT_HANDSHAKE_TRAFFIC_SECRET", 9, 1),
+            line("CLIENT_HANDSHAKE_TRAFFIC_SECRET", 5, 2),
+            line("EXPORTER_SECRET", 5, 9),
+            line("SERVER_HANDSHAKE_TRAFFIC_SECRET", 5, 3),
+            "x".repeat(1000),
+            "\n".to_owned(),
+            line("SERVER_HANDSHAKE_TRAFFIC_SECRET", 9, 4),
+        ]
+        .concat();
+        // Without a line end, and the rest of the connection's lines in another block.
+        ring.add(text.trim_end().as_bytes());
+        ring.add(line("CLIENT_TRAFFIC_SECRET_0", 9, 6).as_bytes());
+        ring.add(line("SERVER_TRAFFIC_SECRET_0", 9, 7).as_bytes());
+        let bytes = |secret: Option<Secret>| secret.map(|s| s.as_slice().to_vec());
+        let nine = ring.look_up(&[9; 32]);
+        assert_eq!(bytes(nine.client_handshake), Some(vec![1; 32]));
+        assert_eq!(bytes(nine.server_handshake), Some(vec![4; 32]));
+        assert_eq!(bytes(nine.client_application), Some(vec![6; 32]));
+        assert_eq!(bytes(nine.server_application), Some(vec![7; 32]));
+        assert!(nine.is_whole() && nine.client_early.is_none());
+        let five = ring.look_up(&[5; 32]);
+        assert_eq!(bytes(five.server_handshake), Some(vec![3; 32]));
+        assert!(ring.look_up(&[1; 32]).client_handshake.is_none());
+    }
+
+    #[test]
+    fn the_log_beside_a_capture_has_its_name() {
+        for (capture, keys) in [
+            ("a/x.pcap", "a/x.keys"),
+            ("x.pcapng", "x.keys"),
+            ("x.pcap.zst", "x.keys"),
+        ] {
+            assert_eq!(beside(Path::new(capture)), Path::new(keys));
+        }
+    }
+}

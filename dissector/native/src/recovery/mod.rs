@@ -1,0 +1,219 @@
+//! What the packets of a connection say about its loss recovery (RFC 9002): the client's round-trip times and probe timeouts,
+//! and bytes that either side sent again for nothing.
+
+mod rtt;
+mod sent;
+
+pub use rtt::Rtt;
+pub use sent::{NewlyAcknowledged, Sent};
+
+use firstflight_wire::{Ack, Frame};
+
+/// Samples kept of a connection; [`Rtt::samples`] counts all.
+const KEPT: usize = 64;
+/// Exponent of ACK Delay where the sender's own does not apply (RFC 9000 18.2).
+const DEFAULT_EXPONENT: u64 = 3;
+/// max_ack_delay of an endpoint that does not say it, in ms (RFC 9000 18.2).
+const DEFAULT_MAX_ACK_DELAY_MS: u64 = 25;
+
+/// Longest round-trip time that is believed: one hour.
+const LONGEST_NS: i64 = 3_600_000_000_000;
+
+/// Packet number spaces (RFC 9000 12.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Initial,
+    Handshake,
+    Application,
+}
+
+/// A round-trip time of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Arrival of the ACK.
+    pub ns: i64,
+    pub rtt_ns: i64,
+    /// Probe timeout in the ACK's space after the sample, before back-off.
+    pub pto_ns: i64,
+}
+
+/// How the server delays its acknowledgements, from its transport parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct AckDelay {
+    pub exponent: u64,
+    pub max_ms: u64,
+}
+
+impl Default for AckDelay {
+    fn default() -> Self {
+        AckDelay {
+            exponent: DEFAULT_EXPONENT,
+            max_ms: DEFAULT_MAX_ACK_DELAY_MS,
+        }
+    }
+}
+
+/// Recovery of both sides.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// By space; those that nothing was sent in take no room.
+    client: [Option<Box<Sent>>; 3],
+    server: [Option<Box<Sent>>; 3],
+    /// Counts of spaces let go of.
+    spurious: (u32, u32),
+    is_over: bool,
+    /// The client's.
+    pub rtt: Rtt,
+    /// The first of them.
+    pub samples: Vec<Sample>,
+    /// The server's.
+    pub ack_delay: AckDelay,
+    pub handshake_confirmed: bool,
+}
+
+impl Recovery {
+    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again.
+    pub fn packet(
+        &mut self,
+        space: Space,
+        from_client: bool,
+        number: u64,
+        ns: i64,
+        frames: &[Frame<'_>],
+        with_bytes: bool,
+    ) {
+        if self.is_over {
+            return;
+        }
+        let index = space as usize;
+        let (sender, receiver) = if from_client {
+            (&mut self.client, &mut self.server)
+        } else {
+            (&mut self.server, &mut self.client)
+        };
+        let sent = sender[index].get_or_insert_default();
+        sent.packet(number, ns, frames, with_bytes);
+        let mut sampled = None;
+        for frame in frames {
+            if let Frame::Ack(ack) = frame
+                && let Some(sent) = receiver[index].as_mut()
+                && let Some(new) = sent.acknowledge(ack)
+                && !from_client
+            {
+                sampled = Some((new.sent_ns, *ack));
+            }
+        }
+        if let Some((sent_ns, ack)) = sampled {
+            self.sample(space, sent_ns, ns, &ack);
+        }
+    }
+
+    /// A Retry makes the client begin anew; its packet numbers go on (RFC 9002 6.3).
+    pub fn begin_again(&mut self) {
+        *self = Recovery::default();
+    }
+
+    fn sample(&mut self, space: Space, sent_ns: i64, ns: i64, ack: &Ack<'_>) {
+        let max_ns = i64::try_from(self.ack_delay.max_ms.min(1 << 14)).unwrap_or(0) * 1_000_000;
+        let scaled_ns = |exponent: u64| {
+            let us = u32::try_from(exponent)
+                .ok()
+                .and_then(|e| ack.delay.checked_mul(1u64.checked_shl(e)?));
+            let ns = us.and_then(|us| i64::try_from(us).ok()?.checked_mul(1000));
+            ns.unwrap_or(i64::MAX)
+        };
+        let delay_ns = match space {
+            Space::Initial => 0,
+            Space::Handshake => scaled_ns(DEFAULT_EXPONENT),
+            Space::Application => scaled_ns(self.ack_delay.exponent),
+        };
+        let delay_ns = if self.handshake_confirmed {
+            delay_ns.min(max_ns)
+        } else {
+            delay_ns
+        };
+        let rtt_ns = ns - sent_ns;
+        // A clock that was set in between says nothing.
+        if !(0..=LONGEST_NS).contains(&rtt_ns) {
+            return;
+        }
+        self.rtt.sample(rtt_ns, delay_ns);
+        let max_ack_delay_ns = if space == Space::Application {
+            max_ns
+        } else {
+            0
+        };
+        if self.samples.len() < KEPT {
+            self.samples.push(Sample {
+                ns,
+                rtt_ns,
+                pto_ns: self.rtt.pto_ns(max_ack_delay_ns),
+            });
+        }
+    }
+
+    /// The connection was closed: what is known stays, and nothing more is taken.
+    pub fn end(&mut self) {
+        self.spurious = self.spurious();
+        self.is_over = true;
+        self.client = Default::default();
+        self.server = Default::default();
+        self.samples.shrink_to_fit();
+    }
+
+    /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry them arrived.
+    pub fn spurious(&self) -> (u32, u32) {
+        let sum = |spaces: &[Option<Box<Sent>>; 3]| {
+            let counts = spaces.iter().flatten().map(|sent| sent.spurious);
+            counts.fold(0, u32::saturating_add)
+        };
+        let (client, server) = self.spurious;
+        (
+            client.saturating_add(sum(&self.client)),
+            server.saturating_add(sum(&self.server)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::{Frames, Writer, write_ack};
+
+    const MS: i64 = 1_000_000;
+
+    fn ack(recovery: &mut Recovery, space: Space, ns: i64, number: u64, largest: u64, delay: u64) {
+        let mut buf = [0; 32];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, largest, delay, &[(largest, largest)]).unwrap();
+        let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
+        recovery.packet(space, false, number, ns, &frames, true);
+    }
+
+    #[test]
+    fn delay_is_ignored_in_initial_and_capped_after_confirmation() {
+        let mut r = Recovery::default();
+        r.packet(Space::Initial, true, 0, 0, &[Frame::Ping], true);
+        ack(&mut r, Space::Initial, 40 * MS, 0, 0, 2500);
+        assert_eq!(
+            r.samples,
+            [Sample {
+                ns: 40 * MS,
+                rtt_ns: 40 * MS,
+                pto_ns: 120 * MS
+            }]
+        );
+        r.handshake_confirmed = true;
+        r.packet(Space::Application, true, 0, 50 * MS, &[Frame::Ping], true);
+        // 100 ms of delay are said, 25 are allowed: adjusted 73 - 25 = 48.
+        ack(&mut r, Space::Application, 123 * MS, 0, 0, 12_500);
+        assert_eq!((r.rtt.smoothed_ns, r.rtt.variation_ns), (41 * MS, 17 * MS));
+        assert_eq!(r.samples[1].pto_ns, (41 + 68 + 25) * MS);
+        // An absurd delay or exponent is no reason to fail.
+        r.handshake_confirmed = false;
+        r.ack_delay.exponent = 1 << 40;
+        r.packet(Space::Application, true, 1, 130 * MS, &[Frame::Ping], true);
+        ack(&mut r, Space::Application, 170 * MS, 1, 1, (1 << 62) - 1);
+        assert_eq!(r.rtt.samples, 3);
+    }
+}

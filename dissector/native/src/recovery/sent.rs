@@ -1,0 +1,299 @@
+//! Packets that one side sent in one packet number space, until they are long acknowledged.
+
+use std::collections::VecDeque;
+
+use firstflight_wire::{Ack, Frame};
+
+/// Packets remembered; older ones are forgotten.
+const PACKETS: usize = 256;
+/// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
+const STREAMS: usize = 256;
+/// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
+const CRYPTO: u64 = u64::MAX;
+
+/// Bytes of a stream: its ID or [`CRYPTO`], first offset, offset after the last.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    stream: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Carried {
+    fn of(frame: &Frame<'_>) -> Option<Carried> {
+        let (stream, offset, data) = match frame {
+            Frame::Crypto { offset, data } => (CRYPTO, *offset, *data),
+            Frame::Stream {
+                id, offset, data, ..
+            } => (*id, *offset, *data),
+            _ => return None,
+        };
+        let end = offset + data.len() as u64;
+        (!data.is_empty()).then_some(Carried {
+            stream,
+            start: offset,
+            end,
+        })
+    }
+
+    fn overlaps(&self, other: &Carried) -> bool {
+        self.stream == other.stream && self.start < other.end && other.start < self.end
+    }
+}
+
+#[derive(Debug)]
+struct Packet {
+    number: u64,
+    ns: i64,
+    is_eliciting: bool,
+    is_acknowledged: bool,
+    /// A packet with a lower number carried some of the same bytes.
+    is_repeat: bool,
+    carried: Vec<Carried>,
+}
+
+impl Packet {
+    fn shares(&self, carried: &[Carried]) -> bool {
+        let overlaps = |one: &Carried| carried.iter().any(|other| one.overlaps(other));
+        self.carried.iter().any(overlaps)
+    }
+}
+
+/// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewlyAcknowledged {
+    /// When the largest acknowledged packet was sent.
+    pub sent_ns: i64,
+}
+
+/// Sent packets of a space, and which of them repeat bytes for nothing.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// By packet number.
+    packets: VecDeque<Packet>,
+    /// Highest offset sent of each stream.
+    highest: Vec<(u64, u64)>,
+    /// (packet that first carried the bytes, number of packets that carried them again).
+    repeated: Vec<(u64, u32)>,
+    /// Packets with bytes whose first packet was acknowledged.
+    pub spurious: u32,
+}
+
+impl Sent {
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries.
+    pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>], with_bytes: bool) {
+        let of_interest = if with_bytes { frames } else { &[] };
+        let carried: Vec<Carried> = of_interest.iter().filter_map(Carried::of).collect();
+        // Nearly all packets carry new bytes, and need no search.
+        let mut is_repeat = false;
+        if carried.iter().any(|one| self.was_reached(one)) {
+            if let Some((first, is_acknowledged)) = self.first_with(number, &carried) {
+                is_repeat = true;
+                if is_acknowledged {
+                    self.spurious = self.spurious.saturating_add(1);
+                } else {
+                    self.repeats(first, 1);
+                }
+            } else {
+                // It comes late: what was taken for the first to carry the bytes carried them again.
+                let times = self.repeats_seen_before(number, &carried);
+                self.repeats(number, times);
+            }
+        }
+        for one in &carried {
+            self.reached(one);
+        }
+        let place = self.packets.partition_point(|p| p.number < number);
+        let packet = Packet {
+            number,
+            ns,
+            is_eliciting: frames.iter().any(Frame::is_ack_eliciting),
+            is_acknowledged: false,
+            is_repeat,
+            carried,
+        };
+        self.packets.insert(place, packet);
+        if self.packets.len() > PACKETS {
+            self.packets.pop_front();
+        }
+    }
+
+    fn was_reached(&self, one: &Carried) -> bool {
+        let highest = self.highest.iter().find(|(id, _)| *id == one.stream);
+        highest.is_some_and(|(_, highest)| one.start < *highest)
+    }
+
+    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were none.
+    fn repeats_seen_before(&mut self, number: u64, carried: &[Carried]) -> u32 {
+        let mut times = 0;
+        for packet in self.packets.iter_mut().rev() {
+            if packet.number <= number {
+                break;
+            }
+            if !packet.is_repeat && packet.shares(carried) {
+                packet.is_repeat = true;
+                times += 1;
+            }
+        }
+        times
+    }
+
+    /// Number of the packet before `number` that first carried some of these bytes, and whether it is acknowledged.
+    fn first_with(&self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
+        let first = self
+            .packets
+            .iter()
+            .take_while(|p| p.number < number)
+            .find(|p| p.shares(carried))?;
+        Some((first.number, first.is_acknowledged))
+    }
+
+    fn repeats(&mut self, first: u64, times: u32) {
+        if let Some((_, known)) = self.repeated.iter_mut().find(|(n, _)| *n == first) {
+            *known = known.saturating_add(times);
+        } else if times > 0 && self.repeated.len() < STREAMS {
+            self.repeated.push((first, times));
+        }
+    }
+
+    fn reached(&mut self, carried: &Carried) {
+        match self
+            .highest
+            .iter_mut()
+            .find(|(id, _)| *id == carried.stream)
+        {
+            Some((_, highest)) => *highest = carried.end.max(*highest),
+            None => {
+                if self.highest.len() == STREAMS {
+                    self.highest.remove(0);
+                }
+                self.highest.push((carried.stream, carried.end));
+            }
+        }
+    }
+
+    /// The peer sent an ACK frame.
+    pub fn acknowledge(&mut self, ack: &Ack<'_>) -> Option<NewlyAcknowledged> {
+        let mut largest = None;
+        let mut any_eliciting = false;
+        for range in ack.ranges() {
+            let from = self.packets.partition_point(|p| p.number < *range.start());
+            if from == 0 && self.packets.front().is_none_or(|p| p.number > *range.end()) {
+                break;
+            }
+            for packet in self.packets.range_mut(from..) {
+                if packet.number > *range.end() {
+                    break;
+                }
+                if packet.is_acknowledged {
+                    continue;
+                }
+                packet.is_acknowledged = true;
+                any_eliciting |= packet.is_eliciting;
+                if packet.number == ack.largest {
+                    largest = Some(packet.ns);
+                }
+                if let Some(at) = self.repeated.iter().position(|(n, _)| *n == packet.number) {
+                    let (_, times) = self.repeated.swap_remove(at);
+                    self.spurious = self.spurious.saturating_add(times);
+                }
+            }
+        }
+        largest
+            .filter(|_| any_eliciting)
+            .map(|sent_ns| NewlyAcknowledged { sent_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::{Frames, Writer, write_ack};
+
+    fn acknowledge(sent: &mut Sent, ranges: &[(u64, u64)]) -> Option<NewlyAcknowledged> {
+        let mut buf = [0; 64];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, ranges[0].0, 0, ranges).unwrap();
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(w.written()).next() else {
+            panic!("no ACK")
+        };
+        sent.acknowledge(&ack)
+    }
+
+    fn stream(id: u64, offset: u64, data: &[u8]) -> Frame<'_> {
+        Frame::Stream {
+            id,
+            offset,
+            fin: false,
+            data,
+        }
+    }
+
+    #[test]
+    fn samples_need_the_largest_new_and_something_that_elicits() {
+        let mut sent = Sent::default();
+        sent.packet(0, 10, &[Frame::Ping], true);
+        sent.packet(1, 20, &[Frame::Padding { length: 3 }], true);
+        sent.packet(2, 30, &[Frame::Ping], true);
+        assert_eq!(
+            acknowledge(&mut sent, &[(1, 0)]),
+            Some(NewlyAcknowledged { sent_ns: 20 })
+        );
+        assert_eq!(acknowledge(&mut sent, &[(1, 0)]), None, "nothing is new");
+        sent.packet(4, 50, &[Frame::Padding { length: 3 }], true);
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (1, 0)]),
+            None,
+            "only padding"
+        );
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (2, 0)]),
+            None,
+            "largest is old"
+        );
+        assert_eq!(acknowledge(&mut sent, &[(9, 9)]), None, "never seen");
+    }
+
+    #[test]
+    fn repetitions_are_spurious_when_the_first_packet_arrived() {
+        let mut sent = Sent::default();
+        sent.packet(0, 0, &[stream(0, 0, b"abcd")], true);
+        sent.packet(1, 1, &[stream(0, 4, b"efgh")], true);
+        sent.packet(2, 2, &[stream(0, 0, b"abcd")], true);
+        sent.packet(3, 3, &[stream(4, 0, b"efgh")], true);
+        assert_eq!(sent.spurious, 0);
+        acknowledge(&mut sent, &[(2, 1)]);
+        assert_eq!(sent.spurious, 0, "packet 0 may be lost");
+        acknowledge(&mut sent, &[(2, 0)]);
+        assert_eq!(sent.spurious, 1);
+        // Again, after the first packet was acknowledged.
+        sent.packet(4, 4, &[stream(0, 6, b"gh")], true);
+        assert_eq!(sent.spurious, 2);
+        // The repetition comes before the packet that it repeats, which was late and not lost.
+        sent.packet(7, 5, &[stream(12, 0, b"ab")], true);
+        sent.packet(6, 5, &[stream(12, 0, b"ab")], true);
+        assert_eq!(sent.spurious, 2);
+        acknowledge(&mut sent, &[(7, 6)]);
+        assert_eq!(sent.spurious, 3);
+        // A late packet of a lower number repeats nothing.
+        sent.packet(9, 5, &[stream(8, 2, b"cd")], true);
+        sent.packet(8, 6, &[stream(8, 0, b"ab")], true);
+        acknowledge(&mut sent, &[(9, 0)]);
+        assert_eq!(sent.spurious, 3);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sent = Sent::default();
+        for number in 0..5000 {
+            sent.packet(
+                number,
+                0,
+                &[stream(number, 0, b"a"), stream(1 << 40, 0, b"a")],
+                true,
+            );
+        }
+        assert_eq!(sent.packets.len(), PACKETS);
+        assert!(sent.highest.len() <= STREAMS && sent.repeated.len() <= STREAMS);
+    }
+}

@@ -1,0 +1,252 @@
+//! What Wireshark 4.0 says of a segment under `tcp.analysis`, in one pass: the four exclusive classes and the marks that they
+//! depend on. It judges each segment by the highest numbers that both sides sent and acknowledged before, and by time; the
+//! rules are those of its first pass with default preferences.
+
+use firstflight_wire::tcp::Flags;
+
+use super::coverage::before;
+
+/// Within this time of the last duplicate ACK, a segment that it asks for is a fast retransmission.
+const FAST_NS: i64 = 20_000_000;
+/// A segment that comes later than this after the highest one is not out of order, while the round trip is unknown.
+const OUT_OF_ORDER_NS: i64 = 3_000_000;
+
+/// What a segment that brings nothing new is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Retransmission,
+    Fast,
+    Spurious,
+    OutOfOrder,
+}
+
+/// Marks of a segment beside its class; names as in `tcp.analysis`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    pub lost_segment: bool,
+    pub ack_lost_segment: bool,
+    pub keep_alive: bool,
+    pub keep_alive_ack: bool,
+    pub duplicate_ack: bool,
+    pub zero_window: bool,
+    pub zero_window_probe: bool,
+    pub zero_window_probe_ack: bool,
+}
+
+/// What is said of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    pub class: Option<Class>,
+    pub marks: Marks,
+}
+
+/// A segment, as far as it is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub ns: i64,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: Flags,
+    /// As on the wire.
+    pub window: u16,
+    /// Bytes of payload.
+    pub length: u32,
+}
+
+impl Seen {
+    /// The sequence number after it.
+    fn end(&self) -> u32 {
+        let virtual_byte = u32::from(self.flags.any(Flags::SYN | Flags::FIN));
+        self.seq
+            .wrapping_add(self.length)
+            .wrapping_add(virtual_byte)
+    }
+
+    /// Whether it takes up sequence numbers.
+    fn is_in_sequence(&self) -> bool {
+        self.length > 0 || self.flags.any(Flags::SYN | Flags::FIN)
+    }
+
+    fn is_plain(&self) -> bool {
+        !self.flags.any(Flags::SYN | Flags::FIN | Flags::RST)
+    }
+}
+
+/// One side, as a sender. Zero stands for "not seen" in numbers, as it does in the oracle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    /// Initial sequence number, or a guess.
+    base: Option<u32>,
+    next: u32,
+    /// When `next` was reached.
+    next_ns: i64,
+    /// Highest number up to which nothing is missing.
+    contiguous: u32,
+    last_ack: u32,
+    last_ack_ns: i64,
+    /// Duplicates of `last_ack`; `None` while the other side's loss makes them meaningless.
+    duplicates: Option<u32>,
+    window: Option<u16>,
+    marks: Marks,
+}
+
+/// Both sides of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    sides: [Side; 2],
+    syn_ns: Option<i64>,
+    first_rtt_ns: Option<i64>,
+}
+
+impl Analysis {
+    pub fn new() -> Analysis {
+        let mut analysis = Analysis::default();
+        for side in &mut analysis.sides {
+            side.duplicates = Some(0);
+        }
+        analysis
+    }
+
+    /// Whether a SYN from side `from` with this number begins another connection on the same ports.
+    pub fn is_reuse(&self, from: usize, seen: &Seen) -> bool {
+        seen.flags.is_syn()
+            && self.sides[from & 1]
+                .base
+                .is_some_and(|base| base != seen.seq)
+    }
+
+    /// Judges a segment sent by side `from` (0 or 1).
+    pub fn judge(&mut self, from: usize, seen: &Seen) -> Verdict {
+        let [a, b] = &mut self.sides;
+        let (fwd, rev) = if from & 1 == 0 { (a, b) } else { (b, a) };
+        if let Some(base) = fwd.base {
+            if seen.flags.is_syn() && base == seen.seq {
+                // A copy of the SYN: what a RST said about sequence numbers since is forgotten.
+                fwd.next = fwd.contiguous;
+            } else if seen.flags.is_syn_ack() {
+                fwd.base = Some(seen.seq);
+            }
+        }
+        let first = if seen.flags.any(Flags::SYN) {
+            seen.seq
+        } else {
+            seen.seq.wrapping_sub(1)
+        };
+        fwd.base.get_or_insert(first);
+        if seen.flags.any(Flags::ACK) {
+            rev.base.get_or_insert(seen.ack.wrapping_sub(1));
+        }
+
+        let mut marks = marks(fwd, rev, seen);
+        if marks.duplicate_ack {
+            fwd.duplicates = Some(fwd.duplicates.map_or(1, |n| n.saturating_add(1)));
+        }
+        if seen.ack != fwd.last_ack {
+            fwd.duplicates = Some(0);
+        }
+        marks.ack_lost_segment = acknowledges_unseen(rev, seen);
+        let class = classify(fwd, rev, seen, &marks, self.first_rtt_ns);
+        fwd.advance(seen, marks);
+
+        if seen.flags.is_syn() {
+            self.syn_ns = Some(seen.ns);
+        }
+        if seen.flags.any(Flags::ACK) && !seen.flags.any(Flags::SYN) && self.first_rtt_ns.is_none()
+        {
+            // A round trip of nothing is none.
+            self.first_rtt_ns = self.syn_ns.map(|syn| seen.ns - syn).filter(|&ns| ns != 0);
+        }
+        Verdict { class, marks }
+    }
+}
+
+impl Side {
+    fn advance(&mut self, seen: &Seen, marks: Marks) {
+        let end = seen.end();
+        if !marks.zero_window_probe {
+            if before(self.next, end) || self.next == 0 {
+                self.next = end;
+                self.next_ns = seen.ns;
+            }
+            if self.contiguous == seen.seq || self.contiguous == 0 {
+                self.contiguous = self.next;
+            }
+        }
+        self.window = Some(seen.window);
+        self.last_ack = seen.ack;
+        self.last_ack_ns = seen.ns;
+        self.marks = marks;
+    }
+}
+
+/// Marks that do not depend on the class.
+fn marks(fwd: &Side, rev: &Side, seen: &Seen) -> Marks {
+    let mut marks = Marks::default();
+    if seen.length == 1 && seen.seq == fwd.next && rev.window == Some(0) {
+        marks.zero_window_probe = true;
+        return marks;
+    }
+    marks.zero_window = seen.window == 0 && seen.is_plain();
+    marks.lost_segment = fwd.next != 0 && before(fwd.next, seen.seq) && !seen.flags.any(Flags::RST);
+    marks.keep_alive = seen.length <= 1 && seen.seq == fwd.next.wrapping_sub(1) && seen.is_plain();
+    let repeats = seen.length == 0
+        && fwd.window == Some(seen.window)
+        && seen.seq == fwd.next
+        && seen.ack == fwd.last_ack
+        && seen.is_plain();
+    if repeats && seen.window != 0 && rev.marks.keep_alive {
+        marks.keep_alive_ack = true;
+    } else if repeats && seen.window == 0 && rev.marks.zero_window_probe {
+        marks.zero_window_probe_ack = true;
+    } else {
+        marks.duplicate_ack = repeats && seen.window != 0;
+    }
+    marks
+}
+
+/// Whether `seen` acknowledges what was not captured; each loss is said once.
+fn acknowledges_unseen(rev: &mut Side, seen: &Seen) -> bool {
+    if rev.contiguous == 0 || !before(rev.contiguous, seen.ack) || !seen.flags.any(Flags::ACK) {
+        return false;
+    }
+    if before(rev.contiguous, rev.next) {
+        rev.contiguous = rev.next;
+        return true;
+    }
+    let is_first = rev.duplicates == Some(0);
+    rev.duplicates = None;
+    is_first
+}
+
+fn classify(
+    fwd: &Side,
+    rev: &Side,
+    seen: &Seen,
+    marks: &Marks,
+    first_rtt_ns: Option<i64>,
+) -> Option<Class> {
+    if !seen.is_in_sequence() || marks.keep_alive {
+        return None;
+    }
+    // One byte below the next expected one, and more after it: what follows a zero window probe.
+    let follows_probe = seen.length > 1 && seen.seq == fwd.next.wrapping_sub(1);
+    let is_old = fwd.next != 0 && before(seen.seq, fwd.next) && !follows_probe;
+    let payload_end = seen.seq.wrapping_add(seen.length);
+    if seen.length > 0 && rev.last_ack != 0 && !before(rev.last_ack, payload_end) {
+        return Some(Class::Spurious);
+    }
+    if !is_old {
+        return None;
+    }
+    if rev.duplicates.is_none_or(|n| n >= 2)
+        && rev.last_ack == seen.seq
+        && (0..FAST_NS).contains(&(seen.ns - rev.last_ack_ns))
+    {
+        return Some(Class::Fast);
+    }
+    let limit = first_rtt_ns.unwrap_or(OUT_OF_ORDER_NS);
+    if (0..limit).contains(&(seen.ns - fwd.next_ns)) && fwd.next != seen.end() {
+        return Some(Class::OutOfOrder);
+    }
+    Some(Class::Retransmission)
+}

@@ -1,0 +1,98 @@
+//! Which bytes of a stream were seen: so that payload is counted once.
+
+/// Holes that are remembered; bytes that fill an older one count as seen before.
+const MAX_HOLES: usize = 256;
+
+/// Sequence numbers seen of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// The number after the highest seen; `None` before the first byte.
+    next: Option<u32>,
+    /// Gaps below `next`: first missing number and the one after the last.
+    holes: Vec<(u32, u32)>,
+}
+
+impl Coverage {
+    /// Takes `length` bytes from `seq` on; gives how many of them are new.
+    pub fn add(&mut self, seq: u32, length: u32) -> u32 {
+        let end = seq.wrapping_add(length);
+        if length == 0 {
+            return 0;
+        }
+        let Some(next) = self.next else {
+            self.next = Some(end);
+            return length;
+        };
+        let mut new = 0;
+        if before(next, end) {
+            self.next = Some(end);
+            if before(next, seq) {
+                if self.holes.len() == MAX_HOLES {
+                    self.holes.remove(0);
+                }
+                self.holes.push((next, seq));
+                return length;
+            }
+            new = end.wrapping_sub(next);
+        }
+        if before(seq, next) && !self.holes.is_empty() {
+            new += self.fill(seq, end);
+        }
+        new
+    }
+
+    /// Takes `seq..end` out of the holes; gives how many bytes that were.
+    fn fill(&mut self, seq: u32, end: u32) -> u32 {
+        let mut filled = 0;
+        let mut left = Vec::with_capacity(self.holes.len());
+        for &(from, to) in &self.holes {
+            let (start, stop) = (later(from, seq), earlier(to, end));
+            if !before(start, stop) {
+                left.push((from, to));
+                continue;
+            }
+            filled += stop.wrapping_sub(start);
+            left.extend([(from, start), (stop, to)].iter().filter(|(a, b)| a != b));
+        }
+        left.truncate(MAX_HOLES);
+        self.holes = left;
+        filled
+    }
+}
+
+/// Whether `a` comes before `b` in sequence space (RFC 9293 3.4).
+pub fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+fn later(a: u32, b: u32) -> u32 {
+    if before(a, b) { b } else { a }
+}
+
+fn earlier(a: u32, b: u32) -> u32 {
+    if before(a, b) { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_once_in_any_order_and_across_the_wrap() {
+        let start = u32::MAX - 25;
+        let mut c = Coverage::default();
+        for (offset, length, new) in [
+            (0, 10, 10),
+            (0, 10, 0),
+            (5, 10, 5),
+            (40, 10, 10),
+            (20, 5, 5),
+            (10, 50, 30),
+            (0, 60, 0),
+            (60, 0, 0),
+        ] {
+            assert_eq!(c.add(start.wrapping_add(offset), length), new, "{offset}");
+        }
+        assert!(c.holes.is_empty());
+    }
+}

@@ -1,0 +1,282 @@
+//! One TCP connection: what its SYNs offered, what was used, how it went.
+
+use std::net::SocketAddr;
+
+use firstflight_wire::tcp::{Flags, TcpOption};
+
+use super::analysis::{Analysis, Class, Seen, Verdict};
+use super::coverage::Coverage;
+use super::rtt::RoundTrips;
+use crate::flow_table::Live;
+use crate::ip::Segment;
+use crate::volume::{Carried, Volume};
+
+/// Largest shift that counts (RFC 7323 2.3).
+const MAX_SHIFT: u8 = 14;
+
+/// What a SYN or SYN-ACK offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    pub mss: Option<u16>,
+    pub wscale: Option<u8>,
+    pub sack_permitted: bool,
+    pub timestamps: bool,
+    /// ECE and CWR in a SYN, ECE alone in a SYN-ACK (RFC 3168 6.1.1).
+    pub ecn_setup: bool,
+}
+
+/// What one side did.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// `None`: its SYN was not seen.
+    pub offer: Option<Offer>,
+    pub sack_packets: u64,
+    pub sack_blocks: u64,
+    /// Packets beside SYNs with the bit.
+    pub ece_packets: u64,
+    pub cwr_packets: u64,
+    /// Packets that arrived here marked with congestion experienced.
+    pub ce_packets: u64,
+    highest_window: Option<u16>,
+    pub zero_windows: u64,
+    pub resets: u64,
+    pub fins: u64,
+    pub first_payload_ns: Option<i64>,
+    pub round_trips: RoundTrips,
+    coverage: Coverage,
+}
+
+/// How many segments were of which class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    pub retransmission: u64,
+    pub fast: u64,
+    pub spurious: u64,
+    pub out_of_order: u64,
+}
+
+/// The end nearer to the place of capture, told from the handshake's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureSide {
+    Client,
+    Server,
+}
+
+/// A flow.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+    pub client_side: Side,
+    pub server_side: Side,
+    pub volume: Volume,
+    pub classes: Classes,
+    /// Of the first SYN, SYN-ACK, and ACK of the client after it.
+    pub syn_ns: Option<i64>,
+    pub syn_ack_ns: Option<i64>,
+    pub handshake_ns: Option<i64>,
+    /// A SYN on the ports of a flow before it began this one.
+    pub ports_reused: bool,
+    pub ttl_server: Option<u8>,
+    analysis: Analysis,
+}
+
+impl Live for Flow {
+    fn last_ns(&self) -> i64 {
+        self.volume.last_ns
+    }
+}
+
+impl Flow {
+    /// A flow that `segment` begins. Without a SYN or SYN-ACK, the lower port is taken for the server's.
+    pub fn new(ns: i64, segment: &Segment<'_>) -> Flow {
+        let flags = segment.header.flags;
+        let (src, dst) = (segment.src, segment.dst);
+        let from_client = if flags.any(Flags::SYN) {
+            flags.is_syn()
+        } else {
+            src.port() >= dst.port()
+        };
+        let (client, server) = if from_client { (src, dst) } else { (dst, src) };
+        Flow {
+            client,
+            server,
+            client_side: Side::default(),
+            server_side: Side::default(),
+            volume: Volume::new(ns),
+            classes: Classes::default(),
+            syn_ns: None,
+            syn_ack_ns: None,
+            handshake_ns: None,
+            ports_reused: false,
+            ttl_server: None,
+            analysis: Analysis::new(),
+        }
+    }
+
+    /// Whether the client sent `segment`.
+    pub fn is_from_client(&self, segment: &Segment<'_>) -> bool {
+        segment.src == self.client && segment.dst == self.server
+    }
+
+    /// Whether `segment` begins another flow on the same ports.
+    pub fn is_reuse(&self, ns: i64, segment: &Segment<'_>) -> bool {
+        let from = usize::from(!self.is_from_client(segment));
+        self.analysis.is_reuse(from, &seen(ns, segment))
+    }
+
+    /// Whether nothing more is to come but late packets.
+    pub fn is_closed(&self) -> bool {
+        self.client_side.resets + self.server_side.resets > 0
+            || (self.client_side.fins > 0 && self.server_side.fins > 0)
+    }
+
+    /// Takes a segment.
+    pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Verdict {
+        let from_client = self.is_from_client(segment);
+        let seen = seen(ns, segment);
+        let verdict = self.analysis.judge(usize::from(!from_client), &seen);
+        self.count(&verdict);
+        self.times(ns, from_client, segment);
+        let (side, other) = if from_client {
+            (&mut self.client_side, &mut self.server_side)
+        } else {
+            (&mut self.server_side, &mut self.client_side)
+        };
+        side.flags(segment, &verdict);
+        let offer = side.options(ns, segment, other);
+        if segment.header.flags.any(Flags::SYN) {
+            side.offer.get_or_insert(offer);
+        }
+        // A SYN takes up the number before the first byte.
+        let first = seen.seq.wrapping_add(u32::from(seen.flags.any(Flags::SYN)));
+        let new_payload = side.coverage.add(first, seen.length);
+        if seen.length > 0 {
+            side.first_payload_ns.get_or_insert(ns);
+        }
+        self.volume.packet(&Carried {
+            ns,
+            from_client,
+            ip_bytes: segment.ip_length.bytes as u64,
+            is_guessed: segment.ip_length.is_guessed,
+            is_again: verdict
+                .class
+                .is_some_and(|class| class != Class::OutOfOrder),
+            has_payload: seen.length > 0,
+            new_payload: u64::from(new_payload),
+        });
+        verdict
+    }
+
+    /// Shift of the windows that a side announces; `None` if a SYN was not seen, 0 unless both offered it (RFC 7323 2.2).
+    pub fn shift(&self, from_client: bool) -> Option<u8> {
+        let (own, other) = if from_client {
+            (&self.client_side, &self.server_side)
+        } else {
+            (&self.server_side, &self.client_side)
+        };
+        let both = own.offer?.wscale.zip(other.offer?.wscale);
+        Some(both.map_or(0, |(shift, _)| shift.min(MAX_SHIFT)))
+    }
+
+    /// Highest window that a side announced beside its SYN, in bytes; `None` if its scale is unknown.
+    pub fn highest_window(&self, from_client: bool) -> Option<i64> {
+        let side = if from_client {
+            &self.client_side
+        } else {
+            &self.server_side
+        };
+        Some(i64::from(side.highest_window?) << self.shift(from_client)?)
+    }
+
+    /// Where the capture was taken; `None` without a whole handshake.
+    pub fn capture_side(&self) -> Option<CaptureSide> {
+        let (syn, syn_ack, end) = (self.syn_ns?, self.syn_ack_ns?, self.handshake_ns?);
+        Some(if syn_ack - syn >= end - syn_ack {
+            CaptureSide::Client
+        } else {
+            CaptureSide::Server
+        })
+    }
+
+    fn count(&mut self, verdict: &Verdict) {
+        match verdict.class {
+            Some(Class::Retransmission) => self.classes.retransmission += 1,
+            Some(Class::Fast) => self.classes.fast += 1,
+            Some(Class::Spurious) => self.classes.spurious += 1,
+            Some(Class::OutOfOrder) => self.classes.out_of_order += 1,
+            None => {}
+        }
+    }
+
+    fn times(&mut self, ns: i64, from_client: bool, segment: &Segment<'_>) {
+        let flags = segment.header.flags;
+        if !from_client {
+            self.ttl_server.get_or_insert(segment.ttl);
+        }
+        if flags.is_syn() && from_client {
+            self.syn_ns.get_or_insert(ns);
+        } else if flags.is_syn_ack() && !from_client {
+            self.syn_ack_ns.get_or_insert(ns);
+        } else if from_client && flags.any(Flags::ACK) && self.syn_ack_ns.is_some() {
+            self.handshake_ns.get_or_insert(ns);
+        }
+    }
+}
+
+impl Side {
+    fn flags(&mut self, segment: &Segment<'_>, verdict: &Verdict) {
+        let flags = segment.header.flags;
+        let is_syn = flags.any(Flags::SYN);
+        self.ece_packets += u64::from(!is_syn && flags.any(Flags::ECE));
+        self.cwr_packets += u64::from(!is_syn && flags.any(Flags::CWR));
+        self.ce_packets += u64::from(segment.ecn == 3);
+        self.resets += u64::from(flags.any(Flags::RST));
+        self.fins += u64::from(flags.any(Flags::FIN));
+        self.zero_windows += u64::from(verdict.marks.zero_window);
+        if !is_syn && !flags.any(Flags::RST) {
+            self.highest_window = self.highest_window.max(Some(segment.header.window));
+        }
+    }
+
+    /// Takes note of the options; gives what they offer if the segment is a SYN.
+    fn options(&mut self, ns: i64, segment: &Segment<'_>, other: &mut Side) -> Offer {
+        let flags = segment.header.flags;
+        let mut offer = Offer {
+            ecn_setup: flags.any(Flags::ECE) && flags.any(Flags::CWR) == flags.is_syn(),
+            ..Offer::default()
+        };
+        for option in segment.header.options().map_while(Result::ok) {
+            match option {
+                TcpOption::MaximumSegmentSize(mss) => offer.mss = Some(mss),
+                TcpOption::WindowScale(shift) => offer.wscale = Some(shift),
+                TcpOption::SackPermitted => offer.sack_permitted = true,
+                TcpOption::Sack(blocks) => {
+                    self.sack_packets += 1;
+                    self.sack_blocks += blocks.iter().count() as u64;
+                }
+                TcpOption::Timestamps { value, echo } => {
+                    offer.timestamps = true;
+                    self.round_trips.sent(value, ns);
+                    // The echo is only valid beside an ACK (RFC 7323 3.2).
+                    if flags.any(Flags::ACK) {
+                        other.round_trips.echoed(echo, ns);
+                    }
+                }
+                TcpOption::End | TcpOption::NoOperation | TcpOption::Other { .. } => {}
+            }
+        }
+        offer
+    }
+}
+
+fn seen(ns: i64, segment: &Segment<'_>) -> Seen {
+    Seen {
+        ns,
+        seq: segment.header.seq,
+        ack: segment.header.ack,
+        flags: segment.header.flags,
+        window: segment.header.window,
+        length: u32::try_from(segment.length).unwrap_or(u32::MAX),
+    }
+}

@@ -1,0 +1,86 @@
+//! TCP flows: which segment belongs to which, and when one is over.
+
+pub mod analysis;
+pub mod coverage;
+pub mod flow;
+pub mod rtt;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use firstflight_wire::tcp::Flags;
+
+use crate::flow_table::{Bounds, FlowTable};
+use crate::ip::Segment;
+
+pub use analysis::Verdict;
+pub use flow::Flow;
+
+/// Addresses and ports of both ends, the smaller first.
+type Tuple = (SocketAddr, SocketAddr);
+
+/// The live flows.
+pub struct Tcp {
+    table: FlowTable<Tuple, Flow>,
+    /// Flows whose ports a new one took.
+    replaced: VecDeque<Box<Flow>>,
+    /// Segments of flows that had been written out.
+    pub late: u64,
+}
+
+impl Tcp {
+    pub fn new(bounds: Bounds) -> Tcp {
+        Tcp {
+            table: FlowTable::new(bounds),
+            replaced: VecDeque::new(),
+            late: 0,
+        }
+    }
+
+    /// Takes a segment; gives its flow and what is to be said of it, or `None` if its flow was written out before.
+    pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Option<(&Flow, Verdict)> {
+        let key = tuple(segment.src, segment.dst);
+        let is_reuse = self
+            .table
+            .get_mut(&key)
+            .map(|flow| flow.is_reuse(ns, segment));
+        if is_reuse.is_none() && !segment.header.flags.any(Flags::SYN) && self.table.is_gone(&key) {
+            self.late += 1;
+            return None;
+        }
+        if is_reuse != Some(false) {
+            let mut flow = Flow::new(ns, segment);
+            flow.ports_reused = is_reuse == Some(true);
+            self.replaced.extend(self.table.insert(key, flow));
+        }
+        let flow = self.table.get_mut(&key)?;
+        let was_closed = flow.is_closed();
+        let verdict = flow.segment(ns, segment);
+        if flow.is_closed() && !was_closed {
+            self.table.closed(key, ns);
+        }
+        let flow = self.table.get_mut(&key)?;
+        Some((flow, verdict))
+    }
+
+    /// A flow that is over by `now_ns`, if there is one; call it until there is none.
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Flow>> {
+        self.replaced
+            .pop_front()
+            .or_else(|| self.table.expired(now_ns))
+    }
+
+    /// Any flow left: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Flow>> {
+        self.replaced.pop_front().or_else(|| self.table.drain())
+    }
+
+    /// Flows written out early because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.table.evicted
+    }
+}
+
+fn tuple(a: SocketAddr, b: SocketAddr) -> Tuple {
+    if a <= b { (a, b) } else { (b, a) }
+}

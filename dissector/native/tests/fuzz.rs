@@ -1,0 +1,140 @@
+//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in every run.
+//!
+//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 2).
+
+#[path = "../fuzz/src/lib.rs"]
+mod targets;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A small generator: the same numbers in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % below.max(1)
+    }
+
+    /// Values at which lengths and counts go wrong, or any.
+    fn byte(&mut self) -> u8 {
+        let edges = [0, 1, 0x3f, 0x40, 0x7f, 0x80, 0xbf, 0xc0, 0xfe, 0xff];
+        if self.next(3) == 0 {
+            self.next(256) as u8
+        } else {
+            edges[self.next(edges.len())]
+        }
+    }
+
+    /// Overwrites bytes, cuts parts out, doubles them, or takes them from another sample.
+    fn damage(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
+        for _ in 0..=self.next(4) {
+            let at = self.next(bytes.len());
+            let length = 1 + self.next(32);
+            let end = (at + length).min(bytes.len());
+            match self.next(8) {
+                0 => bytes.truncate(at),
+                1 => drop(bytes.drain(at..end)),
+                2 => {
+                    let part = bytes[at..end].to_vec();
+                    bytes.splice(at..at, part);
+                }
+                3 => {
+                    let from = self.next(other.len());
+                    let part = &other[from..(from + length).min(other.len())];
+                    bytes.splice(at..end, part.iter().copied());
+                }
+                _ => {
+                    let value = self.byte();
+                    if let Some(place) = bytes.get_mut(at) {
+                        *place = value;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Samples for every target: files as they are, their frames and datagrams, and what packets hold.
+fn samples() -> Vec<Vec<u8>> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut samples = Vec::new();
+    for path in files(&here.join("../../tests/fixtures/interop")) {
+        let bytes = fs::read(&path).expect("a sample can be read");
+        if path.extension().is_some_and(|e| e == "pcap") {
+            let mut at = 24;
+            while let Some(head) = bytes.get(at..at + 16) {
+                let length = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+                let Some(frame) = bytes.get(at + 16..at + 16 + length) else {
+                    break;
+                };
+                samples.push([&[2], frame].concat());
+                // Behind PPP, IPv4 and UDP.
+                samples.push(frame.get(30..).unwrap_or_default().to_vec());
+                at += 16 + length;
+            }
+        }
+        samples.push(bytes);
+    }
+    for path in files(&here.join("../../wire/testdata")) {
+        let text = fs::read_to_string(path).expect("a vector can be read");
+        let digits: Vec<u8> = text
+            .chars()
+            .filter_map(|c| Some(c.to_digit(16)? as u8))
+            .collect();
+        let bytes: Vec<u8> = digits.chunks_exact(2).map(|p| p[0] << 4 | p[1]).collect();
+        // Frames begin behind the header, the ClientHello behind the head of its CRYPTO frame.
+        for skip in [0, 20, 22, 24, 26] {
+            samples.push(bytes.get(skip..).unwrap_or_default().to_vec());
+        }
+    }
+    samples.retain(|sample| !sample.is_empty());
+    samples
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).expect("the samples stand in the repository");
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    found.sort();
+    found
+}
+
+fn seconds() -> f64 {
+    let set = std::env::var("FIRSTFLIGHT_FUZZ_SECONDS").ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(2.0)
+}
+
+#[test]
+fn every_target_takes_any_bytes() {
+    let samples = samples();
+    let mut numbers = Numbers(11);
+    for (name, target) in targets::TARGETS {
+        for sample in &samples {
+            target(sample);
+        }
+        let until = Instant::now() + Duration::from_secs_f64(seconds());
+        let mut count = 0u64;
+        while Instant::now() < until {
+            let mut bytes = samples[numbers.next(samples.len())].clone();
+            let other = numbers.next(samples.len());
+            numbers.damage(&mut bytes, &samples[other]);
+            let outcome = catch_unwind(AssertUnwindSafe(|| target(&bytes)));
+            assert!(
+                outcome.is_ok(),
+                "{name} panicked on {}",
+                bytes.escape_ascii()
+            );
+            count += 1;
+        }
+        println!("{name}: {count} inputs");
+        assert!(count > 0);
+    }
+}

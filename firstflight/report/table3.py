@@ -1,0 +1,89 @@
+"""Table 3 of the IMC 2024 paper: ACK delay that servers report in Initial and Handshake packets.
+
+One capture per server, named after it, is one repetition. The first ACK frame of the server in each packet
+number space counts (docs/definitions.md, 'From a capture').
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight import native
+from firstflight.errors import FirstflightError, InputError
+
+SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".pcap.zst", ".pcapng.zst")
+
+EXPONENT_ZERO = frozenset({"s2n-quic"})
+"""Servers that write ACK Delay in Initial and Handshake packets in microseconds (exponent 0)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A server; None = no ACK frame in that space, or none that could be opened."""
+
+    server: str
+    initial_ack_delay_raw: int | None
+    initial_ack_delay_ms: float | None
+    handshake_ack_delay_raw: int | None
+    handshake_ack_delay_ms: float | None
+    handshake_is_open: bool
+    """False: packets of the capture could not be opened, so that a missing Handshake ACK says nothing."""
+    initial_meant_ms: float | None
+    """Delay as the server means it, where that differs from the paper's reading (raw x 8 us)."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Name and value of each column, for JSON lines."""
+        return asdict(self)
+
+
+def collect(folder: Path) -> list[Row]:
+    """One row per capture in `folder`, by name. InputError if there is none, or one that cannot be read."""
+    captures = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    if not captures:
+        raise InputError(f"there is no capture in {folder}: expected NAME.pcap with NAME.keys beside it")
+    rows = _dissect(captures)
+    return [_row(_server(path), rows.get(str(path), [])) for path in captures]
+
+
+def _dissect(captures: Sequence[Path]) -> Mapping[str, list[dict[str, Any]]]:
+    """Rows of quic_connection by capture."""
+    argv = [str(native.find("firstflight-dissect")), "--kind", "quic_connection", *map(str, captures)]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        words = said[-1].removeprefix("firstflight-dissect: ") if said else "it said nothing"
+        if done.returncode == InputError.exit_status:
+            raise InputError(words)
+        raise FirstflightError(f"the dissector failed with status {done.returncode}: {words}")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in done.stdout.splitlines():
+        row = json.loads(line)
+        found.setdefault(row["source_file"], []).append(row)
+    return found
+
+
+def _server(path: Path) -> str:
+    return path.name.removesuffix(next(s for s in SUFFIXES if path.name.endswith(s)))
+
+
+def _row(server: str, connections: Sequence[Mapping[str, Any]]) -> Row:
+    first: Mapping[str, Any] = min(connections, key=lambda row: row["start_time_ns"], default={})
+    raw = first.get("initial_ack_delay_raw")
+    return Row(
+        server=server,
+        initial_ack_delay_raw=raw,
+        initial_ack_delay_ms=_ms(first.get("initial_ack_delay_us")),
+        handshake_ack_delay_raw=first.get("handshake_ack_delay_raw"),
+        handshake_ack_delay_ms=_ms(first.get("handshake_ack_delay_us")),
+        handshake_is_open=first.get("undecrypted_packets") == 0,
+        initial_meant_ms=_ms(raw) if server in EXPONENT_ZERO else None,
+    )
+
+
+def _ms(us: int | None) -> float | None:
+    return None if us is None else us / 1000

@@ -1,0 +1,1 @@
+"""Our reading of captures against tshark's, field by field."""

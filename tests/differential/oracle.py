@@ -1,0 +1,79 @@
+"""tshark's fields of a capture: per UDP datagram the QUIC packets, per packet the frames."""
+
+from __future__ import annotations
+
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Fields = dict[str, list[str]]
+
+
+@dataclass
+class Packet:
+    """A QUIC packet: fields of its header, and of each of its frames if tshark opened it."""
+
+    fields: Fields
+    frames: list[Fields] = field(default_factory=list)
+
+    @property
+    def opened(self) -> bool:
+        """Whether tshark read its frames."""
+        return bool(self.frames)
+
+    @property
+    def is_padding(self) -> bool:
+        """The zeros behind a datagram's last packet, taken by tshark for a short header without fixed bit."""
+        return "quic.short" in self.fields and self.fields.get("quic.fixed_bit") == ["0"]
+
+    @property
+    def is_unread(self) -> bool:
+        """What tshark leaves aside: zeros behind the last packet, or a short header to an unknown ID."""
+        return "quic.coalesced_padding_data" in self.fields or "quic.packet_length" not in self.fields
+
+
+@dataclass
+class Datagram:
+    """A captured frame with QUIC in it."""
+
+    fields: Fields
+    packets: list[Packet]
+
+
+def datagrams(capture: Path, keys: Path | None) -> Iterator[Datagram]:
+    """Frames of `capture` in which tshark, in two passes and with `keys`, finds QUIC."""
+    argv = ["tshark", "-2", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
+    if keys is not None:
+        argv += ["-o", f"tls.keylog_file:{keys}"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    for _, element in ElementTree.iterparse(process.stdout):
+        if element.tag == "packet":
+            fields = _below([proto for proto in element.findall("proto") if proto.get("name") != "quic"])
+            yield Datagram(fields, [_packet(quic) for quic in element.findall("proto[@name='quic']")])
+            element.clear()
+    assert process.wait() == 0, f"tshark could not read {capture}"
+
+
+def _packet(quic: ElementTree.Element) -> Packet:
+    packet = Packet({})
+    for child in quic:
+        if child.get("name") == "quic.frame":
+            packet.frames.append(_below([child]))
+    header = [child for child in quic if child.get("name") != "quic.frame"]
+    packet.fields = _below(header)
+    return packet
+
+
+def _below(elements: list[ElementTree.Element]) -> Fields:
+    """Names and values of `elements` and all fields below, but those of protocols that QUIC carries."""
+    found: Fields = {}
+    waiting = list(reversed(elements))
+    while waiting:
+        element = waiting.pop()
+        if element.get("name") and element.tag == "field":
+            found.setdefault(str(element.get("name")), []).append(element.get("show") or "")
+        waiting += reversed([child for child in element if child.tag == "field"])
+    return found

@@ -1,0 +1,102 @@
+"""Every field that tshark and the dissector both know, packet by packet, in every sample capture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.differential import compare, scenarios
+from tests.differential.all_frames import make_all_frames
+from tests.differential.compare import HERE, Comparison, Difference
+from tests.differential.oracle import datagrams
+from tests.dissect.conftest import FIXTURES, rows
+
+MOST_EXCEPTIONS = 20
+LEAST_FIELDS = 80
+
+
+@pytest.fixture(scope="session")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The samples and the captures made on the spot, each with its key log beside it."""
+    folder = tmp_path_factory.mktemp("scenarios")
+    made = [scenarios.make(name, folder) for name in scenarios.SCENARIOS]
+    return [*sorted(FIXTURES.glob("*.pcap")), *made, make_all_frames(folder / "all_frames.pcap")]
+
+
+@pytest.fixture(scope="session")
+def comparisons(captures: list[Path]) -> list[Comparison]:
+    return [compared(capture) for capture in captures]
+
+
+def compared(capture: Path) -> Comparison:
+    """Our rows of a capture against tshark's fields."""
+    comparison = Comparison(capture)
+    keys = capture.with_suffix(".keys")
+    found = rows(capture, "--kind", "quic_packet")
+    by_frame = {number: list(group) for number, group in groupby(found, key=lambda row: row["frame_number"])}
+    for theirs in datagrams(capture, keys if keys.exists() else None):
+        ours = by_frame.get(int(theirs.fields["frame.number"][0]))
+        # A datagram of a connection whose beginning is missing is counted, and has no rows.
+        if ours is not None and ours[0]["type"] != "icmp":
+            comparison.datagram(ours, theirs)
+    return comparison
+
+
+def exceptions() -> list[dict[str, object]]:
+    return list(yaml.safe_load((HERE / "exceptions.yaml").read_text()) or [])
+
+
+def is_excepted(difference: Difference, listed: list[dict[str, object]]) -> bool:
+    """Whether the list explains a difference."""
+    return any(
+        one["capture"] == difference.capture
+        and one["field"] == difference.field
+        and one["frame"] in ("any", difference.frame)
+        for one in listed
+    )
+
+
+def test_all_agree(comparisons: list[Comparison]) -> None:
+    listed = exceptions()
+    unexplained = [
+        difference
+        for comparison in comparisons
+        for difference in comparison.differences
+        if not is_excepted(difference, listed)
+    ]
+    assert not unexplained, f"{len(unexplained)}: " + "\n".join(str(one) for one in unexplained[:20])
+
+
+def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
+    """Each listed field occurs in some capture: a list that compares nothing proves nothing."""
+    seen: Counter[str] = Counter()
+    for comparison in comparisons:
+        seen += comparison.compared
+    listed = {one.name for scope in ("datagram", "packet", "frame") for one in compare.fields(scope)}
+    assert listed - set(seen) == set()
+    assert len(listed) >= LEAST_FIELDS
+
+
+def test_what_tshark_opens_is_opened(comparisons: list[Comparison]) -> None:
+    """And much more than the Initials was compared."""
+    missed = {one.capture: dict(+one.only_theirs) for one in comparisons if +one.only_theirs}
+    assert missed == {}
+    assert sum(one.compared["quic.key_phase"] for one in comparisons) > 300
+
+
+def test_exceptions_are_few_and_explained() -> None:
+    listed = exceptions()
+    assert len(listed) <= MOST_EXCEPTIONS
+    for one in listed:
+        assert {"capture", "frame", "field", "bytes", "reason"} <= set(one), one
+        bytes.fromhex(str(one["bytes"]))
+
+
+def test_every_exception_is_needed(comparisons: list[Comparison]) -> None:
+    differences = [difference for comparison in comparisons for difference in comparison.differences]
+    for one in exceptions():
+        assert any(is_excepted(difference, [one]) for difference in differences), one

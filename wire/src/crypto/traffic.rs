@@ -1,0 +1,343 @@
+//! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC 9369 3.3.2).
+
+use ring::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, quic};
+use ring::hkdf::{HKDF_SHA384, KeyType, Prk};
+
+use super::Keys;
+use super::keys::PacketKey;
+use super::secrets::{expand_label, first};
+use super::sha256::{HmacKey, LastBlock};
+use crate::tls::number;
+use crate::version::Family;
+use crate::{OpenError, Opened, Packet, Version};
+
+/// Longest traffic secret: that of a cipher suite with SHA-384.
+const MAX_SECRET: usize = 48;
+
+/// Cipher suites that QUIC packets are protected with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CipherSuite {
+    Aes128GcmSha256,
+    Aes256GcmSha384,
+    ChaCha20Poly1305Sha256,
+}
+
+impl CipherSuite {
+    /// By the number in a ServerHello; `None` for one that is not known here.
+    pub fn from_number(suite: u16) -> Option<CipherSuite> {
+        match suite {
+            number::TLS_AES_128_GCM_SHA256 => Some(CipherSuite::Aes128GcmSha256),
+            number::TLS_AES_256_GCM_SHA384 => Some(CipherSuite::Aes256GcmSha384),
+            number::TLS_CHACHA20_POLY1305_SHA256 => Some(CipherSuite::ChaCha20Poly1305Sha256),
+            _ => None,
+        }
+    }
+
+    /// Name in the IANA registry of TLS cipher suites.
+    pub fn name(self) -> &'static str {
+        match self {
+            CipherSuite::Aes128GcmSha256 => "TLS_AES_128_GCM_SHA256",
+            CipherSuite::Aes256GcmSha384 => "TLS_AES_256_GCM_SHA384",
+            CipherSuite::ChaCha20Poly1305Sha256 => "TLS_CHACHA20_POLY1305_SHA256",
+        }
+    }
+
+    /// Bytes of its traffic secrets.
+    pub fn secret_len(self) -> usize {
+        match self {
+            CipherSuite::Aes256GcmSha384 => 48,
+            _ => 32,
+        }
+    }
+}
+
+/// Labels of one version, for the suites with SHA-256.
+struct Labels {
+    key_16: LastBlock,
+    key_32: LastBlock,
+    iv: LastBlock,
+    hp_16: LastBlock,
+    hp_32: LastBlock,
+    update: LastBlock,
+}
+
+static LABELS_V1: Labels = Labels {
+    key_16: expand_label("quic key", 16),
+    key_32: expand_label("quic key", 32),
+    iv: expand_label("quic iv", 12),
+    hp_16: expand_label("quic hp", 16),
+    hp_32: expand_label("quic hp", 32),
+    update: expand_label("quic ku", 32),
+};
+static LABELS_V2: Labels = Labels {
+    key_16: expand_label("quicv2 key", 16),
+    key_32: expand_label("quicv2 key", 32),
+    iv: expand_label("quicv2 iv", 12),
+    hp_16: expand_label("quicv2 hp", 16),
+    hp_32: expand_label("quicv2 hp", 32),
+    update: expand_label("quicv2 ku", 32),
+};
+
+/// A TLS 1.3 traffic secret of one direction, and what keys are made of it.
+#[derive(Clone, Copy)]
+pub struct TrafficSecret {
+    suite: CipherSuite,
+    v2: bool,
+    /// The first `suite.secret_len()` bytes.
+    bytes: [u8; MAX_SECRET],
+}
+
+impl TrafficSecret {
+    /// `None` if the version is not known here, or the secret has not the suite's length.
+    pub fn new(version: Version, suite: CipherSuite, secret: &[u8]) -> Option<TrafficSecret> {
+        let v2 = version.family()? == Family::V2;
+        let mut bytes = [0; MAX_SECRET];
+        if secret.len() != suite.secret_len() {
+            return None;
+        }
+        bytes[..secret.len()].copy_from_slice(secret);
+        Some(TrafficSecret { suite, v2, bytes })
+    }
+
+    /// The suite that it belongs to.
+    pub fn suite(&self) -> CipherSuite {
+        self.suite
+    }
+
+    /// Keys that protect packets under this secret.
+    pub fn keys(&self) -> Keys {
+        let (secret, labels) = self.sha256();
+        let packet = self.packet_key();
+        match self.suite {
+            CipherSuite::Aes128GcmSha256 => {
+                Keys::of(&quic::AES_128, &secret.sign(&labels.hp_16)[..16], packet)
+            }
+            CipherSuite::ChaCha20Poly1305Sha256 => {
+                Keys::of(&quic::CHACHA20, &secret.sign(&labels.hp_32), packet)
+            }
+            CipherSuite::Aes256GcmSha384 => {
+                let hp: [u8; 32] = self.sha384("quic hp", "quicv2 hp");
+                Keys::of(&quic::AES_256, &hp, packet)
+            }
+        }
+    }
+
+    /// The secret after a key update (RFC 9001 6.1).
+    pub fn next(&self) -> TrafficSecret {
+        let mut bytes = [0; MAX_SECRET];
+        if self.suite == CipherSuite::Aes256GcmSha384 {
+            bytes = self.sha384("quic ku", "quicv2 ku");
+        } else {
+            let (secret, labels) = self.sha256();
+            bytes[..32].copy_from_slice(&secret.sign(&labels.update));
+        }
+        TrafficSecret { bytes, ..*self }
+    }
+
+    /// Packet protection alone: a key update keeps the header protection key.
+    fn packet_key(&self) -> PacketKey {
+        let (secret, labels) = self.sha256();
+        let iv = first(&secret.sign(&labels.iv));
+        match self.suite {
+            CipherSuite::Aes128GcmSha256 => {
+                PacketKey::new(&AES_128_GCM, &secret.sign(&labels.key_16)[..16], iv)
+            }
+            CipherSuite::ChaCha20Poly1305Sha256 => {
+                PacketKey::new(&CHACHA20_POLY1305, &secret.sign(&labels.key_32), iv)
+            }
+            CipherSuite::Aes256GcmSha384 => {
+                let key: [u8; 32] = self.sha384("quic key", "quicv2 key");
+                PacketKey::new(&AES_256_GCM, &key, self.sha384("quic iv", "quicv2 iv"))
+            }
+        }
+    }
+
+    fn sha256(&self) -> (HmacKey, &'static Labels) {
+        let labels = if self.v2 { &LABELS_V2 } else { &LABELS_V1 };
+        (HmacKey::new(&first(&self.bytes)), labels)
+    }
+
+    /// HKDF-Expand-Label with SHA-384 and an empty context.
+    fn sha384<const N: usize>(&self, v1: &str, v2: &str) -> [u8; N] {
+        struct Length(usize);
+        impl KeyType for Length {
+            fn len(&self) -> usize {
+                self.0
+            }
+        }
+        let label = if self.v2 { v2 } else { v1 };
+        // N and the label's length are small constants.
+        let head = [0, N as u8, 6 + label.len() as u8];
+        let info: [&[u8]; 4] = [&head, b"tls13 ", label.as_bytes(), &[0]];
+        let mut out = [0; N];
+        Prk::new_less_safe(HKDF_SHA384, &self.bytes)
+            .expand(&info, Length(N))
+            .and_then(|okm| okm.fill(&mut out))
+            .expect("the output is shorter than 255 hashes and has the length asked for");
+        out
+    }
+}
+
+/// Opens the 1-RTT packets of one direction across key updates (RFC 9001 6.3 to 6.5).
+pub struct OneRttKeys {
+    keys: Keys,
+    /// Secret of the generation in use.
+    secret: TrafficSecret,
+    /// Number of key updates so far.
+    pub generation: u64,
+    /// Smallest packet number opened in this generation.
+    first_number: u64,
+    previous: Option<Box<PacketKey>>,
+}
+
+impl OneRttKeys {
+    /// Keys of the first generation, from *_TRAFFIC_SECRET_0.
+    pub fn new(secret: TrafficSecret) -> OneRttKeys {
+        OneRttKeys {
+            keys: secret.keys(),
+            secret,
+            generation: 0,
+            first_number: u64::MAX,
+            previous: None,
+        }
+    }
+
+    /// The suite in use.
+    pub fn suite(&self) -> CipherSuite {
+        self.secret.suite
+    }
+
+    /// Opens a short-header packet as [`Keys::open`]. A flipped key phase is tried with the keys before this generation
+    /// for packet numbers below it, else with the next ones, which stay if they fit.
+    pub fn open<'a>(
+        &mut self,
+        datagram: &'a mut [u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<Opened<'a>, OpenError> {
+        let header = self.keys.unprotect(datagram, packet, largest)?;
+        let phase_is_odd = header.first_byte & 0x04 != 0;
+        if phase_is_odd == (self.generation % 2 == 1) {
+            let opened = self.keys.packet.open(datagram, packet, &header)?;
+            self.first_number = self.first_number.min(opened.packet_number);
+            return Ok(opened);
+        }
+        if header.packet_number < self.first_number && self.generation > 0 {
+            let previous = self.previous.as_ref().ok_or(OpenError::Unauthentic)?;
+            return previous.open(datagram, packet, &header);
+        }
+        let next = self.secret.next();
+        let key = next.packet_key();
+        let opened = key.open(datagram, packet, &header)?;
+        self.previous = Some(Box::new(std::mem::replace(&mut self.keys.packet, key)));
+        self.secret = next;
+        self.generation += 1;
+        self.first_number = header.packet_number;
+        Ok(opened)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hex;
+    use crate::{ConnectionId, parse_packet};
+
+    fn chacha(version: Version) -> TrafficSecret {
+        let secret = hex("9ac312a7f877468ebe69422748ad00a1 5443f18203a07d6060f688f30f21632b");
+        TrafficSecret::new(version, CipherSuite::ChaCha20Poly1305Sha256, &secret).unwrap()
+    }
+
+    /// A short-header packet with an empty connection ID: `frames` sealed under `keys`.
+    fn sealed(keys: &Keys, number: u64, phase_is_odd: bool, frames: &[u8]) -> Vec<u8> {
+        let first = 0x43 | if phase_is_odd { 4 } else { 0 };
+        let mut packet = vec![first];
+        packet.extend((number as u32).to_be_bytes());
+        packet.extend(frames);
+        packet.extend([0; 16]);
+        keys.seal(&mut packet, 1, 4, number).unwrap();
+        packet
+    }
+
+    #[test]
+    fn packet_of_rfc_9001_a5() {
+        let secret = chacha(Version::V1);
+        let mut bytes = hex("4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
+        let packet = parse_packet(&bytes, 0, 0).unwrap();
+        let opened = secret
+            .keys()
+            .open(&mut bytes, &packet, Some(654_360_563))
+            .unwrap();
+        assert_eq!((opened.packet_number, opened.pn_len), (654_360_564, 3));
+        assert_eq!(opened.payload, [1]);
+        let updated = hex("1223504755036d556342ee9361d253421a826c9ecdf3c7148684b36b714881f9");
+        assert_eq!(secret.next().bytes[..32], updated);
+    }
+
+    #[test]
+    fn packet_of_rfc_9369_a5() {
+        let mut bytes = hex("5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba");
+        let packet = parse_packet(&bytes, 0, 0).unwrap();
+        let secret = chacha(Version::V2);
+        let opened = secret
+            .keys()
+            .open(&mut bytes, &packet, Some(654_360_563))
+            .unwrap();
+        assert_eq!(
+            (opened.packet_number, opened.payload),
+            (654_360_564, &[1u8][..])
+        );
+        let updated = hex("c69374c49e3d2a9466fa689e49d476db5d0dfbc87d32ceeaa6343fd0ae4c7d88");
+        assert_eq!(secret.next().bytes[..32], updated);
+    }
+
+    #[test]
+    fn secrets_have_the_length_of_their_suite() {
+        for suite in [0x1301, 0x1302, 0x1303].map(|n| CipherSuite::from_number(n).unwrap()) {
+            for (length, fits) in [
+                (32, suite.secret_len() == 32),
+                (48, suite.secret_len() == 48),
+            ] {
+                let made = TrafficSecret::new(Version::V1, suite, &vec![7; length]);
+                assert_eq!(made.is_some(), fits);
+            }
+        }
+        assert!(CipherSuite::from_number(0x1304).is_none());
+        assert!(TrafficSecret::new(Version(7), CipherSuite::Aes128GcmSha256, &[0; 32]).is_none());
+    }
+
+    #[test]
+    fn key_updates_are_followed_and_late_packets_opened() {
+        for number in [0x1301, 0x1302, 0x1303] {
+            let suite = CipherSuite::from_number(number).unwrap();
+            let secret =
+                TrafficSecret::new(Version::V1, suite, &vec![3; suite.secret_len()]).unwrap();
+            let generation = |n: u64| {
+                let later = (0..n).fold(secret, |secret, _| secret.next());
+                let mut keys = secret.keys();
+                keys.packet = later.packet_key();
+                keys
+            };
+            let mut receiver = OneRttKeys::new(secret);
+            let mut largest = None;
+            // 4 is of the generation before, late; 7 comes after a second update.
+            for (number, of, opens) in [
+                (3, 0, true),
+                (5, 1, true),
+                (4, 0, true),
+                (6, 1, true),
+                (7, 2, true),
+                (8, 5, false),
+                (9, 2, true),
+            ] {
+                let mut bytes = sealed(&generation(of), number, of % 2 == 1, b"\x01\x01");
+                let packet = parse_packet(&bytes, 0, 0).unwrap();
+                assert_eq!(packet.dcid, ConnectionId::EMPTY);
+                let opened = receiver.open(&mut bytes, &packet, largest);
+                assert_eq!(opened.is_ok(), opens, "{number}");
+                largest = largest.max(opened.ok().map(|o| o.packet_number));
+            }
+            assert_eq!(receiver.generation, 2);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! TCP headers and options (RFC 9293 3.1, 3.2; RFC 7323; RFC 2018; RFC 3168).
+
+use crate::{Error, Reader};
+
+/// Control bits of a header, the ECN bits among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const URG: u8 = 0x20;
+    pub const ECE: u8 = 0x40;
+    pub const CWR: u8 = 0x80;
+
+    /// Whether any of `bits` is set.
+    pub fn any(self, bits: u8) -> bool {
+        self.0 & bits != 0
+    }
+
+    /// Whether all of `bits` are set.
+    pub fn all(self, bits: u8) -> bool {
+        self.0 & bits == bits
+    }
+
+    /// Whether it is a SYN that begins a connection.
+    pub fn is_syn(self) -> bool {
+        self.all(Self::SYN) && !self.any(Self::ACK)
+    }
+
+    /// Whether it is a SYN that answers one.
+    pub fn is_syn_ack(self) -> bool {
+        self.all(Self::SYN | Self::ACK)
+    }
+}
+
+/// A TCP header. `options` may be shorter than the header says if the capture cut it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: Flags,
+    /// As on the wire, not scaled.
+    pub window: u16,
+    pub checksum: u16,
+    pub urgent: u16,
+    /// Bytes of the header with its options: a multiple of 4, at least 20.
+    pub length: usize,
+    pub options: &'a [u8],
+}
+
+impl<'a> Header<'a> {
+    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five words.
+    pub fn parse(segment: &'a [u8]) -> Result<Header<'a>, Error> {
+        let mut r = Reader::new(segment);
+        let (src_port, dst_port) = (r.u16()?, r.u16()?);
+        let (seq, ack) = (r.u32()?, r.u32()?);
+        let (offset, flags) = (r.u8()?, Flags(r.u8()?));
+        let (window, checksum, urgent) = (r.u16()?, r.u16()?, r.u16()?);
+        let length = usize::from(offset >> 4) * 4;
+        let options = length
+            .checked_sub(20)
+            .ok_or(Error::Malformed("TCP data offset"))?;
+        Ok(Header {
+            src_port,
+            dst_port,
+            seq,
+            ack,
+            flags,
+            window,
+            checksum,
+            urgent,
+            length,
+            options: &r.rest()[..options.min(r.len())],
+        })
+    }
+
+    /// The options, in order.
+    pub fn options(&self) -> Options<'a> {
+        Options(Reader::new(self.options))
+    }
+}
+
+/// An option of a TCP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpOption<'a> {
+    /// Kind 0: the rest of the header is padding.
+    End,
+    NoOperation,
+    /// Bytes.
+    MaximumSegmentSize(u16),
+    /// Bits to shift the window by; values above 14 count as 14 (RFC 7323 2.3).
+    WindowScale(u8),
+    SackPermitted,
+    Sack(SackBlocks<'a>),
+    Timestamps {
+        value: u32,
+        echo: u32,
+    },
+    /// Another kind, or a known one with a length that is not its own.
+    Other {
+        kind: u8,
+        data: &'a [u8],
+    },
+}
+
+/// Blocks of a SACK option: first sequence number of each, and the one after its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SackBlocks<'a>(&'a [u8]);
+
+impl SackBlocks<'_> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.0.as_chunks::<8>().0.iter().map(|b| {
+            let [a, b, c, d, e, f, g, h] = *b;
+            (
+                u32::from_be_bytes([a, b, c, d]),
+                u32::from_be_bytes([e, f, g, h]),
+            )
+        })
+    }
+}
+
+/// Walks through options. Ends after kind 0, at the end of the bytes, and after an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a>(Reader<'a>);
+
+impl<'a> Options<'a> {
+    fn read(&mut self) -> Result<TcpOption<'a>, Error> {
+        let kind = self.0.u8()?;
+        if kind < 2 {
+            return Ok(if kind == 0 {
+                TcpOption::End
+            } else {
+                TcpOption::NoOperation
+            });
+        }
+        let size = usize::from(self.0.u8()?)
+            .checked_sub(2)
+            .ok_or(Error::Malformed("TCP option length"))?;
+        let data = self.0.bytes(size)?;
+        Ok(match (kind, data) {
+            (2, &[a, b]) => TcpOption::MaximumSegmentSize(u16::from_be_bytes([a, b])),
+            (3, &[shift]) => TcpOption::WindowScale(shift),
+            (4, []) => TcpOption::SackPermitted,
+            (5, _) if size % 8 == 0 && size > 0 => TcpOption::Sack(SackBlocks(data)),
+            (8, &[a, b, c, d, e, f, g, h]) => TcpOption::Timestamps {
+                value: u32::from_be_bytes([a, b, c, d]),
+                echo: u32::from_be_bytes([e, f, g, h]),
+            },
+            _ => TcpOption::Other { kind, data },
+        })
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<TcpOption<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let option = self.read();
+        if matches!(option, Ok(TcpOption::End) | Err(_)) {
+            self.0 = Reader::new(&[]);
+        }
+        Some(option)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hex;
+
+    /// A SYN as Linux sends it.
+    const SYN: &str = "9c40 01bb 11223344 00000000 a0c2 fa f0 0000 0000
+                       0204 05b4 0402 080a 00000001 00000000 01 030307";
+
+    #[test]
+    fn options_of_a_syn_in_order() {
+        let bytes = hex(SYN);
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!((header.src_port, header.dst_port), (40000, 443));
+        assert_eq!((header.seq, header.length), (0x1122_3344, 40));
+        assert!(header.flags.is_syn() && header.flags.all(Flags::ECE | Flags::CWR));
+        let options: Result<Vec<_>, _> = header.options().collect();
+        assert_eq!(
+            options.unwrap(),
+            [
+                TcpOption::MaximumSegmentSize(1460),
+                TcpOption::SackPermitted,
+                TcpOption::Timestamps { value: 1, echo: 0 },
+                TcpOption::NoOperation,
+                TcpOption::WindowScale(7),
+            ]
+        );
+    }
+
+    #[test]
+    fn sack_blocks_and_unknown_options() {
+        let options = hex("050a 00000001 00000009 fd04 abcd 00 ff");
+        let seen: Vec<_> = Options(Reader::new(&options)).collect();
+        let Ok(TcpOption::Sack(blocks)) = seen[0] else {
+            panic!("no SACK")
+        };
+        assert_eq!(blocks.iter().collect::<Vec<_>>(), [(1, 9)]);
+        assert_eq!(
+            seen[1],
+            Ok(TcpOption::Other {
+                kind: 253,
+                data: &[0xab, 0xcd]
+            })
+        );
+        assert_eq!((seen[2], seen.len()), (Ok(TcpOption::End), 3));
+    }
+
+    #[test]
+    fn broken_options_end_the_walk() {
+        for (bytes, error) in [
+            (&[2, 1, 0][..], Error::Malformed("TCP option length")),
+            (&[2, 4, 5], Error::Truncated),
+            (&[8], Error::Truncated),
+        ] {
+            let seen: Vec<_> = Options(Reader::new(bytes)).collect();
+            assert_eq!(seen, [Err(error)]);
+        }
+    }
+
+    #[test]
+    fn headers_cut_or_too_short() {
+        let bytes = hex(SYN);
+        for n in 0..20 {
+            assert_eq!(Header::parse(&bytes[..n]), Err(Error::Truncated));
+        }
+        let cut = Header::parse(&bytes[..30]).unwrap();
+        assert_eq!((cut.length, cut.options.len()), (40, 10));
+        assert_eq!(cut.options().last(), Some(Err(Error::Truncated)));
+        let mut short = bytes;
+        short[12] = 0x40;
+        assert_eq!(
+            Header::parse(&short),
+            Err(Error::Malformed("TCP data offset"))
+        );
+    }
+}
