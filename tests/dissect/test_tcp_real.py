@@ -1,4 +1,4 @@
-"""A real download by Linux's TCP between two namespaces, with loss: judged as by tshark, and known in full."""
+"""A real download by Linux's TCP between two namespaces, with loss: judged as by tshark."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ there ip link set server up
 there ethtool -K server tx off tso off gso off gro off >/dev/null
 sysctl -qw net.ipv4.tcp_ecn=1 net.ipv4.tcp_congestion_control=reno
 there sysctl -qw net.ipv4.tcp_ecn=1 net.ipv4.tcp_congestion_control=reno
+there tc qdisc add dev server root tbf rate 20mbit burst 10kb latency 30ms
 there nft -f - <<'END'
 table ip lossy {
   chain out {
