@@ -42,6 +42,13 @@ def test_json_lines_have_every_column_and_unquoted_integers() -> None:
 
 
 @pytest.mark.usefixtures("one_probe")
+def test_a_join_without_partner_gives_null() -> None:
+    join = "quic_probe LEFT JOIN quic_connection ON quic_probe.ip = quic_connection.server_ip"
+    done = run("sql", f"SELECT first_answer FROM {join}", "--format", "JSONEachRow")
+    assert done.stdout == '{"first_answer":null}\n', done.stderr
+
+
+@pytest.mark.usefixtures("one_probe")
 def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
     done = run("sql", "-", text="SELECT cdn, domains FROM table1")
     assert done.returncode == 0, done.stderr
