@@ -28,7 +28,7 @@ need gcc 10 "$(version_of gcc -dumpfullversion)"
 # Debian package -> a file that shows that it is there.
 declare -A PACKAGES=(
     [tcpdump]=tcpdump [tshark]=tshark [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
-    [iproute2]=ip [ethtool]=ethtool [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
+    [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
     [libclang-dev]=/usr/lib/llvm-14/lib/libclang.so [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
 missing=()
