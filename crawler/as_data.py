@@ -6,7 +6,6 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from firstflight import files
 from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
 from firstflight.errors import InputError
 from firstflight.runs import Run, StageReport
-from firstflight.settings import AsData, Network
+from firstflight.settings import AsData
 
 # Part of the cache's key: raise it when the rules of rib.py change.
 RULES = 1
@@ -42,7 +41,8 @@ def stage(run: Run) -> None:
         folder = run.as_data
         maps = (settings.cdn_map or cdn_map.TABLE_5, *settings.cdn_map_extra)
         cdn_of = cdn_map.load(settings.cdn_map, settings.cdn_map_extra)
-        tables = _tables(settings, run.settings.network)
+        session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact)
+        tables = _tables(settings, session)
         sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
         database, about = _converted([path for path, _ in tables], sources, settings.cache_dir)
         with files.replacing(folder / RIB_FILE) as part:
@@ -64,12 +64,10 @@ def stage(run: Run) -> None:
             run.add_output(report, folder / name)
 
 
-def _tables(settings: AsData, network: Network) -> list[tuple[Path, str | None]]:
+def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | None]]:
     if settings.rib == "file":
         return [(path, None) for path in settings.files]
     assert settings.date is not None  # settings check it
-    session = https.Session(network.ca_bundle)
-    session.headers["User-Agent"] = f"firstflight/{version('firstflight')}"
     return [routeviews.fetch(settings.date, family, settings.cache_dir, session) for family in (4, 6)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,17 @@ class FetchError(FirstflightError):
 
 
 class Session(requests.Session):
-    """A requests session with time limits and retries; `ca_bundle` wins over the environment's."""
+    """A requests session with time limits and retries; `ca_bundle` wins over the environment's.
 
-    def __init__(self, ca_bundle: Path | None) -> None:
+    Every request says who asks: `firstflight/VERSION (CONTACT)`.
+    """
+
+    def __init__(self, ca_bundle: Path | None, contact: str = "") -> None:
         super().__init__()
         self.ca_bundle = ca_bundle
+        # A header field holds no line ends, and only ASCII is understood everywhere (RFC 9110 5.5).
+        who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
+        self.headers["User-Agent"] = f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
         retry = Retry(
             total=RETRIES,
             other=0,  # a certificate does not become trusted by trying again

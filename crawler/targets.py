@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crawler import own_list, tranco_list
+from crawler import https, own_list, tranco_list
 from crawler.target_list import TargetList
 from firstflight import files
 from firstflight.errors import InputError
@@ -23,7 +23,7 @@ def stage(run: Run) -> None:
     """
     settings = run.settings
     with run.stage("targets") as report:
-        found = read(settings.targets, settings.network)
+        found = read(settings.targets, settings.network, settings.campaign.contact)
         report.rows_in = found.lines
         report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
         report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
@@ -36,8 +36,8 @@ def stage(run: Run) -> None:
         run.add_output(report, run.targets)
 
 
-def read(targets: Targets, network: Network) -> TargetList:
-    """The list that the settings name."""
+def read(targets: Targets, network: Network, contact: str) -> TargetList:
+    """The list that the settings name; `contact` goes into what is asked of its host."""
     if targets.source == "file":
         assert targets.file is not None  # settings check it
         return own_list.read(targets.file, targets.top)
@@ -46,7 +46,7 @@ def read(targets: Targets, network: Network) -> TargetList:
         list_id=targets.list_id,
         top=targets.top,
         cache_dir=targets.cache_dir,
-        ca_bundle=network.ca_bundle,
+        session=https.Session(network.ca_bundle, contact),
     )
 
 

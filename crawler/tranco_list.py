@@ -29,7 +29,7 @@ _LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
 
 
 def read(
-    *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, ca_bundle: Path | None
+    *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, session: https.Session
 ) -> TargetList:
     """The first `top` names of the daily list of `date` (domains, no subdomains), or of the list `list_id`.
 
@@ -41,7 +41,7 @@ def read(
     what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
     if list_id is None and date is not None:
         list_id = _known_id(cache_dir, date)
-    found = _list(what, date, list_id, cache_dir, ca_bundle)
+    found = _list(what, date, list_id, cache_dir, session)
     if date is not None:
         _remember_id(cache_dir, date, found.list_id)
     names = found.top(top or MAX_TOP)
@@ -50,7 +50,7 @@ def read(
 
 
 def _list(
-    what: str, date: Date | None, list_id: str | None, cache_dir: Path, ca_bundle: Path | None
+    what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
 ) -> TrancoList:
     with files.said_in_one_sentence(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
@@ -62,8 +62,6 @@ def _list(
         for name in cached:
             (work / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
         package = Tranco(cache_dir=str(work))
-        session = https.Session(ca_bundle)
-        session.headers.update(package.session.headers)
         package.session = session
         try:
             with https.explained(what):

@@ -14,8 +14,11 @@ from crawler import https
 
 
 @contextmanager
-def host(answer: bytes) -> Iterator[str]:
-    """A host that answers every request with these bytes and closes the connection; yields its address."""
+def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
+    """A host that answers every request with these bytes and closes the connection; yields its address.
+
+    What it was asked is put into `asked`.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -25,7 +28,9 @@ def host(answer: bytes) -> Iterator[str]:
                 except OSError:
                     return
                 with client:
-                    client.recv(65536)
+                    request = client.recv(65536)
+                    if asked is not None:
+                        asked.append(request)
                     client.sendall(answer)
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -55,6 +60,14 @@ def test_broken_download_leaves_nothing(tmp_path: Path, answer: bytes, says: str
         https.download(https.Session(None), url, tmp_path / "x")
     assert not list(tmp_path.iterdir())
     assert "\n" not in str(caught.value)
+
+
+def test_requests_say_who_asks(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    with host(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", asked) as url:
+        https.download(https.Session(None, "noc@lab.example\nM\u00fcller"), url, tmp_path / "x")
+    assert b"User-Agent: firstflight/" in asked[0]
+    assert b" (noc@lab.example M?ller)\r\n" in asked[0]
 
 
 def test_nobody_there() -> None:
