@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import tempfile
 from collections import Counter
@@ -72,6 +73,11 @@ def _captures(run: Run, vantage: str, repetition: int) -> list[Path]:
 def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | None:
     """Run the dissector into `folder`. Returns its sentence about a capture that breaks off, or None."""
     probe = settings.probe
+    # A probe is over when its window is, so its connection need not be held for longer; and none may have to
+    # leave earlier. Each probe has up to `attempts` connections.
+    idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
+    rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
+    live = math.ceil(2 * rate * probe.attempts * idle_s)
     options: list[tuple[str, object]] = [
         ("--kind", "quic_connection"),
         ("--format", "parquet"),
@@ -79,6 +85,8 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
         ("--quic-port", probe.port),
         ("--answer-window-ms", round(probe.timeout_s * 1000)),
         ("--settle-ms", probe.settle_ms),
+        ("--idle-s", idle_s),
+        ("--max-connections", live),
     ]
     argv = [str(native.find("firstflight-dissect")), *map(str, captures)]
     for option, value in options:

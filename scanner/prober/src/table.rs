@@ -176,30 +176,26 @@ impl Table {
         self.by_cid.get(&u64::from_be_bytes(cid)).copied()
     }
 
-    /// A probe from `port` to `peer`; `None` also when too many were asked for this second.
+    /// The probe from `port` to `peer`; `None` if there are several (a stray must not be laid to the wrong one), and
+    /// when too many were asked for this second.
     pub fn find_tuple(&mut self, peer: SocketAddr, port: u16, now: Mono) -> Option<Handle> {
         if now >= self.budget_since + SECOND {
             (self.budget, self.budget_since) = (BUDGET, now);
         }
         self.budget = self.budget.checked_sub(self.tuples.len())?;
         let tuple = self.tuple(peer, port);
-        // Of several probes of one server the one that still waits for something.
-        let rank = |place: usize| {
-            let flight = self.slots[place].flight.as_ref()?;
-            let fits = flight.to == peer && flight.port == port;
-            fits.then_some((flight.phase == Phase::Lingering, place))
+        let fits = |slot: &Slot| {
+            let flight = slot.flight.as_ref();
+            flight.is_some_and(|flight| flight.to == peer && flight.port == port)
         };
-        let same = self
-            .tuples
-            .iter()
-            .enumerate()
-            .filter(|(_, hash)| **hash == tuple);
-        let (_, slot) = same.filter_map(|(place, _)| rank(place)).min()?;
-        let generation = self.slots[slot].generation;
-        Some(Handle {
+        let same = self.tuples.iter().zip(&self.slots).enumerate();
+        let mut same = same.filter(|(_, (hash, slot))| **hash == tuple && fits(slot));
+        let (slot, (_, place)) = same.next()?;
+        let handle = Handle {
             slot: slot as u32,
-            generation,
-        })
+            generation: place.generation,
+        };
+        same.next().is_none().then_some(handle)
     }
 
     /// All probes in flight.
@@ -278,11 +274,9 @@ mod tests {
             (Some(a), Some(b))
         );
         assert_eq!(
-            (
-                table.find_tuple(to, 3, 0).is_some(),
-                table.find_tuple(to, 4, 0)
-            ),
-            (true, None)
+            (table.find_tuple(to, 3, 0), table.find_tuple(to, 4, 0)),
+            (None, None),
+            "two probes share port and peer: a stray is neither's"
         );
         assert!(table.remove(a, [[1; 8]].into_iter()).is_some() && table.get(a).is_none());
         assert_eq!(
