@@ -153,3 +153,10 @@ def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> 
     # A timeout leads to another attempt; nothing else does.
     again = {name: row for name, row in rows.items() if row["attempts"] > 1}
     assert set(again) <= {"silent.small.test"}, again
+
+
+@pytest.mark.parametrize("server", ["rogue"], indirect=True)
+def test_all_five_forgeries_are_discarded(server: Running, tmp_path: Path) -> None:
+    """Probed alone, so that the one to another connection ID can only be meant for this probe."""
+    row = probe(tmp_path, server, ["forged.small.test"])["forged.small.test"]
+    assert (row["outcome"], row["discarded"]) == ("coalesced", 5)
