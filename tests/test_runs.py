@@ -11,34 +11,19 @@ import pytest
 from firstflight import files, settings
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.runs import RUN_ID, Run, ruleset_hash, runs_root
-
-CONFIG = """
-[campaign]
-contact = "noc@example.org"
-[targets]
-source = "file"
-file = "names.csv"
-[as_data]
-rib = "file"
-files = ["rib.mrt"]
-[[vantage]]
-name = "here"
-"""
+from tests import minimal
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    (tmp_path / "names.csv").write_text("example.org\n")
-    (tmp_path / "rib.mrt").write_bytes(b"")
-    (tmp_path / "c.toml").write_text(CONFIG)
-    in_force, text = settings.load(tmp_path / "c.toml", ["probe.rate=7"])
+    in_force, text = settings.load(minimal.write(tmp_path), ["probe.rate=7"])
     return Run.create(in_force, text, ["probe.rate=7"])
 
 
 def test_a_new_run_stores_its_settings_as_given_and_in_force(run: Run) -> None:
     assert RUN_ID.fullmatch(run.id)
-    assert (run.path / "config.toml").read_text() == CONFIG
+    assert (run.path / "config.toml").read_text() == minimal.CONFIG
     again = Run.open(run.id)
     assert again.settings == run.settings
     assert again.settings.probe.rate == 7

@@ -9,27 +9,14 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
+from tests import minimal
 
 ROOT = Path(__file__).parent.parent
-
-MINIMAL = """
-[campaign]
-contact = "noc@example.org"
-[targets]
-source = "file"
-file = "names.csv"
-[as_data]
-rib = "file"
-files = ["rib.mrt"]
-[[vantage]]
-name = "here"
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "names.csv").write_text("example.org\n")
-    (tmp_path / "rib.mrt").write_bytes(b"")
+    minimal.write(tmp_path)
     return tmp_path
 
 
@@ -47,7 +34,7 @@ def faults(folder: Path, text: str, *overrides: str) -> list[str]:
 
 
 def test_defaults_are_polite(folder: Path) -> None:
-    found = load(folder, MINIMAL)
+    found = load(folder, minimal.CONFIG)
     assert found.probe.per_address_rate == 1
     assert 0 < found.probe.per_prefix_rate <= 10
     assert found.probe.attempts == 2
@@ -58,11 +45,11 @@ def test_defaults_are_polite(folder: Path) -> None:
 
 def test_relative_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    assert load(folder, MINIMAL).targets.file == folder / "names.csv"
+    assert load(folder, minimal.CONFIG).targets.file == folder / "names.csv"
 
 
 def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
-    text = MINIMAL.replace('name = "here"', 'name = "Not OK"\ntypo = 1') + "[probe]\nrate = -3\n"
+    text = minimal.CONFIG.replace('name = "here"', 'name = "Not OK"\ntypo = 1') + "[probe]\nrate = -3\n"
     found = faults(folder, text)
     assert len(found) == 3
     assert all(line.startswith(f"{folder / 'c.toml'}: ") for line in found)
@@ -88,7 +75,7 @@ def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
     ],
 )
 def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, str], said: str) -> None:
-    assert any(said in line for line in faults(folder, MINIMAL.replace(*change)))
+    assert any(said in line for line in faults(folder, minimal.CONFIG.replace(*change)))
 
 
 def test_broken_toml_and_a_missing_file_are_sentences(folder: Path) -> None:
@@ -98,7 +85,7 @@ def test_broken_toml_and_a_missing_file_are_sentences(folder: Path) -> None:
 
 
 def test_flags_win_over_the_file(folder: Path) -> None:
-    text = MINIMAL + "[probe]\nrate = 5\n"
+    text = minimal.CONFIG + "[probe]\nrate = 5\n"
     found = load(folder, text, "probe.rate=100", "resolve.resolver=192.0.2.1", "targets.top=7")
     assert (found.probe.rate, found.resolve.resolver, found.targets.top) == (100, "192.0.2.1", 7)
     assert "write it as section.key=value" in faults(folder, text, "rate=1")[0]
@@ -107,14 +94,16 @@ def test_flags_win_over_the_file(folder: Path) -> None:
 
 
 def test_stored_settings_read_back_the_same(folder: Path) -> None:
-    found = load(folder, MINIMAL)
+    found = load(folder, minimal.CONFIG)
     (folder / "names.csv").unlink()
     stored = json.loads(json.dumps(found.model_dump(mode="json")))
     assert settings.check(stored, "stored", Path("/"), check_files=False) == found
 
 
 def test_a_lab_network_needs_no_contact(folder: Path) -> None:
-    text = MINIMAL.replace('contact = "noc@example.org"', "") + '[probe]\nallow_net = ["198.18.0.0/15"]\n'
+    text = (
+        minimal.CONFIG.replace('contact = "noc@example.org"', "") + '[probe]\nallow_net = ["198.18.0.0/15"]\n'
+    )
     assert load(folder, text).probe.allow_net == ("198.18.0.0/15",)
 
 

@@ -16,34 +16,17 @@ from firstflight import files, settings
 from firstflight.errors import InputError
 from firstflight.record_file import RecordFile
 from firstflight.runs import Run
+from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
 from tests.dissect.conftest import FIXTURES
-
-CONFIG = """
-[campaign]
-contact = "noc@example.org"
-[targets]
-source = "file"
-file = "names.csv"
-[as_data]
-rib = "file"
-files = ["rib.mrt"]
-[probe]
-timeout_s = 0.5
-[[vantage]]
-name = "here"
-"""
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose probe stage was cut and resumed, so that it has two captures."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    (tmp_path / "names.csv").write_text("example.org\n")
-    (tmp_path / "rib.mrt").write_bytes(b"")
-    (tmp_path / "c.toml").write_text(CONFIG)
-    run = Run.create(*settings.load(tmp_path / "c.toml", []))
+    run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.timeout_s=0.5"]))
     folder = run.stage_dir("capture", "here", 1)
     folder.mkdir(parents=True)
     entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1}
