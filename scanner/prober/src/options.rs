@@ -71,7 +71,13 @@ pub struct Options {
     pub turn: Option<Turns>,
 
     /// How far this machine's clock is ahead of that of the other vantage points; turns are corrected by it
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, requires = "turn")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        requires = "turn"
+    )]
     pub clock_offset_ms: i64,
 
     /// Seconds to wait for an answer

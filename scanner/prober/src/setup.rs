@@ -173,7 +173,9 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             options.per_address_rate,
             options.per_prefix_rate,
             options.turn.map(|turns| {
-                turns.clocked(start.saturating_sub(options.clock_offset_ms.saturating_mul(1_000_000)))
+                turns.clocked(
+                    start.saturating_sub(options.clock_offset_ms.saturating_mul(1_000_000)),
+                )
             }),
             list.len(),
         ),
