@@ -32,4 +32,4 @@ CREATE TABLE IF NOT EXISTS ${database}.watch_slot ${on_cluster}
 ENGINE = ${replicated}MergeTree
 PARTITION BY toYYYYMM(planned_at)
 ORDER BY (vantage, planned_at, run, slot)
-SETTINGS default_compression_codec = 'ZSTD(1)';
+SETTINGS default_compression_codec = 'ZSTD(1)', non_replicated_deduplication_window = 1000;
