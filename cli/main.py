@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("cli.schema", "Describe the columns of a record kind."),
     "sql": ("cli.sql", "Ask the store a question (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
+    "store": ("cli.store", "Share the embedded store with several programs."),
     "trace": ("cli.trace", "Show the packets behind a row."),
     "watch": ("cli.watch", "Probe names at set times, again and again."),
 }
