@@ -73,7 +73,7 @@ class ServerStore:
         self._local: Engine | None = None
         self._settings: dict[str, object] = {}
         self._client = BlockClient(place, "" if write else place.database)
-        self._told = False
+        self._told = self._answered = False
         if write:
             self._settings = _SETTINGS | _WRITE_SETTINGS
             self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
@@ -217,12 +217,14 @@ class ServerStore:
                 self._client.disconnect()
                 reason, last = _why(error), error
             else:
-                self._told = False
+                self._told, self._answered = False, True
                 return result
             if time.monotonic() + pause > until:
-                raise StoreUnreachable(
+                gone = StoreUnreachable(
                     f"{self.place} does not answer ({reason}): nothing is lost, do it again when it does"
-                ) from last
+                )
+                gone.exit_status = 1 if self._answered else 2
+                raise gone from last
             if self._write and not self._told:
                 _log.warning("firstflight: %s does not answer (%s): trying again", self.place, reason)
                 self._told = True

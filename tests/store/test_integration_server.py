@@ -95,6 +95,27 @@ def test_an_empty_database_says_what_to_do(address: str) -> None:
         pass
 
 
+def test_two_programs_migrate_at_once(address: str) -> None:
+    """Both begin with nothing; one does it all, the other finds it done."""
+    url = address.replace("firstflight_test_", "firstflight_twice_")
+    done: list[int] = []
+
+    def run() -> None:
+        with open_store(url, write=True) as store:
+            done.append(len(migrate.migrate(store)))
+
+    threads = [threading.Thread(target=run) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with open_store(url, write=True) as store:
+        steps = store.rows("SELECT count() AS n, uniqExact(part, name) AS different FROM schema_migration")
+        store.execute(store.dialect.render("DROP DATABASE ${database} ${on_cluster} SYNC"))
+    assert sorted(done) == [0, steps[0]["n"]]
+    assert steps[0]["n"] == steps[0]["different"] > 0
+
+
 def test_second_migration_applies_nothing(url: str) -> None:
     with open_store(url, write=True) as store:
         assert migrate.migrate(store) == []
