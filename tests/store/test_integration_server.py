@@ -353,6 +353,13 @@ def test_a_question_changes_nothing_and_errors_are_one_sentence(url: str, query:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
 
 
+def test_a_type_that_cannot_be_sent_is_one_sentence(url: str) -> None:
+    with open_store(url) as store:
+        with pytest.raises(StoreError, match=r"values of type AggregateFunction.* ask for them as text"):
+            store.rows("SELECT uniqState(number) AS u FROM numbers(3)")
+        assert store.rows("SELECT finalizeAggregation(uniqState(number)) AS u FROM numbers(3)") == [{"u": 3}]
+
+
 def test_views_answer(url: str, tmp_path: Path, run_id: str) -> None:
     rows = [
         probe("iack", run=run_id, sent_at=DAY_NS + 10**15),
