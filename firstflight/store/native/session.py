@@ -216,8 +216,9 @@ class Session:
         if wanted == self._applied and (self._locked or not self._read_only):
             return
         if self._locked:  # nothing can be set in a read-only session, so it needs another one
+            fresh = self._opened()
             self._engine.close()
-            self._engine = self._opened()
+            self._engine = fresh
             self._engine.on_progress(self._progress)
             self._applied, self._locked = {}, False
         for name in self._applied.keys() - wanted.keys():
