@@ -22,14 +22,14 @@ by a default. `quantiles` is the mergeable state of a sketch (relative error 0.5
 
 | function | |
 | --- | --- |
-| `address_info(ip, day)` | asn, as_name, organisation, country and cdn of an address on a day; one by `.cdn` |
+| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one) |
 | `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | one of them |
 | `as_organisation(asn, day)` | who held an AS |
 
 `ip` is text or a value of type IPv4 or IPv6, `day` a date or a time; both may differ from row to row. The
-answer comes from the newest routing table, and the newest file of AS organisations, of that day or before that
-runs in the store used. It is null where they know nothing, before the first of them too. An AS in no CDN's
-list has the CDN Others. A server notices newly loaded tables within five minutes.
+answer comes from the newest routing table, and the newest file of AS organisations, of that day or before,
+among those that runs in the store used. It is null where they know nothing, before the first of them too. An
+AS in no CDN's list has the CDN Others. A server notices newly loaded tables within five minutes.
 """
 
 
