@@ -16,6 +16,8 @@ import pytest
 from clickhouse_driver import Client
 
 from firstflight import loader
+from firstflight.store import open_store
+from firstflight.store.errors import StoreUnreachable
 
 from .proxy import Proxy
 from .rows import many, write
@@ -82,6 +84,20 @@ def test_nobody_answers(tmp_path: Path) -> None:
     )
     assert "trying again" in done.stderr
     assert time.monotonic() - began > 0.5
+
+
+def test_nobody_says_anything() -> None:
+    """A machine that takes connections and is stuck."""
+    with socket.create_server(("127.0.0.1", 0)) as stuck:
+        url = f"clickhouse://127.0.0.1:{stuck.getsockname()[1]}/firstflight"
+        began = time.monotonic()
+        with (
+            pytest.raises(StoreUnreachable, match=r"does not answer \(no answer in time\)") as caught,
+            open_store(f"{url}?send_receive_timeout=0.2&retry_for=0.5", write=True),
+        ):
+            pass
+        assert caught.value.exit_status == 2
+        assert time.monotonic() - began < 10
 
 
 def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
