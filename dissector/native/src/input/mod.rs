@@ -12,7 +12,9 @@ use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
 use crate::link;
 
-use compressed::{UntilError, plain};
+pub use compressed::plain;
+
+use compressed::UntilError;
 use pcapng::Interfaces;
 
 /// A captured frame.
@@ -92,7 +94,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails.
+/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails. Frames of an
+/// unknown link type are handed over as well; if nothing else is wrong, they are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
@@ -134,6 +137,8 @@ pub fn read<E>(
     })?;
 
     let mut capacity = BUFFER;
+    // Offset and link type of the first frame that cannot be read, in a capture of several interfaces.
+    let mut unknown = None;
     let mut clock = Clock::default();
     let mut number = 0;
     loop {
@@ -142,6 +147,9 @@ pub fn read<E>(
                 let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
                     Some(Found::Frame(time_ns, link, data)) => {
                         number += 1;
+                        if !link::is_known(link) {
+                            unknown.get_or_insert((consumed, link));
+                        }
                         Some(Element::Frame(Frame {
                             time_ns,
                             number,
@@ -166,7 +174,12 @@ pub fn read<E>(
                 let error = reason.get().unwrap_or_default();
                 return Err(stop(consumed, format!("cannot be read on: {error}")));
             }
-            Err(PcapError::Eof) => return Ok(()),
+            Err(PcapError::Eof) => {
+                return match unknown {
+                    None => Ok(()),
+                    Some((offset, link)) => Err(stop(offset, link::expected(link))),
+                };
+            }
             Err(PcapError::Incomplete(_)) => {
                 reader
                     .refill()
@@ -215,7 +228,7 @@ impl Clock {
             PcapBlockOwned::LegacyHeader(header) => {
                 let link = header.network.0 & 0x0fff_ffff;
                 if !link::is_known(link) {
-                    return Err(format!("expected a known link type, found {link}"));
+                    return Err(link::expected(link));
                 }
                 self.pcap = Some(header);
                 Ok(None)
