@@ -13,6 +13,7 @@ from tests.dissect.conftest import Row
 FLAGS = ("cwr", "ece", "urg", "ack", "psh", "rst", "syn", "fin")
 CLASSES = ("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order")
 KINDS = {"end": 0, "nop": 1, "mss": 2, "wscale": 3, "sack_permitted": 4, "sack": 5, "timestamps": 8}
+SIZES = {"end": 1, "nop": 1, "mss": 4, "wscale": 3, "sack_permitted": 2, "timestamps": 10}
 AGGREGATOR = ";"
 
 
@@ -39,7 +40,7 @@ def in_words_of_tshark(row: Row) -> Row:
     said = row["flags"].split(",")
     found |= {f"flag_{name}": int(name in said) for name in FLAGS}
     found["window_bytes"] = row["window"] << (row["window_shift"] or 0)
-    found |= _options(row["options"])
+    found |= _options(row["options"], row["header_bytes"] - 20)
     names = {*filter(None, row["marks"].split(",")), row["class"]}
     # tshark says the more general word beside these two.
     if names & {"fast_retransmission", "spurious_retransmission"}:
@@ -48,15 +49,17 @@ def in_words_of_tshark(row: Row) -> Row:
     return found
 
 
-def _options(text: str) -> Row:
+def _options(text: str, size: int) -> Row:
     found: dict[str, list[int]] = {name: [] for name in ("kinds", "left", "right", "tsval", "tsecr")}
     found |= {name: [] for name in ("mss", "wscale", "blocks")}
     for option in filter(None, text.split("; ")):
         name, *words = option.split(" ")
         if name == "kind":
             found["kinds"].append(int(words[0]))
+            size -= 2 + len(words[1]) // 2
             continue
         found["kinds"].append(KINDS[name])
+        size -= SIZES.get(name, 0)
         if name in ("mss", "wscale"):
             found[name].append(int(words[0]))
         elif name == "timestamps":
@@ -67,4 +70,8 @@ def _options(text: str) -> Row:
             found["left"] += [int(left) for left, _ in edges]
             found["right"] += [int(right) for _, right in edges]
             found["blocks"].append(len(edges))
+            size -= 2 + 8 * len(edges)
+        elif name == "end":
+            # The list is over; tshark shows each byte of padding as another end.
+            found["kinds"] += [0] * size
     return found
