@@ -227,7 +227,6 @@ fn capture(
             .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
         fragments: Fragments::default(),
-        scratch: Vec::new(),
     };
     let end = input::read(&name, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
@@ -322,8 +321,6 @@ struct CaptureRun<'a> {
     wants_quic: bool,
     skipped: Skipped,
     fragments: Fragments,
-    /// The payload being opened.
-    scratch: Vec<u8>,
 }
 
 impl CaptureRun<'_> {
@@ -380,12 +377,8 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(datagram.payload);
         let mut log = self.outputs.wants(Kind::QuicPacket).then(Vec::new);
-        let found = self
-            .table
-            .datagram(arrival, datagram, &mut self.scratch, log.as_mut());
+        let found = self.table.datagram(arrival, datagram, log.as_mut());
         let (Some((connection, from_client)), Some(log)) = (found, log) else {
             return Ok(());
         };

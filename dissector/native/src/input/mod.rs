@@ -159,7 +159,8 @@ pub fn read<E>(
                 if let Some(element) = element {
                     visit(element).map_err(Stop::Visitor)?;
                 }
-                reader.consume(size);
+                // Bytes are moved to the front of the buffer when it is filled, not before.
+                reader.consume_noshift(size);
                 consumed += size as u64;
             }
             Err(PcapError::Eof | PcapError::UnexpectedEof) if reason.get().is_some() => {
