@@ -237,7 +237,6 @@ pub fn read_capture(
             .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
         fragments: Fragments::default(),
-        scratch: Vec::new(),
     };
     let end = input::read(name, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
@@ -330,8 +329,6 @@ struct CaptureRun<'a> {
     wants_quic: bool,
     skipped: Skipped,
     fragments: Fragments,
-    /// The payload being opened.
-    scratch: Vec<u8>,
 }
 
 impl CaptureRun<'_> {
@@ -361,7 +358,7 @@ impl CaptureRun<'_> {
             Some(Some(whole)) => whole,
             Some(None) => return Ok(()),
         };
-        match ip::content(packet) {
+        match ip::content(packet, frame.cut) {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
                 arrival.ip_length = datagram.ip_length;
@@ -390,12 +387,8 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(datagram.payload);
         let mut log = self.outputs.wants(Kind::QuicPacket).then(Vec::new);
-        let found = self
-            .table
-            .datagram(arrival, datagram, &mut self.scratch, log.as_mut());
+        let found = self.table.datagram(arrival, datagram, log.as_mut());
         let (Some((connection, from_client)), Some(log)) = (found, log) else {
             return Ok(());
         };

@@ -91,7 +91,7 @@ pub fn link_and_ip(data: &[u8]) {
     capture(&pcap.bytes());
     // What the capture's frames are read by, alone.
     if let Some(packet) = link::ip_packet(link as i32, frame) {
-        let _ = (ip::fragment(packet), ip::content(packet));
+        let _ = (ip::fragment(packet), ip::content(packet, 0));
     }
 }
 
@@ -125,7 +125,7 @@ pub fn packet(data: &[u8]) {
         .enumerate()
     {
         let whole = make::udp(n == 0, &bytes[..bytes.len().min(65_000)]);
-        if let Content::Udp(datagram) = ip::content(&whole) {
+        if let Content::Udp(datagram) = ip::content(&whole, 0) {
             let arrival = Arrival {
                 ns: n as i64,
                 frame_number: n as u64 + 1,
@@ -133,10 +133,7 @@ pub fn packet(data: &[u8]) {
                 ip_length: IpLength::default(),
                 ttl: 57,
             };
-            let mut bytes = datagram.payload.to_vec();
-            let _ = table
-                .datagram(&arrival, &datagram, &mut bytes, None)
-                .is_some();
+            let _ = table.datagram(&arrival, &datagram, None).is_some();
         }
     }
 }

@@ -79,12 +79,14 @@ impl Connection {
 
     fn close(&mut self, packet: &NewPacket<'_>, by_application: bool, code: u64, reason: &[u8]) {
         self.closed = true;
-        self.closing.get_or_insert_with(|| Closing {
-            ns: packet.at.ns,
-            by_client: packet.from_client,
-            by_application,
-            code,
-            reason: String::from_utf8_lossy(reason).into_owned(),
+        self.closing.get_or_insert_with(|| {
+            Box::new(Closing {
+                ns: packet.at.ns,
+                by_client: packet.from_client,
+                by_application,
+                code,
+                reason: String::from_utf8_lossy(reason).into_owned(),
+            })
         });
     }
 

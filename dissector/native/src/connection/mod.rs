@@ -20,8 +20,8 @@ pub use table::{Counters, Limits, Table};
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    CipherSuite, ConnectionId, Error, Frame, Frames, InitialSecret, Packet, PacketType, Version,
-    parse_packet, retry_is_intact,
+    CipherSuite, ConnectionId, Error, Frame, Frames, Packet, PacketType, Version, parse_packet,
+    retry_is_intact,
 };
 
 use crate::ip::IpLength;
@@ -36,6 +36,7 @@ use flight::FlightReader;
 use frames::NewPacket;
 use hello::HelloReader;
 use log::{note, seen, unparsed};
+use opening::InitialKeys;
 use path::{Path, Paths};
 use protection::Protection;
 
@@ -88,9 +89,9 @@ pub struct Connection {
     /// Source connection ID of a valid Retry, which the client's next Initial goes to.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
-    /// What Initial keys come from, and the secret for the version in use.
+    /// What Initial keys come from, and those for the version in use while they are needed.
     initial_dcid: ConnectionId,
-    secret: Option<InitialSecret>,
+    initial_keys: Option<Box<InitialKeys>>,
     protection: Protection,
     client_numbers: [Duplicates; 3],
     server_numbers: [Duplicates; 3],
@@ -109,8 +110,36 @@ pub struct Connection {
     pub undecrypted_packets: u32,
     /// A CONNECTION_CLOSE was seen.
     pub closed: bool,
-    pub closing: Option<Closing>,
+    pub closing: Option<Box<Closing>>,
     pub last_ns: i64,
+    /// The table counts it among those that hold keys.
+    counts_as_holder: bool,
+}
+
+/// A datagram, and a copy of it where packets are opened in place, made when the first one is.
+pub(super) struct Bytes<'a> {
+    pub(super) sealed: &'a [u8],
+    scratch: &'a mut Vec<u8>,
+    is_copied: bool,
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(sealed: &'a [u8], scratch: &'a mut Vec<u8>) -> Bytes<'a> {
+        Bytes {
+            sealed,
+            scratch,
+            is_copied: false,
+        }
+    }
+
+    fn to_open(&mut self) -> &mut [u8] {
+        if !self.is_copied {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(self.sealed);
+            self.is_copied = true;
+        }
+        self.scratch
+    }
 }
 
 /// Where and how a packet came.
@@ -124,14 +153,8 @@ struct Place<'a> {
 }
 
 impl Connection {
-    /// A connection begun by the client's `packet`. `secret` opens its Initials; `None` for a version that is not known.
-    fn new(
-        (client, server): Path,
-        packet: &Packet,
-        secret: Option<InitialSecret>,
-        ns: i64,
-        windows: Windows,
-    ) -> Self {
+    /// A connection begun by the client's `packet`.
+    fn new((client, server): Path, packet: &Packet, ns: i64, windows: Windows) -> Self {
         Connection {
             client,
             server,
@@ -147,7 +170,7 @@ impl Connection {
             retry_scid: None,
             retry_followed: false,
             initial_dcid: packet.dcid,
-            secret,
+            initial_keys: None,
             protection: Protection::default(),
             client_numbers: Default::default(),
             server_numbers: Default::default(),
@@ -165,6 +188,7 @@ impl Connection {
             closed: false,
             closing: None,
             last_ns: ns,
+            counts_as_holder: false,
         }
     }
 
@@ -235,7 +259,8 @@ impl Connection {
         arrival: &Arrival,
         from_client: bool,
         path: Path,
-        datagram: &mut [u8],
+        first: Option<&Packet>,
+        datagram: &mut Bytes<'_>,
         mut log: PacketLog<'_>,
     ) {
         self.last_ns = self.last_ns.max(arrival.ns);
@@ -259,24 +284,33 @@ impl Connection {
             }
         }
         self.freight = Freight::default();
+        let sealed = datagram.sealed;
+        // A long header needs no length of a connection ID to be parsed by.
+        let mut parsed = first.filter(|p| p.kind != PacketType::OneRtt).cloned();
         let mut start = 0;
-        while start < datagram.len() {
+        while start < sealed.len() {
             // Some stacks fill a datagram with zeros behind its last packet.
-            if start > 0 && datagram[start..].iter().all(|&b| b == 0) {
+            if start > 0 && sealed[start..].iter().all(|&b| b == 0) {
                 break;
             }
-            let cid_length = self.short_cid_length(from_client, &datagram[start..]);
-            let packet = match parse_packet(datagram, start, cid_length) {
+            let parsed = parsed.take().map_or_else(
+                || {
+                    let cid_length = self.short_cid_length(from_client, &sealed[start..]);
+                    parse_packet(sealed, start, cid_length)
+                },
+                Ok,
+            );
+            let packet = match parsed {
                 Ok(packet) => packet,
                 Err(error) => {
-                    let cut = arrival.length > datagram.len() && error == Error::Truncated;
+                    let cut = arrival.length > sealed.len() && error == Error::Truncated;
                     let what = if cut {
                         "cut by the capture"
                     } else {
                         "header does not parse"
                     };
                     self.unopened(at, from_client, what);
-                    note(&mut log, || unparsed(datagram.len() - start, error));
+                    note(&mut log, || unparsed(sealed.len() - start, error));
                     break;
                 }
             };
@@ -306,10 +340,21 @@ impl Connection {
 
     /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
     fn let_go(&mut self) {
-        self.protection.let_go();
+        self.let_go_of_keys();
         self.recovery.end();
         self.hello_reader.end();
         self.flight_reader.end();
+    }
+
+    /// Lets go of keys that can be made again.
+    fn let_go_of_keys(&mut self) {
+        self.initial_keys = None;
+        self.protection.let_go();
+    }
+
+    /// Whether there are such keys.
+    fn holds_keys(&self) -> bool {
+        self.initial_keys.is_some() || self.protection.holds_keys()
     }
 
     fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {
@@ -323,19 +368,20 @@ impl Connection {
         &mut self,
         packet: &Packet,
         place: Place<'_>,
-        datagram: &mut [u8],
+        datagram: &mut Bytes<'_>,
         log: &mut PacketLog<'_>,
     ) {
         let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
         match packet.kind {
             PacketType::Initial
             | PacketType::Handshake
             | PacketType::ZeroRtt
             | PacketType::OneRtt => return self.protected(packet, place, datagram, log),
-            PacketType::Retry if !from_client => self.retry(packet, at, datagram),
+            PacketType::Retry if !from_client => self.retry(packet, at, sealed),
             PacketType::VersionNegotiation if !from_client => {
                 let versions: Result<Vec<Version>, Error> =
-                    packet.versions(datagram).map(Iterator::collect);
+                    packet.versions(sealed).map(Iterator::collect);
                 let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
                 // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had not come.
                 if let Some(list) = versions.ok().filter(|_| echoed) {
@@ -346,7 +392,7 @@ impl Connection {
             _ => self.unopened(at, from_client, "packet of another version or kind"),
         }
         note(log, || {
-            seen(packet, HeaderSeen::of(packet, datagram), None, None)
+            seen(packet, HeaderSeen::of(packet, sealed), None, None)
         });
     }
 
@@ -368,15 +414,16 @@ impl Connection {
         &mut self,
         packet: &Packet,
         place: Place<'_>,
-        datagram: &mut [u8],
+        datagram: &mut Bytes<'_>,
         log: &mut PacketLog<'_>,
     ) {
         let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
         let is_initial = packet.kind == PacketType::Initial;
         if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
             let why = Some("token, or another connection ID than before".into());
             return note(log, || {
-                seen(packet, HeaderSeen::of(packet, datagram), None, why)
+                seen(packet, HeaderSeen::of(packet, sealed), None, why)
             });
         }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
@@ -384,26 +431,28 @@ impl Connection {
             self.unopened(at, from_client, "Initial to another connection ID");
             return note(log, || {
                 let why = Some("another connection ID".into());
-                seen(packet, HeaderSeen::of(packet, datagram), None, why)
+                seen(packet, HeaderSeen::of(packet, sealed), None, why)
             });
         }
         if packet.kind == PacketType::Handshake {
             // Told by its type alone, so that it counts without keys as well.
             if from_client {
                 self.timeline.client_handshake();
+                // The client has no more use for Initial keys (RFC 9001 4.9.1); for a late one they are made again.
+                self.initial_keys = None;
             } else if packet.dcid == self.client_scid && self.is_from_server(packet) {
                 self.timeline.server_handshake(at);
             }
         }
         let header = if log.is_some() {
-            HeaderSeen::of(packet, datagram)
+            HeaderSeen::of(packet, sealed)
         } else {
             HeaderSeen::default()
         };
         let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
-                let cut = place.arrival.length > datagram.len();
+                let cut = place.arrival.length > sealed.len();
                 let what = match (is_initial, cut) {
                     (true, true) => "Initial cut by the capture",
                     (true, false) => "Initial that does not authenticate",

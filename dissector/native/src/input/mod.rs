@@ -27,6 +27,8 @@ pub struct Frame<'a> {
     /// Link type.
     pub link: i32,
     pub data: &'a [u8],
+    /// Bytes of it that were on the wire and not captured.
+    pub cut: usize,
 }
 
 /// What a capture holds, in order.
@@ -39,10 +41,18 @@ pub enum Element<'a> {
     KeyLog(&'a [u8]),
 }
 
+/// A frame without its place.
+struct Captured<'a> {
+    time_ns: i64,
+    link: i32,
+    data: &'a [u8],
+    /// Its length on the wire.
+    length: u32,
+}
+
 /// A block that matters.
 enum Found<'a> {
-    /// Time in nanoseconds, link type and bytes of a frame.
-    Frame(i64, i32, &'a [u8]),
+    Frame(Captured<'a>),
     Untimed,
     KeyLog(&'a [u8]),
 }
@@ -145,16 +155,17 @@ pub fn read<E>(
         match reader.next() {
             Ok((size, block)) => {
                 let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
-                    Some(Found::Frame(time_ns, link, data)) => {
+                    Some(Found::Frame(frame)) => {
                         number += 1;
-                        if !link::is_known(link) {
-                            unknown.get_or_insert((consumed, link));
+                        if !link::is_known(frame.link) {
+                            unknown.get_or_insert((consumed, frame.link));
                         }
                         Some(Element::Frame(Frame {
-                            time_ns,
+                            time_ns: frame.time_ns,
                             number,
-                            link,
-                            data,
+                            link: frame.link,
+                            data: frame.data,
+                            cut: (frame.length as usize).saturating_sub(frame.data.len()),
                         }))
                     }
                     Some(Found::Untimed) => {
@@ -167,7 +178,8 @@ pub fn read<E>(
                 if let Some(element) = element {
                     visit(element).map_err(Stop::Visitor)?;
                 }
-                reader.consume(size);
+                // Bytes are moved to the front of the buffer when it is filled, not before.
+                reader.consume_noshift(size);
                 consumed += size as u64;
             }
             Err(PcapError::Eof | PcapError::UnexpectedEof) if reason.get().is_some() => {
@@ -245,12 +257,13 @@ impl Clock {
                 };
                 let time_ns =
                     i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
-                // The upper four bits tell of a frame check sequence.
-                Ok(Some(Found::Frame(
+                Ok(Some(Found::Frame(Captured {
                     time_ns,
-                    header.network.0 & 0x0fff_ffff,
-                    frame.data,
-                )))
+                    // The upper four bits tell of a frame check sequence.
+                    link: header.network.0 & 0x0fff_ffff,
+                    data: frame.data,
+                    length: frame.origlen,
+                })))
             }
             PcapBlockOwned::NG(block) => self.pcapng.block(block),
         }

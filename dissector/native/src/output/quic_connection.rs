@@ -307,7 +307,7 @@ fn throughput(c: &Connection) -> Vec<Value> {
 /// `key_updates_client` to `closed_reason`.
 fn life(c: &Connection) -> Vec<Value> {
     let (client, server) = c.key_updates();
-    let closing = c.closing.as_ref();
+    let closing = c.closing.as_deref();
     vec![
         c.has_keys().then_some(client).into(),
         c.has_keys().then_some(server).into(),
