@@ -1,4 +1,4 @@
-"""Every field that tshark and the dissector both know of a TCP segment, in captures by chance and by real stacks."""
+"""Every field that tshark and the dissector both know of a TCP segment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.differential import compare
 from tests.differential.compare import Comparison
+from tests.differential.exceptions import check_needed, unexplained
 from tests.differential.segments import in_words_of_tshark, segments
-from tests.differential.test_fields import exceptions, is_excepted
 from tests.dissect import tcp_stories
 from tests.dissect.conftest import FIXTURES, rows
 
@@ -18,10 +18,16 @@ REAL = FIXTURES.parent / "tcp"
 
 
 @pytest.fixture(scope="module")
-def comparisons(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Conversations drawn by chance, and those of real stacks."""
     stories = tcp_stories.write(tmp_path_factory.mktemp("tcp") / "stories.pcap", 11, 150)
-    captures = [stories, *sorted(REAL.glob("*.pcap*"))]
-    assert len(captures) > 1
+    real = sorted(REAL.glob("*.pcap"))
+    assert real
+    return [stories, *real]
+
+
+@pytest.fixture(scope="module")
+def comparisons(captures: list[Path]) -> list[Comparison]:
     return [compared(capture) for capture in captures]
 
 
@@ -38,14 +44,11 @@ def compared(capture: Path) -> Comparison:
 
 
 def test_all_agree(comparisons: list[Comparison]) -> None:
-    listed = exceptions()
-    unexplained = [
-        difference
-        for comparison in comparisons
-        for difference in comparison.differences
-        if not is_excepted(difference, listed)
-    ]
-    assert not unexplained, f"{len(unexplained)}: " + "\n".join(str(one) for one in unexplained[:20])
+    assert unexplained(comparisons, "tcp") == ""
+
+
+def test_every_exception_is_needed(comparisons: list[Comparison], captures: list[Path]) -> None:
+    check_needed(comparisons, captures, "tcp")
 
 
 def test_every_field_was_compared(comparisons: list[Comparison]) -> None:

@@ -1,1 +1,1 @@
-"""Captures of real stacks, made by tcpdump in namespaces of their own: how the kept ones in tests/fixtures were recorded."""
+"""Captures of real stacks, made by tcpdump in namespaces: how those in tests/fixtures were recorded."""

@@ -1,6 +1,7 @@
 """An aioquic client and server for recordings: an upload with key updates, datagrams of any size.
 
-Run as `python -m tests.recording.aioquic_peer ADDRESS PORT --keys FILE --bytes N` or `... --chain FILE --key FILE` to serve.
+Run as `python -m tests.recording.aioquic_peer ADDRESS PORT --keys FILE --bytes N`.
+It serves with --chain and --key.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import asyncio
 import ssl
 from pathlib import Path
 
-from aioquic.asyncio import QuicConnectionProtocol, connect, serve
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.asyncio.server import serve
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import QuicEvent, StreamDataReceived
 

@@ -1,4 +1,4 @@
-"""Segments larger than IP's length field can say (BIG TCP): sets what iproute2 of Debian 12 does not know yet.
+"""Segments larger than IP's length field can say (BIG TCP): sets what Debian's iproute2 does not know yet.
 
 Run as `python -m tests.recording.bigtcp INTERFACE BYTES` where the interface is.
 """

@@ -1,4 +1,4 @@
-"""Two hosts on a cable, in network namespaces that vanish with this process; tcpdump on any of their interfaces.
+"""Two hosts on a cable, in network namespaces that vanish with this process; tcpdump on their interfaces.
 
 Call `alone()` first: it starts the program again in a namespace of its own, which is the client's.
 """
@@ -16,6 +16,7 @@ from typing import IO
 
 INSIDE = "FIRSTFLIGHT_RECORDING"
 CLIENT, SERVER = "198.18.0.1", "198.18.0.2"
+BEHIND = "198.18.1.2"
 CLIENT6, SERVER6 = "2001:db8::1", "2001:db8::2"
 PATIENCE_S = 10
 
@@ -46,8 +47,8 @@ class Host:
 
     def __init__(self) -> None:
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "600"])
-        own = os.readlink("/proc/self/ns/net")
-        wait_for("a namespace", lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != own)
+        own = Path("/proc/self/ns/net").readlink()
+        wait_for("a namespace", lambda: Path(f"/proc/{self.holder.pid}/ns/net").readlink() != own)
 
     def argv(self, *argv: str) -> list[str]:
         """What runs `argv` there."""
@@ -89,6 +90,29 @@ def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
 
 
 @contextmanager
+def behind_router(server: Host, mtu: int) -> Iterator[Host]:
+    """A host behind the client's, which hands packets on to it in fragments if they are larger than `mtu`."""
+    host = Host()
+    try:
+        peer = ("peer", "name", "behind", "netns", str(host.holder.pid))
+        call("ip", "link", "add", "narrow", "type", "veth", *peer)
+        call("ip", "address", "add", "198.18.1.1/24", "dev", "narrow")
+        call("ip", "link", "set", "narrow", "mtu", str(mtu), "up")
+        call("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        host.call("ip", "address", "add", f"{BEHIND}/24", "dev", "behind")
+        host.call("ip", "link", "set", "behind", "up")
+        host.call("ip", "route", "add", "default", "via", "198.18.1.1")
+        host.call("ethtool", "-K", "behind", "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        call("ethtool", "-K", "narrow", "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        server.call("ip", "route", "add", "198.18.1.0/24", "via", CLIENT)
+        # Without path MTU discovery, packets may be cut.
+        server.call("sysctl", "-qw", "net.ipv4.ip_no_pmtu_disc=1")
+        yield host
+    finally:
+        host.end()
+
+
+@contextmanager
 def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A server that says READY, until the block ends."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -105,7 +129,7 @@ def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
 def recording(
     path: Path, interface: str, expression: str, *, host: Host | None = None, snap: int = 0
 ) -> Iterator[None]:
-    """tcpdump on an interface, of the client's host unless `host` is given, from here to the end of the block."""
+    """tcpdump on an interface, of the client's host unless `host` is given, until the block ends."""
     argv = [
         "tcpdump",
         "-i",

@@ -1,8 +1,9 @@
 """A path for UDP: forwards datagrams between clients and one server, late, in another order, or not at all.
 
-Run as `python -m tests.recording.relay LISTEN UPSTREAM --delay-ms 10 --lose c0,s3 --late c5,s9`: c5 is the sixth datagram of
-clients, s9 the tenth of the server. LISTEN and UPSTREAM are ADDRESS,PORT. Each client has a socket of its own towards the server;
---rebind-after N gives clients another one after their N-th datagram, as a NAT does that forgot them.
+Run as `python -m tests.recording.relay LISTEN UPSTREAM --delay-ms 10 --lose c0,s3 --late c5,s9`: c5 is the
+sixth datagram of clients, s9 the tenth of the server. LISTEN and UPSTREAM are ADDRESS,PORT. Each client has a
+socket of its own towards the server; --rebind-after N gives clients another one after their N-th datagram, as
+a NAT does that forgot them.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Upstream(asyncio.DatagramProtocol):
     relay: Relay
     client: Address
 
-    def datagram_received(self, data: bytes, addr: Address) -> None:
+    def datagram_received(self, data: bytes, _addr: Address) -> None:
         wait = self.relay.to_client.next()
         if wait is not None:
             asyncio.get_running_loop().call_later(wait, self.relay.transport.sendto, data, self.client)

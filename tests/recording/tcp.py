@@ -6,10 +6,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.recording.network import SERVER, SERVER6, Host, cable, call, ready, recording
+from tests.recording.network import SERVER, SERVER6, Host, behind_router, cable, call, ready, recording
 
 PORT = 8080
 SERVE = textwrap.dedent("""
@@ -59,6 +60,8 @@ class Tcp:
     offload: bool = False
     client: str = "plain"
     expression: str = "tcp"
+    # The client sits behind a router with this MTU, and the capture is made there.
+    narrow: int | None = None
 
 
 def slow(host: Host, rate: str = "20mbit") -> None:
@@ -86,27 +89,12 @@ def lossy(host: Host) -> None:
 
 
 def reordering(host: Host) -> None:
-    """Every tenth large packet goes through a slower class."""
-    for argv in (
-        ("qdisc", "add", "dev", "far", "root", "handle", "1:", "htb", "default", "1"),
-        ("class", "add", "dev", "far", "parent", "1:", "classid", "1:1", "htb", "rate", "20mbit"),
-        (
-            "class",
-            "add",
-            "dev",
-            "far",
-            "parent",
-            "1:",
-            "classid",
-            "1:2",
-            "htb",
-            "rate",
-            "1mbit",
-            "burst",
-            "1600",
-        ),
-    ):
-        host.call("tc", *argv)
+    """Every tenth large packet waits in a slower queue."""
+    host.call("tc", "qdisc", "add", "dev", "far", "root", "handle", "1:", "htb", "default", "1")
+    for minor, rate in (("1", "20mbit"), ("2", "3mbit")):
+        host.call(*f"tc class add dev far parent 1: classid 1:{minor} htb rate 1gbit quantum 3000".split())
+        queue = f"tc qdisc add dev far parent 1:{minor} tbf rate {rate} burst 3kb latency 60ms"
+        host.call(*queue.split())
     nft(host, "numgen inc mod 10 == 0 meta priority set 1:2")
 
 
@@ -128,6 +116,8 @@ RECORDINGS: dict[str, Tcp] = {
     "tcp_jumbo": Tcp(size=3_000_000, offload=True, at="server", prepare=big),
     # The filter looks at the first header, which is none of TCP in a jumbogram.
     "tcp_jumbo_ipv6": Tcp(size=3_000_000, offload=True, at="server", family=6, prepare=big, expression="ip6"),
+    # Later fragments have no port to filter by, and are needed whole.
+    "tcp_fragments": Tcp(size=20_000, narrow=600, snap=0, expression="ip"),
     "tcp_from_server_only": Tcp(prepare=lossy, expression="tcp and src port 8080"),
     "tcp_from_client_only": Tcp(prepare=lossy, expression="tcp and dst port 8080"),
 }
@@ -137,14 +127,16 @@ def record(name: str, _folder: Path, out: Path) -> None:
     """Make OUT/NAME.pcap."""
     what = RECORDINGS[name]
     server = SERVER if what.family == 4 else SERVER6
-    with cable(offload=what.offload) as host:
+    with ExitStack() as stack:
+        host = stack.enter_context(cable(offload=what.offload))
         if what.prepare is not None:
             what.prepare(host)
         interface, place = {"client": ("near", None), "server": ("far", host)}[what.at]
-        serve = host.argv(sys.executable, "-c", SERVE, server, str(what.size))
-        with (
-            ready(serve),
-            recording(out / f"{name}.pcap", interface, what.expression, host=place, snap=what.snap),
-        ):
-            fetch = [sys.executable, "-c", FETCH, server, str(what.size), what.client]
-            subprocess.run(fetch, check=True, timeout=60)
+        fetch = [sys.executable, "-c", FETCH, server, str(what.size), what.client]
+        if what.narrow is not None:
+            behind = stack.enter_context(behind_router(host, what.narrow))
+            fetch, interface = behind.argv(*fetch), "narrow"
+        stack.enter_context(ready(host.argv(sys.executable, "-c", SERVE, server, str(what.size))))
+        file = out / f"{name}.pcap"
+        stack.enter_context(recording(file, interface, what.expression, host=place, snap=what.snap))
+        subprocess.run(fetch, check=True, timeout=60)

@@ -353,12 +353,15 @@ impl CaptureRun<'_> {
             ttl: 0,
         };
         let whole = ip::fragment(packet).map(|part| self.fragments.add(arrival.ns, &part));
-        let packet = match &whole {
-            None => packet,
-            Some(Some(whole)) => whole,
+        let mut content = match &whole {
+            None => ip::content(packet, frame.cut),
+            Some(Some(whole)) => ip::content(&whole.packet, 0),
             Some(None) => return Ok(()),
         };
-        match ip::content(packet, frame.cut) {
+        if let Some(Some(whole)) = &whole {
+            content.came_in(whole.ip_bytes);
+        }
+        match content {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
                 arrival.ip_length = datagram.ip_length;

@@ -68,6 +68,21 @@ pub enum Content<'a> {
     Broken,
 }
 
+impl Content<'_> {
+    /// Says that the packet came in fragments of so many bytes together.
+    pub fn came_in(&mut self, ip_bytes: usize) {
+        let sent = IpLength {
+            bytes: ip_bytes,
+            is_guessed: false,
+        };
+        match self {
+            Content::Udp(datagram) => datagram.ip_length = sent,
+            Content::Tcp(segment) => segment.ip_length = sent,
+            _ => {}
+        }
+    }
+}
+
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -93,6 +108,8 @@ pub struct Fragment<'a> {
     pub payload: &'a [u8],
     /// The capture holds less of it than was sent.
     pub is_cut: bool,
+    /// Total length of the fragment, header included.
+    pub ip_bytes: usize,
     /// The fixed part of the IP header.
     pub head: &'a [u8],
 }
@@ -113,6 +130,7 @@ pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
         more: header.more_fragments,
         payload: header.payload,
         is_cut: header.payload.len() < header.length,
+        ip_bytes: header.ip_length.bytes,
         head,
     })
 }
