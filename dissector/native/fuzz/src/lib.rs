@@ -63,8 +63,8 @@ fn ip_packet(table: &mut Table, number: u64, ns: i64, packet: &[u8]) {
     match ip::content(packet) {
         Content::Udp(datagram) => {
             arrival.length = datagram.length;
-            let (mut log, mut bytes) = (Vec::new(), datagram.payload.to_vec());
-            let found = table.datagram(&arrival, &datagram, &mut bytes, Some(&mut log));
+            let mut log = Vec::new();
+            let found = table.datagram(&arrival, &datagram, Some(&mut log));
             if let Some((connection, from_client)) = found {
                 for seen in log {
                     let path = Some((datagram.src, datagram.dst));
