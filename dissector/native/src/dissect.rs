@@ -400,7 +400,7 @@ impl CaptureRun<'_> {
                 let path = Some((datagram.src, datagram.dst));
                 let row =
                     quic_packet::row(self.name, connection, arrival, from_client, path, packet);
-                self.outputs.write(Kind::QuicPacket, row)?;
+                self.outputs.write(Kind::QuicPacket, &row)?;
             }
         }
         Ok(())
@@ -427,14 +427,14 @@ impl CaptureRun<'_> {
             frame_details: None,
         };
         let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
-        self.outputs.write(Kind::QuicPacket, row)
+        self.outputs.write(Kind::QuicPacket, &row)
     }
 
     fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
         if is_chosen(self.args, connection) {
             self.outputs.write(
                 Kind::QuicConnection,
-                quic_connection::row(self.name, connection),
+                &quic_connection::row(self.name, connection),
             )?;
         }
         Ok(())

@@ -24,6 +24,8 @@ use firstflight_wire::{
     retry_is_intact,
 };
 
+use smallvec::SmallVec;
+
 use crate::ip::IpLength;
 use crate::keylog::Keyring;
 use crate::output::quic_packet::{HeaderSeen, summary};
@@ -132,7 +134,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    fn to_open(&mut self) -> &mut [u8] {
+    fn opening(&mut self) -> &mut [u8] {
         if !self.is_copied {
             self.scratch.clear();
             self.scratch.extend_from_slice(self.sealed);
@@ -257,8 +259,7 @@ impl Connection {
         &mut self,
         keyring: &Keyring,
         arrival: &Arrival,
-        from_client: bool,
-        path: Path,
+        (from_client, path): (bool, Path),
         first: Option<&Packet>,
         datagram: &mut Bytes<'_>,
         mut log: PacketLog<'_>,
@@ -489,9 +490,9 @@ impl Connection {
         let frames = if is_initial {
             frames_of_initial(opened.payload)
         } else {
-            Frames::new(opened.payload).collect()
+            Frames::new(opened.payload).collect::<Result<_, _>>()
         };
-        let frames: Vec<Frame<'_>> = match frames {
+        let frames: FrameList<'_> = match frames {
             Ok(frames) => frames,
             Err(error) => {
                 if is_initial && !from_client {
@@ -522,10 +523,13 @@ impl Connection {
     }
 }
 
+/// The frames of a packet: rarely more than a few.
+type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
+
 /// The frames of an Initial; an error if it holds none, or one that it must not hold (RFC 9000 12.4). A close of the
 /// application's kind is read all the same: it ends the connection whatever its type.
-fn frames_of_initial(payload: &[u8]) -> Result<Vec<Frame<'_>>, Error> {
-    let frames: Vec<Frame<'_>> = Frames::new(payload).collect::<Result<_, _>>()?;
+fn frames_of_initial(payload: &[u8]) -> Result<FrameList<'_>, Error> {
+    let frames: FrameList<'_> = Frames::new(payload).collect::<Result<_, _>>()?;
     let allowed = |frame: &Frame<'_>| {
         frame.allowed_in_initial() || matches!(frame, Frame::ApplicationClose { .. })
     };

@@ -100,7 +100,7 @@ impl Connection {
         let mut keys = keys.ok_or(OpenError::Unauthentic)?;
         let opened = keys
             .of(from_client)
-            .open(datagram.to_open(), packet, largest);
+            .open(datagram.opening(), packet, largest);
         if opened.is_ok() || is_in_use {
             self.initial_keys = Some(keys);
         }

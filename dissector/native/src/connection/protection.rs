@@ -115,7 +115,7 @@ impl Protection {
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
         self.make_keys(version, from_client, datagram.sealed, packet, largest)?;
-        let datagram = datagram.to_open();
+        let datagram = datagram.opening();
         let missing = OpenError::Unauthentic;
         match packet.kind {
             PacketType::OneRtt => {

@@ -147,8 +147,7 @@ impl Table {
         connection.datagram(
             &self.keyring,
             arrival,
-            from_client,
-            path,
+            (from_client, path),
             first,
             &mut bytes,
             log,
@@ -387,8 +386,7 @@ impl Table {
         connection.datagram(
             &self.keyring,
             arrival,
-            true,
-            path,
+            (true, path),
             first,
             &mut Bytes::new(datagram.payload, &mut self.scratch),
             log.as_deref_mut(),

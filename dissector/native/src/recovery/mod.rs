@@ -91,8 +91,13 @@ impl Recovery {
         } else {
             (&mut self.server, &mut self.client)
         };
-        let sent = sender[index].get_or_insert_default();
-        let freight = sent.packet(number, ns, frames, with_bytes);
+        // What the server sent matters for its repetitions only, which nobody sees without bytes.
+        let freight = if from_client || with_bytes {
+            let sent = sender[index].get_or_insert_default();
+            sent.packet(number, ns, frames, with_bytes)
+        } else {
+            Freight::default()
+        };
         let mut sampled = None;
         for frame in frames {
             if let Frame::Ack(ack) = frame

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use firstflight_wire::{Ack, Frame};
+use smallvec::SmallVec;
 
 use crate::tcp::coverage::Coverage;
 
@@ -51,14 +52,6 @@ struct Packet {
     is_acknowledged: bool,
     /// A packet with a lower number carried some of the same bytes.
     is_repeat: bool,
-    carried: Vec<Carried>,
-}
-
-impl Packet {
-    fn shares(&self, carried: &[Carried]) -> bool {
-        let overlaps = |one: &Carried| carried.iter().any(|other| one.overlaps(other));
-        self.carried.iter().any(overlaps)
-    }
 }
 
 /// What the packets of a datagram carried.
@@ -111,6 +104,8 @@ pub struct NewlyAcknowledged {
 pub struct Sent {
     /// By packet number.
     packets: VecDeque<Packet>,
+    /// Packet numbers and what these packets carried, by packet number.
+    carried: VecDeque<(u64, Carried)>,
     streams: Vec<Stream>,
     /// (packet that first carried the bytes, number of packets that carried them again).
     repeated: Vec<(u64, u32)>,
@@ -128,7 +123,7 @@ impl Sent {
         with_bytes: bool,
     ) -> Freight {
         let of_interest = if with_bytes { frames } else { &[] };
-        let carried: Vec<Carried> = of_interest.iter().filter_map(Carried::of).collect();
+        let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
         // Nearly all packets carry new bytes, and need no search.
         let mut is_repeat = false;
         if carried.iter().any(|one| self.was_reached(one)) {
@@ -167,11 +162,24 @@ impl Sent {
             is_eliciting: frames.iter().any(Frame::is_ack_eliciting),
             is_acknowledged: false,
             is_repeat,
-            carried,
         };
         self.packets.insert(place, packet);
-        if self.packets.len() > PACKETS {
-            self.packets.pop_front();
+        if !carried.is_empty() {
+            let place = self.carried.partition_point(|(n, _)| *n < number);
+            for (i, one) in carried.into_iter().enumerate() {
+                self.carried.insert(place + i, (number, one));
+            }
+        }
+        if self.packets.len() > PACKETS
+            && let Some(oldest) = self.packets.pop_front()
+        {
+            while self
+                .carried
+                .front()
+                .is_some_and(|(n, _)| *n == oldest.number)
+            {
+                self.carried.pop_front();
+            }
         }
         freight
     }
@@ -203,11 +211,10 @@ impl Sent {
 
     /// The same in packets before `number`, of those remembered.
     fn highest_before(&self, number: u64, stream: u64) -> Option<u64> {
-        let before = self.packets.iter().take_while(|p| p.number < number);
-        let carried = before.flat_map(|p| &p.carried);
-        carried
-            .filter(|one| one.stream == stream)
-            .map(|one| one.end)
+        let before = self.carried.iter().take_while(|(n, _)| *n < number);
+        before
+            .filter(|(_, one)| one.stream == stream)
+            .map(|(_, one)| one.end)
             .max()
     }
 
@@ -216,14 +223,22 @@ impl Sent {
             .is_some_and(|highest| one.start < highest)
     }
 
+    fn packet_with_number(&mut self, number: u64) -> Option<&mut Packet> {
+        let place = self.packets.binary_search_by_key(&number, |p| p.number);
+        place.ok().and_then(|place| self.packets.get_mut(place))
+    }
+
     /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were none.
     fn repeats_seen_before(&mut self, number: u64, carried: &[Carried]) -> u32 {
+        let above = self.carried.partition_point(|(n, _)| *n <= number);
+        let later = self.carried.range(above..);
+        let sharing: Vec<u64> = later
+            .filter(|(_, one)| carried.iter().any(|other| one.overlaps(other)))
+            .map(|(n, _)| *n)
+            .collect();
         let mut times = 0;
-        for packet in self.packets.iter_mut().rev() {
-            if packet.number <= number {
-                break;
-            }
-            if !packet.is_repeat && packet.shares(carried) {
+        for number in sharing {
+            if let Some(packet) = self.packet_with_number(number).filter(|p| !p.is_repeat) {
                 packet.is_repeat = true;
                 times += 1;
             }
@@ -232,13 +247,15 @@ impl Sent {
     }
 
     /// Number of the packet before `number` that first carried some of these bytes, and whether it is acknowledged.
-    fn first_with(&self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
-        let first = self
-            .packets
+    fn first_with(&mut self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
+        let (first, _) = self
+            .carried
             .iter()
-            .take_while(|p| p.number < number)
-            .find(|p| p.shares(carried))?;
-        Some((first.number, first.is_acknowledged))
+            .take_while(|(n, _)| *n < number)
+            .find(|(_, one)| carried.iter().any(|other| one.overlaps(other)))?;
+        let first = *first;
+        let packet = self.packet_with_number(first)?;
+        Some((first, packet.is_acknowledged))
     }
 
     fn repeats(&mut self, first: u64, times: u32) {
