@@ -439,8 +439,6 @@ impl Connection {
             // Told by its type alone, so that it counts without keys as well.
             if from_client {
                 self.timeline.client_handshake();
-                // The client has no more use for Initial keys (RFC 9001 4.9.1); for a late one they are made again.
-                self.initial_keys = None;
             } else if packet.dcid == self.client_scid && self.is_from_server(packet) {
                 self.timeline.server_handshake(at);
             }
@@ -487,23 +485,16 @@ impl Connection {
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
-        let frames = if is_initial {
-            frames_of_initial(opened.payload)
-        } else {
-            Frames::new(opened.payload).collect::<Result<_, _>>()
-        };
-        let frames: FrameList<'_> = match frames {
-            Ok(frames) => frames,
-            Err(error) => {
-                if is_initial && !from_client {
-                    self.timeline
-                        .malformed(at.ns, &format!("Initial {number} opened: {error}"));
-                }
-                return note(log, || {
-                    seen(packet, header, Some(&opened), Some(error.to_string()))
-                });
+        let mut frames = FrameList::new();
+        if let Err(error) = read_frames(opened.payload, is_initial, &mut frames) {
+            if is_initial && !from_client {
+                self.timeline
+                    .malformed(at.ns, &format!("Initial {number} opened: {error}"));
             }
-        };
+            return note(log, || {
+                seen(packet, header, Some(&opened), Some(error.to_string()))
+            });
+        }
         note(log, || {
             seen(packet, header, Some(&opened), Some(summary(&frames)))
         });
@@ -526,10 +517,19 @@ impl Connection {
 /// The frames of a packet: rarely more than a few.
 type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
 
-/// The frames of an Initial; an error if it holds none, or one that it must not hold (RFC 9000 12.4). A close of the
+/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a close of the
 /// application's kind is read all the same: it ends the connection whatever its type.
-fn frames_of_initial(payload: &[u8]) -> Result<FrameList<'_>, Error> {
-    let frames: FrameList<'_> = Frames::new(payload).collect::<Result<_, _>>()?;
+fn read_frames<'a>(
+    payload: &'a [u8],
+    is_initial: bool,
+    frames: &mut FrameList<'a>,
+) -> Result<(), Error> {
+    for frame in Frames::new(payload) {
+        frames.push(frame?);
+    }
+    if !is_initial {
+        return Ok(());
+    }
     let allowed = |frame: &Frame<'_>| {
         frame.allowed_in_initial() || matches!(frame, Frame::ApplicationClose { .. })
     };
@@ -539,5 +539,5 @@ fn frames_of_initial(payload: &[u8]) -> Result<FrameList<'_>, Error> {
     if !frames.iter().all(allowed) {
         return Err(Error::Malformed("frame that no Initial may hold"));
     }
-    Ok(frames)
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! Which connection a datagram belongs to, and when a connection is over.
 
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
@@ -70,8 +71,8 @@ pub struct Table {
     by_tuple: HashMap<Tuple, Ids, RandomState>,
     by_cid: Directory,
     keyring: Keyring,
-    /// (time of the last look, id): those silent for longest come first, nearly.
-    idle: VecDeque<(i64, Id)>,
+    /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
+    idle: BinaryHeap<Reverse<(i64, Id)>>,
     closing: VecDeque<(i64, Id)>,
     /// Those that hold keys, oldest first.
     holders: VecDeque<Id>,
@@ -91,7 +92,7 @@ impl Table {
             by_tuple: HashMap::default(),
             by_cid: Directory::default(),
             keyring,
-            idle: VecDeque::new(),
+            idle: BinaryHeap::new(),
             closing: VecDeque::new(),
             holders: VecDeque::new(),
             gone: HashSet::default(),
@@ -205,59 +206,42 @@ impl Table {
 
     /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
-        if let Some(connection) = self
-            .expired_from(now_ns, true)
-            .or_else(|| self.expired_from(now_ns, false))
-        {
+        if let Some(connection) = self.expired_closing(now_ns) {
             return Some(connection);
         }
-        if self.connections.len() <= self.limits.max_connections {
-            return None;
-        }
-        self.counters.evicted += 1;
-        self.take_most_silent()
-    }
-
-    /// The connection that has been silent for longest, nearly: those that spoke since they were looked at are put back.
-    fn take_most_silent(&mut self) -> Option<Box<Connection>> {
-        for _ in 0..self.idle.len() {
-            let (looked_ns, id) = self.idle.pop_front()?;
-            match self.connections.get(id) {
-                Some(connection) if connection.last_ns > looked_ns => {
-                    self.idle.push_back((connection.last_ns, id));
-                }
-                Some(_) => return self.remove(id),
-                None => {}
+        let is_full = self.connections.len() > self.limits.max_connections;
+        while let Some(Reverse((looked_ns, id))) = self.idle.peek().copied() {
+            let is_over = looked_ns.saturating_add(self.limits.idle_ns) < now_ns;
+            if !is_over && !is_full {
+                return None;
             }
-        }
-        self.take_first()
-    }
-
-    /// Any live connection, oldest first: for the end of a capture.
-    pub fn drain(&mut self) -> Option<Box<Connection>> {
-        self.take_first()
-    }
-
-    fn expired_from(&mut self, now_ns: i64, closing: bool) -> Option<Box<Connection>> {
-        let limit = if closing {
-            self.limits.closing_ns
-        } else {
-            self.limits.idle_ns
-        };
-        let queue = if closing {
-            &mut self.closing
-        } else {
-            &mut self.idle
-        };
-        while let Some(&(looked_ns, id)) = queue
-            .front()
-            .filter(|(looked_ns, _)| looked_ns + limit < now_ns)
-        {
-            queue.pop_front();
+            self.idle.pop();
             match self.connections.get(id) {
                 // It spoke since: look again when its silence may have lasted long enough.
                 Some(connection) if connection.last_ns > looked_ns => {
-                    queue.push_back((connection.last_ns, id))
+                    self.idle.push(Reverse((connection.last_ns, id)));
+                }
+                Some(_) => {
+                    // Of all that live, it has been silent for longest.
+                    self.counters.evicted += u64::from(!is_over);
+                    return self.remove(id);
+                }
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn expired_closing(&mut self, now_ns: i64) -> Option<Box<Connection>> {
+        let limit = self.limits.closing_ns;
+        let first = |queue: &VecDeque<(i64, Id)>| queue.front().copied();
+        while let Some((looked_ns, id)) =
+            first(&self.closing).filter(|(looked_ns, _)| looked_ns.saturating_add(limit) < now_ns)
+        {
+            self.closing.pop_front();
+            match self.connections.get(id) {
+                Some(connection) if connection.last_ns > looked_ns => {
+                    self.closing.push_back((connection.last_ns, id));
                 }
                 Some(_) => return self.remove(id),
                 None => {}
@@ -266,8 +250,9 @@ impl Table {
         None
     }
 
-    fn take_first(&mut self) -> Option<Box<Connection>> {
-        while let Some((_, id)) = self.idle.pop_front() {
+    /// Any live connection, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Connection>> {
+        while let Some(Reverse((_, id))) = self.idle.pop() {
             if let Some(connection) = self.remove(id) {
                 return Some(connection);
             }
@@ -414,7 +399,7 @@ impl Table {
             .entry(Tuple::of(path.0, path.1))
             .or_default()
             .push(id);
-        self.idle.push_back((arrival.ns, id));
+        self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
     }
 
