@@ -1,7 +1,7 @@
-"""Real handshakes for the dissector's bench: an aioquic client with the lab's servers on loopback, under tcpdump.
+"""Real handshakes for the dissector's bench: aioquic as client, the lab's servers, loopback, tcpdump.
 
 One capture and key log of each server stack (quiche with BoringSSL, quic-go, aioquic), with a certificate
-chain of the length that is usual among QUIC services; `firstflight-captures` makes as many of them as are wanted.
+chain of the length that is usual among QUIC services; `firstflight-captures` makes as many as are wanted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lab.servers import command, configuration
 HOST = "127.0.0.1"
 NAME = "www.example.test"
 STACKS: tuple[Stack, ...] = ("quiche", "quic-go", "aioquic")
-# Median of the certificate chains of QUIC services: Nawrocki et al., "On the Interplay between TLS Certificates and
-# QUIC Performance" (CoNEXT 2022).
+# Median of the certificate chains of QUIC services: Nawrocki et al., "On the Interplay between TLS
+# Certificates and QUIC Performance" (CoNEXT 2022).
 CHAIN_BYTES = 2329
 SECONDS = 20
 
