@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(take(8, std::slice::from_ref(&crypto)), (false, false, 0));
         assert_eq!(take(9, &[crypto]), (true, false, 0));
         let datagram = Frame::Datagram { data: b"dg" };
-        assert_eq!(take(10, &[datagram.clone()]), (false, true, 2));
+        assert_eq!(take(10, std::slice::from_ref(&datagram)), (false, true, 2));
         assert_eq!(take(11, &[datagram, stream(0, 0, b"ab")]), (false, true, 2));
         assert_eq!(take(12, &[Frame::Ping]), (false, false, 0));
     }
