@@ -8,9 +8,9 @@ WITH changed AS
         countIf(day >= {since:Date} AND outcome = 'iack') AS iack_since
     FROM ${database}.quic_probe
     WHERE outcome IN ('iack', 'coalesced', 'sh_first')
-        AND {vantage:String} IN ('', vantage)
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
         AND day BETWEEN {from:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
+        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
     GROUP BY domain
     -- More than half one way before, more than half the other way since.
     HAVING probes_before > 0 AND probes_since > 0
@@ -34,9 +34,9 @@ FROM ${database}.quic_probe AS probe
 INNER JOIN changed ON changed.domain = probe.domain
 WHERE probe.domain IN (SELECT domain FROM changed)
     AND outcome IN ('iack', 'coalesced', 'sh_first')
-    AND {vantage:String} IN ('', vantage)
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND day BETWEEN {from:Date} AND {until:Date}
-    AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
+    AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
 GROUP BY probe.domain AS domain
 ORDER BY domain
 LIMIT {limit:UInt32}
