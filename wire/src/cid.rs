@@ -1,6 +1,7 @@
 //! Connection IDs of up to 20 bytes, held inline (RFC 9000 17.2).
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::Error;
 
@@ -8,7 +9,7 @@ use crate::Error;
 pub const MAX_CID_LEN: usize = 20;
 
 /// A connection ID; `Display` writes it in hex.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId {
     len: u8,
     bytes: [u8; MAX_CID_LEN],
@@ -46,6 +47,20 @@ impl ConnectionId {
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+impl Hash for ConnectionId {
+    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their end.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (words, rest) = self.bytes.as_chunks::<8>();
+        for word in words {
+            state.write_u64(u64::from_le_bytes(*word));
+        }
+        let last = rest
+            .iter()
+            .fold(0, |last, byte| last << 8 | u64::from(*byte));
+        state.write_u64(last << 8 | u64::from(self.len));
     }
 }
 

@@ -11,9 +11,17 @@ pub struct Full;
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
-    ahead: BTreeMap<u64, Vec<u8>>,
-    ahead_bytes: usize,
+    /// Boxed: most streams come in order.
+    ahead: Option<Box<Ahead>>,
     limit: usize,
+}
+
+/// Pieces beyond a gap, by offset.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    pieces: BTreeMap<u64, Vec<u8>>,
+    /// Bytes in them.
+    bytes: usize,
 }
 
 impl CryptoStream {
@@ -21,8 +29,7 @@ impl CryptoStream {
     pub fn new(limit: usize) -> Self {
         CryptoStream {
             contiguous: Vec::new(),
-            ahead: BTreeMap::new(),
-            ahead_bytes: 0,
+            ahead: None,
             limit,
         }
     }
@@ -39,29 +46,40 @@ impl CryptoStream {
         let Some(data) = self.beyond_contiguous(offset, data) else {
             return Ok(false);
         };
-        if before + self.ahead_bytes + data.len() > self.limit {
+        let ahead_bytes = self.ahead.as_ref().map_or(0, |ahead| ahead.bytes);
+        if before + ahead_bytes + data.len() > self.limit {
             return Err(Full);
         }
         if offset > before as u64 {
-            let held = self.ahead.get(&offset).map_or(0, Vec::len);
+            let ahead = self.ahead.get_or_insert_default();
+            let held = ahead.pieces.get(&offset).map_or(0, Vec::len);
             if data.len() > held {
-                self.ahead_bytes += data.len() - held;
-                self.ahead.insert(offset, data.to_vec());
+                ahead.bytes += data.len() - held;
+                ahead.pieces.insert(offset, data.to_vec());
             }
             return Ok(false);
         }
         self.contiguous.extend_from_slice(data);
-        while let Some(entry) = self.ahead.first_entry() {
+        self.take_adjoining();
+        Ok(self.contiguous.len() > before)
+    }
+
+    /// Moves the pieces that follow on the contiguous bytes there.
+    fn take_adjoining(&mut self) {
+        let Some(mut ahead) = self.ahead.take() else {
+            return;
+        };
+        while let Some(entry) = ahead.pieces.first_entry() {
             if *entry.key() > self.contiguous.len() as u64 {
-                break;
+                self.ahead = Some(ahead);
+                return;
             }
             let (offset, piece) = entry.remove_entry();
-            self.ahead_bytes -= piece.len();
+            ahead.bytes -= piece.len();
             if let Some(new) = self.beyond_contiguous(offset, &piece) {
                 self.contiguous.extend_from_slice(new);
             }
         }
-        Ok(self.contiguous.len() > before)
     }
 
     /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing new.
@@ -88,7 +106,7 @@ mod tests {
         assert_eq!(stream.insert(0, &text[..5]), Ok(true));
         assert_eq!(stream.contiguous(), text);
         assert_eq!(stream.insert(2, &text[2..9]), Ok(false));
-        assert_eq!((stream.ahead.len(), stream.ahead_bytes), (0, 0));
+        assert!(stream.ahead.is_none());
     }
 
     #[test]

@@ -105,10 +105,20 @@ impl<'a> TransportParameters<'a> {
         }
     }
 
-    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form.
+    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the newest; of
+    /// one code point, the first.
     pub fn min_ack_delay(self) -> Option<(u64, u64)> {
-        let sent = |id: &u64| Some((*id, self.integer(*id).ok()??));
-        id::MIN_ACK_DELAY.iter().find_map(sent)
+        let mut found = [None; id::MIN_ACK_DELAY.len()];
+        for parameter in self {
+            let (this, value) = parameter.ok()?;
+            if let Some(place) = id::MIN_ACK_DELAY.iter().position(|id| *id == this) {
+                let mut r = Reader::new(value);
+                let number = r.varint().ok().filter(|_| r.is_empty());
+                found[place].get_or_insert((this, number));
+            }
+        }
+        let sent = found.into_iter().flatten();
+        sent.filter_map(|(id, number)| Some((id, number?))).next()
     }
 
     /// The bytes of the extension that have not been iterated over.

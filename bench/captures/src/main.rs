@@ -22,7 +22,7 @@ use recording::Recording;
 #[derive(Debug, Parser)]
 #[command(name = "firstflight-captures", version)]
 struct Args {
-    /// Captures of one handshake each (pcap, PPP, IPv4), with NAME.keys beside NAME.pcap
+    /// Captures of one handshake each (pcap in microseconds; IPv4 on Ethernet or PPP), with NAME.keys beside NAME.pcap
     #[arg(required = true)]
     recordings: Vec<PathBuf>,
     /// Handshakes to write

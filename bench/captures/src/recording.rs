@@ -62,7 +62,8 @@ impl Recording {
         let capture = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
         let log = fs::read_to_string(path.with_extension("keys"))
             .map_err(|error| wrong(&format!("its key log cannot be read: {error}")))?;
-        let sent = udp(&capture).ok_or_else(|| wrong("expected a whole pcap of PPP and IPv4"))?;
+        let sent = udp(&capture)
+            .ok_or_else(|| wrong("expected a whole pcap of IPv4 on Ethernet or PPP"))?;
         let begin = sent.first().ok_or_else(|| wrong("no QUIC in it"))?.at_ns;
         let secrets = secrets(&log).ok_or_else(|| wrong("its key log lacks a secret"))?;
         Opener::new(secrets)
@@ -71,29 +72,45 @@ impl Recording {
     }
 }
 
-/// UDP datagrams to or from port 443, from the first Initial of the client on.
+/// Bytes before the IP packet in a frame of that link type, if it is one of IPv4; `None` for another link type.
+fn link_header(link: u32) -> Option<&'static [u8]> {
+    match link {
+        // Ethernet: addresses (all zero on loopback), type.
+        1 => Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00]),
+        // PPP: its protocol.
+        9 => Some(&[0, 0x21]),
+        _ => None,
+    }
+}
+
+/// UDP datagrams of the connection that the first Initial to be seen begins.
 fn udp(capture: &[u8]) -> Option<Vec<Sent>> {
     let word = |at: usize| Some(u32::from_le_bytes(*capture.get(at..)?.first_chunk()?));
-    if word(0)? != 0xa1b2_c3d4 || word(20)? != 9 {
+    if word(0)? != 0xa1b2_c3d4 {
         return None;
     }
+    let link = link_header(word(20)?)?;
     let (mut at, mut found) = (24, Vec::new());
+    let mut client: Option<[u8; 4]> = None;
     while at < capture.len() {
         let (seconds, micros, length) = (word(at)?, word(at + 4)?, word(at + 8)? as usize);
         let frame = capture.get(at + 16..at + 16 + length)?;
         at += 16 + length;
-        // PPP's protocol; IPv4 without options; UDP.
-        let Some(packet) = frame.strip_prefix(&[0, 0x21]) else {
+        let Some(packet) = frame.strip_prefix(link) else {
             continue;
         };
+        // IPv4 without options; UDP.
         if packet.len() < 28 || packet[0] != 0x45 || packet[9] != 17 {
             continue;
         }
-        let ports = (&packet[20..22], &packet[22..24]);
-        let from_client = ports.1 == 443u16.to_be_bytes();
+        let ports = [packet[20], packet[21], packet[22], packet[23]];
         let payload = packet[28..].to_vec();
-        let begins = from_client && payload.first().is_some_and(|first| first & 0xf0 == 0xc0);
-        if (from_client || ports.0 == 443u16.to_be_bytes()) && (begins || !found.is_empty()) {
+        if payload.first().is_some_and(|first| first & 0xf0 == 0xc0) {
+            client.get_or_insert(ports);
+        }
+        let [a, b, c, d] = ports;
+        let from_client = client == Some(ports);
+        if from_client || client == Some([c, d, a, b]) {
             found.push(Sent {
                 at_ns: u64::from(seconds) * 1_000_000_000 + u64::from(micros) * 1000,
                 from_client,

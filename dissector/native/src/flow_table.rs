@@ -1,7 +1,8 @@
 //! Live flows by key, and when one is over: silent for too long, closed, or pushed out by others.
 
+use std::cmp::Reverse;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 /// Flows written out whose late packets are still told from new flows.
@@ -28,8 +29,8 @@ pub struct FlowTable<K, V> {
     bounds: Bounds,
     flows: HashMap<K, (u64, Box<V>)>,
     next_id: u64,
-    /// (time of the last look, id, key): those silent for longest come first, nearly.
-    idle: VecDeque<(i64, u64, K)>,
+    /// (time of the last look, id, key), the earliest first: whoever spoke since goes back with the time when it did.
+    idle: BinaryHeap<Reverse<(i64, u64, K)>>,
     closing: VecDeque<(i64, u64, K)>,
     gone: HashSet<u64>,
     gone_order: VecDeque<u64>,
@@ -38,13 +39,13 @@ pub struct FlowTable<K, V> {
     pub evicted: u64,
 }
 
-impl<K: Copy + Eq + Hash, V: Live> FlowTable<K, V> {
+impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
     pub fn new(bounds: Bounds) -> Self {
         FlowTable {
             bounds,
             flows: HashMap::new(),
             next_id: 0,
-            idle: VecDeque::new(),
+            idle: BinaryHeap::new(),
             closing: VecDeque::new(),
             gone: HashSet::new(),
             gone_order: VecDeque::new(),
@@ -66,7 +67,7 @@ impl<K: Copy + Eq + Hash, V: Live> FlowTable<K, V> {
     pub fn insert(&mut self, key: K, flow: V) -> Option<Box<V>> {
         let id = self.next_id;
         self.next_id += 1;
-        self.idle.push_back((flow.last_ns(), id, key));
+        self.idle.push(Reverse((flow.last_ns(), id, key)));
         self.flows
             .insert(key, (id, Box::new(flow)))
             .map(|(_, old)| old)
@@ -81,41 +82,53 @@ impl<K: Copy + Eq + Hash, V: Live> FlowTable<K, V> {
 
     /// A flow that is over by `now_ns`, if there is one; call it until there is none.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<V>> {
-        let over = take_silent(
-            &mut self.closing,
-            &self.flows,
-            now_ns,
-            self.bounds.closing_ns,
-        )
-        .or_else(|| take_silent(&mut self.idle, &self.flows, now_ns, self.bounds.idle_ns));
-        if let Some(key) = over {
-            return self.remove(&key);
+        if let Some(flow) = self.expired_closing(now_ns) {
+            return Some(flow);
         }
-        if self.flows.len() <= self.bounds.max_flows {
-            return None;
+        let is_full = self.flows.len() > self.bounds.max_flows;
+        while let Some(Reverse((looked_ns, id, key))) = self.idle.peek().copied() {
+            let is_over = looked_ns.saturating_add(self.bounds.idle_ns) < now_ns;
+            if !is_over && !is_full {
+                return None;
+            }
+            self.idle.pop();
+            match self.flows.get(&key) {
+                // It spoke since: look again when its silence may have lasted long enough.
+                Some((live, flow)) if *live == id && flow.last_ns() > looked_ns => {
+                    self.idle.push(Reverse((flow.last_ns(), id, key)));
+                }
+                Some((live, _)) if *live == id => {
+                    // Of all that live, it has been silent for longest.
+                    self.evicted += u64::from(!is_over);
+                    return self.remove(&key);
+                }
+                _ => {}
+            }
         }
-        self.evicted += 1;
-        self.most_silent()
+        None
     }
 
-    /// The flow that has been silent for longest, nearly: those that spoke since they were looked at are put back.
-    fn most_silent(&mut self) -> Option<Box<V>> {
-        for _ in 0..self.idle.len() {
-            let (looked_ns, id, key) = self.idle.pop_front()?;
+    fn expired_closing(&mut self, now_ns: i64) -> Option<Box<V>> {
+        let limit = self.bounds.closing_ns;
+        while let Some((looked_ns, id, key)) = self.closing.front().copied() {
+            if looked_ns.saturating_add(limit) >= now_ns {
+                break;
+            }
+            self.closing.pop_front();
             match self.flows.get(&key) {
                 Some((live, flow)) if *live == id && flow.last_ns() > looked_ns => {
-                    self.idle.push_back((flow.last_ns(), id, key));
+                    self.closing.push_back((flow.last_ns(), id, key));
                 }
                 Some((live, _)) if *live == id => return self.remove(&key),
                 _ => {}
             }
         }
-        self.drain()
+        None
     }
 
     /// Any live flow, oldest first: for the end of a capture.
     pub fn drain(&mut self) -> Option<Box<V>> {
-        while let Some((_, id, key)) = self.idle.pop_front() {
+        while let Some(Reverse((_, id, key))) = self.idle.pop() {
             if self.flows.get(&key).is_some_and(|(live, _)| *live == id) {
                 return self.remove(&key);
             }
@@ -136,27 +149,6 @@ impl<K: Copy + Eq + Hash, V: Live> FlowTable<K, V> {
         }
         Some(flow)
     }
-}
-
-/// The key of a flow of `queue` that was silent for `limit` before `now_ns`.
-fn take_silent<K: Copy + Eq + Hash, V: Live>(
-    queue: &mut VecDeque<(i64, u64, K)>,
-    flows: &HashMap<K, (u64, Box<V>)>,
-    now_ns: i64,
-    limit: i64,
-) -> Option<K> {
-    while let Some(&(looked_ns, id, key)) = queue.front().filter(|(at, ..)| at + limit < now_ns) {
-        queue.pop_front();
-        match flows.get(&key) {
-            // It spoke since: look again when its silence may have lasted long enough.
-            Some((live, flow)) if *live == id && flow.last_ns() > looked_ns => {
-                queue.push_back((flow.last_ns(), id, key));
-            }
-            Some((live, _)) if *live == id => return Some(key),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -201,6 +193,19 @@ mod tests {
         t.closed(1, 20);
         assert_eq!(t.expired(31).map(|f| f.0), Some(5));
         assert!(t.drain().is_none());
+    }
+
+    #[test]
+    fn of_too_many_the_most_silent_goes_not_the_newest() {
+        let mut t = table(3);
+        for (key, ns) in [(1, 1), (2, 2), (3, 3)] {
+            t.insert(key, Flow(ns));
+            t.get_mut(&key).unwrap().0 = 10 + ns;
+        }
+        // The newest has said one thing only, and yet was heard last.
+        t.insert(4, Flow(20));
+        assert_eq!(t.expired(20).map(|f| f.0), Some(11));
+        assert!(t.expired(20).is_none());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Packet protection (RFC 9001 5, 6): keys from the client's destination connection ID or from TLS traffic secrets, header
 //! protection, packet numbers, key updates, the Retry integrity tag.
 
+mod hmac;
 mod keys;
 mod pn;
 mod retry;
 mod secrets;
-mod sha256;
 mod traffic;
 
 pub use keys::{Keys, Opened};

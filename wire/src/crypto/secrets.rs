@@ -3,12 +3,13 @@
 
 use std::sync::LazyLock;
 
-use super::sha256::{HmacKey, LastBlock};
+use super::hmac::sha256::{HmacKey, LastBlock};
 use crate::version::Family;
 use crate::{ConnectionId, Version};
 
-/// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC 5869 2.3).
-pub(super) const fn expand_label(label: &str, length: u8) -> LastBlock {
+/// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC 5869 2.3), and how
+/// much of it is used.
+pub(super) const fn label_info(label: &str, length: u8) -> ([u8; 32], usize) {
     let label = label.as_bytes();
     let mut info = [0; 32];
     info[1] = length;
@@ -28,8 +29,13 @@ pub(super) const fn expand_label(label: &str, length: u8) -> LastBlock {
     }
     // Context length 0, then HKDF-Expand's counter.
     info[at + 1] = 1;
-    let (used, _) = info.split_at(at + 2);
-    LastBlock::new(used)
+    (info, at + 2)
+}
+
+/// [`label_info`] for SHA-256.
+pub(super) const fn expand_label(label: &str, length: u8) -> LastBlock {
+    let (info, used) = label_info(label, length);
+    LastBlock::new(info.split_at(used).0)
 }
 
 static CLIENT_IN: LastBlock = expand_label("client in", 32);
@@ -127,10 +133,11 @@ impl InitialSecret {
     fn direction(&self, label: &LastBlock) -> KeyMaterial {
         let labels = if self.v2 { &LABELS_V2 } else { &LABELS_V1 };
         let secret = HmacKey::new(&self.secret.sign(label));
+        let [key, iv, hp] = secret.sign_all([&labels.key, &labels.iv, &labels.hp]);
         KeyMaterial {
-            key: first(&secret.sign(&labels.key)),
-            iv: first(&secret.sign(&labels.iv)),
-            hp: first(&secret.sign(&labels.hp)),
+            key: first(&key),
+            iv: first(&iv),
+            hp: first(&hp),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC 9369 3.3.2).
 
 use ring::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, quic};
-use ring::hkdf::{HKDF_SHA384, KeyType, Prk};
 
 use super::Keys;
+use super::hmac::sha256::{HmacKey, LastBlock};
+use super::hmac::sha384;
 use super::keys::PacketKey;
-use super::secrets::{expand_label, first};
-use super::sha256::{HmacKey, LastBlock};
+use super::secrets::{expand_label, first, label_info};
 use crate::tls::number;
 use crate::version::Family;
 use crate::{OpenError, Opened, Packet, Version};
@@ -78,6 +78,32 @@ static LABELS_V2: Labels = Labels {
     update: expand_label("quicv2 ku", 32),
 };
 
+/// Labels of one version, for the suite with SHA-384.
+struct LongLabels {
+    key: sha384::LastBlock,
+    iv: sha384::LastBlock,
+    hp: sha384::LastBlock,
+    update: sha384::LastBlock,
+}
+
+const fn expand_long_label(label: &str, length: u8) -> sha384::LastBlock {
+    let (info, used) = label_info(label, length);
+    sha384::LastBlock::new(info.split_at(used).0)
+}
+
+static LONG_LABELS_V1: LongLabels = LongLabels {
+    key: expand_long_label("quic key", 32),
+    iv: expand_long_label("quic iv", 12),
+    hp: expand_long_label("quic hp", 32),
+    update: expand_long_label("quic ku", 48),
+};
+static LONG_LABELS_V2: LongLabels = LongLabels {
+    key: expand_long_label("quicv2 key", 32),
+    iv: expand_long_label("quicv2 iv", 12),
+    hp: expand_long_label("quicv2 hp", 32),
+    update: expand_long_label("quicv2 ku", 48),
+};
+
 /// A TLS 1.3 traffic secret of one direction, and what keys are made of it.
 #[derive(Clone, Copy)]
 pub struct TrafficSecret {
@@ -106,18 +132,24 @@ impl TrafficSecret {
 
     /// Keys that protect packets under this secret.
     pub fn keys(&self) -> Keys {
-        let (secret, labels) = self.sha256();
-        let packet = self.packet_key();
         match self.suite {
             CipherSuite::Aes128GcmSha256 => {
-                Keys::of(&quic::AES_128, &secret.sign(&labels.hp_16)[..16], packet)
+                let (secret, labels) = self.sha256();
+                let [key, iv, hp] = secret.sign_all([&labels.key_16, &labels.iv, &labels.hp_16]);
+                let packet = PacketKey::new(&AES_128_GCM, &key[..16], first(&iv));
+                Keys::of(&quic::AES_128, &hp[..16], packet)
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
-                Keys::of(&quic::CHACHA20, &secret.sign(&labels.hp_32), packet)
+                let (secret, labels) = self.sha256();
+                let [key, iv, hp] = secret.sign_all([&labels.key_32, &labels.iv, &labels.hp_32]);
+                let packet = PacketKey::new(&CHACHA20_POLY1305, &key, first(&iv));
+                Keys::of(&quic::CHACHA20, &hp, packet)
             }
             CipherSuite::Aes256GcmSha384 => {
-                let hp: [u8; 32] = self.sha384("quic hp", "quicv2 hp");
-                Keys::of(&quic::AES_256, &hp, packet)
+                let (secret, labels) = self.sha384();
+                let [key, iv, hp] = secret.sign_all([&labels.key, &labels.iv, &labels.hp]);
+                let packet = PacketKey::new(&AES_256_GCM, &key[..32], first(&iv));
+                Keys::of(&quic::AES_256, &hp[..32], packet)
             }
         }
     }
@@ -126,7 +158,8 @@ impl TrafficSecret {
     pub fn next(&self) -> TrafficSecret {
         let mut bytes = [0; MAX_SECRET];
         if self.suite == CipherSuite::Aes256GcmSha384 {
-            bytes = self.sha384("quic ku", "quicv2 ku");
+            let (secret, labels) = self.sha384();
+            bytes = secret.sign(&labels.update);
         } else {
             let (secret, labels) = self.sha256();
             bytes[..32].copy_from_slice(&secret.sign(&labels.update));
@@ -136,18 +169,21 @@ impl TrafficSecret {
 
     /// Packet protection alone: a key update keeps the header protection key.
     fn packet_key(&self) -> PacketKey {
-        let (secret, labels) = self.sha256();
-        let iv = first(&secret.sign(&labels.iv));
         match self.suite {
             CipherSuite::Aes128GcmSha256 => {
-                PacketKey::new(&AES_128_GCM, &secret.sign(&labels.key_16)[..16], iv)
+                let (secret, labels) = self.sha256();
+                let [key, iv] = secret.sign_all([&labels.key_16, &labels.iv]);
+                PacketKey::new(&AES_128_GCM, &key[..16], first(&iv))
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
-                PacketKey::new(&CHACHA20_POLY1305, &secret.sign(&labels.key_32), iv)
+                let (secret, labels) = self.sha256();
+                let [key, iv] = secret.sign_all([&labels.key_32, &labels.iv]);
+                PacketKey::new(&CHACHA20_POLY1305, &key, first(&iv))
             }
             CipherSuite::Aes256GcmSha384 => {
-                let key: [u8; 32] = self.sha384("quic key", "quicv2 key");
-                PacketKey::new(&AES_256_GCM, &key, self.sha384("quic iv", "quicv2 iv"))
+                let (secret, labels) = self.sha384();
+                let [key, iv] = secret.sign_all([&labels.key, &labels.iv]);
+                PacketKey::new(&AES_256_GCM, &key[..32], first(&iv))
             }
         }
     }
@@ -157,24 +193,13 @@ impl TrafficSecret {
         (HmacKey::new(&first(&self.bytes)), labels)
     }
 
-    /// HKDF-Expand-Label with SHA-384 and an empty context.
-    fn sha384<const N: usize>(&self, v1: &str, v2: &str) -> [u8; N] {
-        struct Length(usize);
-        impl KeyType for Length {
-            fn len(&self) -> usize {
-                self.0
-            }
-        }
-        let label = if self.v2 { v2 } else { v1 };
-        // N and the label's length are small constants.
-        let head = [0, N as u8, 6 + label.len() as u8];
-        let info: [&[u8]; 4] = [&head, b"tls13 ", label.as_bytes(), &[0]];
-        let mut out = [0; N];
-        Prk::new_less_safe(HKDF_SHA384, &self.bytes)
-            .expand(&info, Length(N))
-            .and_then(|okm| okm.fill(&mut out))
-            .expect("the output is shorter than 255 hashes and has the length asked for");
-        out
+    fn sha384(&self) -> (sha384::HmacKey, &'static LongLabels) {
+        let labels = if self.v2 {
+            &LONG_LABELS_V2
+        } else {
+            &LONG_LABELS_V1
+        };
+        (sha384::HmacKey::new(&self.bytes), labels)
     }
 }
 

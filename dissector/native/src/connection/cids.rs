@@ -1,18 +1,19 @@
 //! Connection IDs that one side may be addressed by (RFC 9000 5.1).
 
 use firstflight_wire::ConnectionId;
+use smallvec::{SmallVec, smallvec};
 
 /// Connection IDs kept of one side; of more, those in the middle are forgotten.
 const KEPT: usize = 64;
 
 /// Connection IDs of one side, in the order of issue.
 #[derive(Debug, Default)]
-pub(super) struct Cids(Vec<ConnectionId>);
+pub(super) struct Cids(SmallVec<[ConnectionId; 2]>);
 
 impl Cids {
     /// Beginning with `first`.
     pub(super) fn new(first: ConnectionId) -> Cids {
-        Cids(vec![first])
+        Cids(smallvec![first])
     }
 
     /// Adds a connection ID and says whether it is new.

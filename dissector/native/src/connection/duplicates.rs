@@ -3,39 +3,45 @@
 /// Remembers 128 numbers up to the largest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Duplicates {
-    largest: Option<u64>,
-    /// Bit i: `largest - i` was seen.
-    window: u128,
+    /// Meaningless while nothing was seen.
+    largest: u64,
+    /// Bit i: `largest - i` was seen; in two halves, which need less room than one number.
+    window: [u64; 2],
 }
 
 impl Duplicates {
     /// Largest number so far.
     pub(super) fn largest(&self) -> Option<u64> {
-        self.largest
+        (self.window != [0; 2]).then_some(self.largest)
     }
 
     /// Takes note of `number` and says whether it had been seen. Numbers too old to tell are taken for new.
     pub(super) fn seen_before(&mut self, number: u64) -> bool {
-        let Some(largest) = self.largest else {
+        let [high, low] = self.window;
+        let window = u128::from(high) << 64 | u128::from(low);
+        let Some(largest) = self.largest() else {
             *self = Duplicates {
-                largest: Some(number),
-                window: 1,
+                largest: number,
+                window: [0, 1],
             };
             return false;
         };
         if number > largest {
             let shift = u32::try_from(number - largest).unwrap_or(u32::MAX);
-            self.window = self.window.checked_shl(shift).unwrap_or(0) | 1;
-            self.largest = Some(number);
+            self.keep(window.checked_shl(shift).unwrap_or(0) | 1);
+            self.largest = number;
             return false;
         }
         let bit = u32::try_from(largest - number)
             .ok()
             .and_then(|age| 1u128.checked_shl(age))
             .unwrap_or(0);
-        let seen = self.window & bit != 0;
-        self.window |= bit;
-        seen
+        self.keep(window | bit);
+        window & bit != 0
+    }
+
+    fn keep(&mut self, window: u128) {
+        self.window = [(window >> 64) as u64, window as u64];
     }
 }
 

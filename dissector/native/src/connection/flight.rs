@@ -13,7 +13,7 @@ const BUDGET: usize = 131_072;
 #[derive(Clone, Debug, Default)]
 pub struct ServerSaid {
     /// The application protocol chosen.
-    pub alpn: Option<String>,
+    pub alpn: Option<Box<str>>,
     /// Body of the transport parameters extension.
     pub transport_parameters: Option<Box<[u8]>>,
     /// All certificates, DER; `None` as well if they are compressed.

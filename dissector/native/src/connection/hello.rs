@@ -1,8 +1,11 @@
 //! What the client says in its ClientHello, and where in the CRYPTO stream it ends.
 
+use std::borrow::Cow;
+
 use firstflight_wire::CryptoStream;
 use firstflight_wire::tls::{ClientHello, number, read_message};
 use firstflight_wire::{Error, Reader};
+use smallvec::SmallVec;
 
 /// A ClientHello is refused above this size; those with several key shares have about 2 kB.
 const BUDGET: usize = 16_384;
@@ -10,9 +13,9 @@ const BUDGET: usize = 16_384;
 /// Fields of the first ClientHello.
 #[derive(Clone, Debug, Default)]
 pub struct HelloSaid {
-    pub sni: Option<String>,
+    pub sni: Option<Box<str>>,
     /// Application protocols offered, joined by commas.
-    pub alpn: Option<String>,
+    pub alpn: Option<Box<str>>,
     /// Body of the transport parameters extension.
     pub transport_parameters: Option<Box<[u8]>>,
     /// What key logs know the connection by.
@@ -67,8 +70,7 @@ impl HelloReader {
                     let parameters = hello.transport_parameters;
                     *said = HelloSaid {
                         sni: hello.sni.map(text),
-                        alpn: Some(hello.alpn().map(text).collect::<Vec<_>>().join(","))
-                            .filter(|list| !list.is_empty()),
+                        alpn: joined(hello.alpn()),
                         transport_parameters: parameters.map(|p| p.as_bytes().into()),
                         random: Some(hello.random),
                     };
@@ -97,6 +99,23 @@ impl HelloReader {
 }
 
 /// Bytes as text; what is not UTF-8 is escaped rather than lost.
-pub(super) fn text(bytes: &[u8]) -> String {
-    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+pub(super) fn text(bytes: &[u8]) -> Box<str> {
+    readable(bytes).into()
+}
+
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(
+        |_| Cow::Owned(bytes.escape_ascii().to_string()),
+        Cow::Borrowed,
+    )
+}
+
+/// Protocols joined by commas; `None` if there are none, or one without a name.
+fn joined<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Option<Box<str>> {
+    let names: SmallVec<[Cow<'a, str>; 8]> = protocols.map(readable).collect();
+    let list = match names.as_slice() {
+        [one] => one.as_ref().into(),
+        several => several.join(",").into_boxed_str(),
+    };
+    Some(list).filter(|list| !list.is_empty())
 }

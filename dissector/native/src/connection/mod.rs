@@ -20,20 +20,25 @@ pub use table::{Counters, Limits, Table};
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    CipherSuite, ConnectionId, Error, Frame, Frames, InitialSecret, Packet, PacketType, Version,
-    parse_packet, retry_is_intact,
+    CipherSuite, ConnectionId, Error, Frame, Frames, Packet, PacketType, Version, parse_packet,
+    retry_is_intact,
 };
 
+use smallvec::SmallVec;
+
+use crate::ip::IpLength;
 use crate::keylog::Keyring;
 use crate::output::quic_packet::{HeaderSeen, summary};
-use crate::recovery::Recovery;
+use crate::recovery::{Freight, Recovery};
 use crate::timeline::{At, Timeline, Windows};
+use crate::volume::{Carried, Volume};
 use cids::Cids;
 use duplicates::Duplicates;
 use flight::FlightReader;
 use frames::NewPacket;
 use hello::HelloReader;
 use log::{note, seen, unparsed};
+use opening::InitialKeys;
 use path::{Path, Paths};
 use protection::Protection;
 
@@ -45,6 +50,7 @@ pub struct Arrival {
     pub frame_number: u64,
     /// UDP payload as sent.
     pub length: usize,
+    pub ip_length: IpLength,
     pub ttl: u8,
 }
 
@@ -85,9 +91,9 @@ pub struct Connection {
     /// Source connection ID of a valid Retry, which the client's next Initial goes to.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
-    /// What Initial keys come from, and the secret for the version in use.
+    /// What Initial keys come from, and those for the version in use while they are needed.
     initial_dcid: ConnectionId,
-    secret: Option<InitialSecret>,
+    initial_keys: Option<Box<InitialKeys>>,
     protection: Protection,
     client_numbers: [Duplicates; 3],
     server_numbers: [Duplicates; 3],
@@ -97,14 +103,45 @@ pub struct Connection {
     pub server_said: ServerSaid,
     pub timeline: Timeline,
     pub recovery: Recovery,
+    pub volume: Volume,
+    /// Of the datagram that is being read.
+    freight: Freight,
     /// QUIC packets.
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
     /// A CONNECTION_CLOSE was seen.
     pub closed: bool,
-    pub closing: Option<Closing>,
+    pub closing: Option<Box<Closing>>,
     pub last_ns: i64,
+    /// The table counts it among those that hold keys.
+    counts_as_holder: bool,
+}
+
+/// A datagram, and a copy of it where packets are opened in place, made when the first one is.
+pub(super) struct Bytes<'a> {
+    pub(super) sealed: &'a [u8],
+    scratch: &'a mut Vec<u8>,
+    is_copied: bool,
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(sealed: &'a [u8], scratch: &'a mut Vec<u8>) -> Bytes<'a> {
+        Bytes {
+            sealed,
+            scratch,
+            is_copied: false,
+        }
+    }
+
+    fn opening(&mut self) -> &mut [u8] {
+        if !self.is_copied {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(self.sealed);
+            self.is_copied = true;
+        }
+        self.scratch
+    }
 }
 
 /// Where and how a packet came.
@@ -118,14 +155,8 @@ struct Place<'a> {
 }
 
 impl Connection {
-    /// A connection begun by the client's `packet`. `secret` opens its Initials; `None` for a version that is not known.
-    fn new(
-        (client, server): Path,
-        packet: &Packet,
-        secret: Option<InitialSecret>,
-        ns: i64,
-        windows: Windows,
-    ) -> Self {
+    /// A connection begun by the client's `packet`.
+    fn new((client, server): Path, packet: &Packet, ns: i64, windows: Windows) -> Self {
         Connection {
             client,
             server,
@@ -141,7 +172,7 @@ impl Connection {
             retry_scid: None,
             retry_followed: false,
             initial_dcid: packet.dcid,
-            secret,
+            initial_keys: None,
             protection: Protection::default(),
             client_numbers: Default::default(),
             server_numbers: Default::default(),
@@ -151,12 +182,15 @@ impl Connection {
             server_said: ServerSaid::default(),
             timeline: Timeline::new(ns, windows),
             recovery: Recovery::default(),
+            volume: Volume::new(ns),
+            freight: Freight::default(),
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
             closed: false,
             closing: None,
             last_ns: ns,
+            counts_as_holder: false,
         }
     }
 
@@ -225,9 +259,9 @@ impl Connection {
         &mut self,
         keyring: &Keyring,
         arrival: &Arrival,
-        from_client: bool,
-        path: Path,
-        datagram: &mut [u8],
+        (from_client, path): (bool, Path),
+        first: Option<&Packet>,
+        datagram: &mut Bytes<'_>,
         mut log: PacketLog<'_>,
     ) {
         self.last_ns = self.last_ns.max(arrival.ns);
@@ -250,24 +284,34 @@ impl Connection {
                 self.timeline.unopened(at.ns, "empty datagram");
             }
         }
+        self.freight = Freight::default();
+        let sealed = datagram.sealed;
+        // A long header needs no length of a connection ID to be parsed by.
+        let mut parsed = first.filter(|p| p.kind != PacketType::OneRtt).cloned();
         let mut start = 0;
-        while start < datagram.len() {
+        while start < sealed.len() {
             // Some stacks fill a datagram with zeros behind its last packet.
-            if start > 0 && datagram[start..].iter().all(|&b| b == 0) {
+            if start > 0 && sealed[start..].iter().all(|&b| b == 0) {
                 break;
             }
-            let cid_length = self.short_cid_length(from_client, &datagram[start..]);
-            let packet = match parse_packet(datagram, start, cid_length) {
+            let parsed = parsed.take().map_or_else(
+                || {
+                    let cid_length = self.short_cid_length(from_client, &sealed[start..]);
+                    parse_packet(sealed, start, cid_length)
+                },
+                Ok,
+            );
+            let packet = match parsed {
                 Ok(packet) => packet,
                 Err(error) => {
-                    let cut = arrival.length > datagram.len() && error == Error::Truncated;
+                    let cut = arrival.length > sealed.len() && error == Error::Truncated;
                     let what = if cut {
                         "cut by the capture"
                     } else {
                         "header does not parse"
                     };
                     self.unopened(at, from_client, what);
-                    note(&mut log, || unparsed(datagram.len() - start, error));
+                    note(&mut log, || unparsed(sealed.len() - start, error));
                     break;
                 }
             };
@@ -275,6 +319,15 @@ impl Connection {
             self.packets.add(from_client);
             self.packet(&packet, place, datagram, &mut log);
         }
+        self.volume.packet(&Carried {
+            ns: arrival.ns,
+            from_client,
+            ip_bytes: arrival.ip_length.bytes as u64,
+            is_guessed: arrival.ip_length.is_guessed,
+            is_again: self.freight.is_again(),
+            has_payload: self.freight.has_payload,
+            new_payload: self.freight.new_payload,
+        });
         if from_client {
             self.timeline
                 .client_datagram(arrival.ns, arrival.length, arrival.ttl);
@@ -288,10 +341,21 @@ impl Connection {
 
     /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
     fn let_go(&mut self) {
-        self.protection.let_go();
+        self.let_go_of_keys();
         self.recovery.end();
         self.hello_reader.end();
         self.flight_reader.end();
+    }
+
+    /// Lets go of keys that can be made again.
+    fn let_go_of_keys(&mut self) {
+        self.initial_keys = None;
+        self.protection.let_go();
+    }
+
+    /// Whether there are such keys.
+    fn holds_keys(&self) -> bool {
+        self.initial_keys.is_some() || self.protection.holds_keys()
     }
 
     fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {
@@ -305,19 +369,20 @@ impl Connection {
         &mut self,
         packet: &Packet,
         place: Place<'_>,
-        datagram: &mut [u8],
+        datagram: &mut Bytes<'_>,
         log: &mut PacketLog<'_>,
     ) {
         let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
         match packet.kind {
             PacketType::Initial
             | PacketType::Handshake
             | PacketType::ZeroRtt
             | PacketType::OneRtt => return self.protected(packet, place, datagram, log),
-            PacketType::Retry if !from_client => self.retry(packet, at, datagram),
+            PacketType::Retry if !from_client => self.retry(packet, at, sealed),
             PacketType::VersionNegotiation if !from_client => {
                 let versions: Result<Vec<Version>, Error> =
-                    packet.versions(datagram).map(Iterator::collect);
+                    packet.versions(sealed).map(Iterator::collect);
                 let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
                 // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had not come.
                 if let Some(list) = versions.ok().filter(|_| echoed) {
@@ -328,7 +393,7 @@ impl Connection {
             _ => self.unopened(at, from_client, "packet of another version or kind"),
         }
         note(log, || {
-            seen(packet, HeaderSeen::of(packet, datagram), None, None)
+            seen(packet, HeaderSeen::of(packet, sealed), None, None)
         });
     }
 
@@ -350,15 +415,16 @@ impl Connection {
         &mut self,
         packet: &Packet,
         place: Place<'_>,
-        datagram: &mut [u8],
+        datagram: &mut Bytes<'_>,
         log: &mut PacketLog<'_>,
     ) {
         let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
         let is_initial = packet.kind == PacketType::Initial;
         if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
             let why = Some("token, or another connection ID than before".into());
             return note(log, || {
-                seen(packet, HeaderSeen::of(packet, datagram), None, why)
+                seen(packet, HeaderSeen::of(packet, sealed), None, why)
             });
         }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
@@ -366,7 +432,7 @@ impl Connection {
             self.unopened(at, from_client, "Initial to another connection ID");
             return note(log, || {
                 let why = Some("another connection ID".into());
-                seen(packet, HeaderSeen::of(packet, datagram), None, why)
+                seen(packet, HeaderSeen::of(packet, sealed), None, why)
             });
         }
         if packet.kind == PacketType::Handshake {
@@ -378,14 +444,14 @@ impl Connection {
             }
         }
         let header = if log.is_some() {
-            HeaderSeen::of(packet, datagram)
+            HeaderSeen::of(packet, sealed)
         } else {
             HeaderSeen::default()
         };
         let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
-                let cut = place.arrival.length > datagram.len();
+                let cut = place.arrival.length > sealed.len();
                 let what = match (is_initial, cut) {
                     (true, true) => "Initial cut by the capture",
                     (true, false) => "Initial that does not authenticate",
@@ -419,23 +485,16 @@ impl Connection {
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
-        let frames = if is_initial {
-            frames_of_initial(opened.payload)
-        } else {
-            Frames::new(opened.payload).collect()
-        };
-        let frames: Vec<Frame<'_>> = match frames {
-            Ok(frames) => frames,
-            Err(error) => {
-                if is_initial && !from_client {
-                    self.timeline
-                        .malformed(at.ns, &format!("Initial {number} opened: {error}"));
-                }
-                return note(log, || {
-                    seen(packet, header, Some(&opened), Some(error.to_string()))
-                });
+        let mut frames = FrameList::new();
+        if let Err(error) = read_frames(opened.payload, is_initial, &mut frames) {
+            if is_initial && !from_client {
+                self.timeline
+                    .malformed(at.ns, &format!("Initial {number} opened: {error}"));
             }
-        };
+            return note(log, || {
+                seen(packet, header, Some(&opened), Some(error.to_string()))
+            });
+        }
         note(log, || {
             seen(packet, header, Some(&opened), Some(summary(&frames)))
         });
@@ -455,10 +514,22 @@ impl Connection {
     }
 }
 
-/// The frames of an Initial; an error if it holds none, or one that it must not hold (RFC 9000 12.4). A close of the
+/// The frames of a packet: rarely more than a few.
+type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
+
+/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a close of the
 /// application's kind is read all the same: it ends the connection whatever its type.
-fn frames_of_initial(payload: &[u8]) -> Result<Vec<Frame<'_>>, Error> {
-    let frames: Vec<Frame<'_>> = Frames::new(payload).collect::<Result<_, _>>()?;
+fn read_frames<'a>(
+    payload: &'a [u8],
+    is_initial: bool,
+    frames: &mut FrameList<'a>,
+) -> Result<(), Error> {
+    for frame in Frames::new(payload) {
+        frames.push(frame?);
+    }
+    if !is_initial {
+        return Ok(());
+    }
     let allowed = |frame: &Frame<'_>| {
         frame.allowed_in_initial() || matches!(frame, Frame::ApplicationClose { .. })
     };
@@ -468,5 +539,5 @@ fn frames_of_initial(payload: &[u8]) -> Result<Vec<Frame<'_>>, Error> {
     if !frames.iter().all(allowed) {
         return Err(Error::Malformed("frame that no Initial may hold"));
     }
-    Ok(frames)
+    Ok(())
 }

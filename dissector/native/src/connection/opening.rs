@@ -1,13 +1,44 @@
 //! Opening a connection's packets: Initials by their connection ID, the rest by a key log's secrets.
 
-use firstflight_wire::{InitialSecret, Keys, OpenError, Opened, Packet, PacketType};
+use firstflight_wire::{
+    ConnectionId, InitialSecret, Keys, OpenError, Opened, Packet, PacketType, Version,
+};
 
-use super::Connection;
 use super::duplicates::Duplicates;
 use super::hello::HelloReader;
 use super::protection::Protection;
+use super::{Bytes, Connection};
 use crate::keylog::Keyring;
 use crate::recovery::Space;
+
+/// What opens Initials of one version and connection ID; the keys of a side are made when they are needed.
+pub(super) struct InitialKeys {
+    secret: InitialSecret,
+    client: Option<Keys>,
+    server: Option<Keys>,
+}
+
+impl InitialKeys {
+    /// `None` for a version that is not known.
+    pub(super) fn new(version: Version, dcid: &ConnectionId) -> Option<Box<InitialKeys>> {
+        Some(Box::new(InitialKeys {
+            secret: InitialSecret::new(version, dcid)?,
+            client: None,
+            server: None,
+        }))
+    }
+
+    fn of(&mut self, from_client: bool) -> &Keys {
+        let secret = &self.secret;
+        if from_client {
+            let make = || Keys::new(&secret.client());
+            self.client.get_or_insert_with(make)
+        } else {
+            let make = || Keys::new(&secret.server());
+            self.server.get_or_insert_with(make)
+        }
+    }
+}
 
 impl Connection {
     /// Opens an Initial, Handshake, 0-RTT or 1-RTT packet in place.
@@ -16,7 +47,7 @@ impl Connection {
         keyring: &Keyring,
         packet: &Packet,
         from_client: bool,
-        datagram: &'a mut [u8],
+        datagram: &'a mut Bytes<'_>,
         ns: i64,
     ) -> Result<Opened<'a>, OpenError> {
         if packet.kind == PacketType::Initial {
@@ -47,7 +78,7 @@ impl Connection {
         &mut self,
         packet: &Packet,
         from_client: bool,
-        datagram: &'a mut [u8],
+        datagram: &'a mut Bytes<'_>,
         ns: i64,
     ) -> Result<Opened<'a>, OpenError> {
         let follows_retry =
@@ -62,21 +93,19 @@ impl Connection {
             self.initial_dcid
         };
         // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same connection ID.
-        let secret = if packet.version == self.version_in_use && initial_dcid == self.initial_dcid {
-            self.secret
-        } else {
-            InitialSecret::new(packet.version, &initial_dcid)
-        };
-        let secret = secret.ok_or(OpenError::Unauthentic)?;
-        let material = if from_client {
-            secret.client()
-        } else {
-            secret.server()
-        };
         let largest = self.numbers(Space::Initial, from_client).largest();
-        let opened = Keys::new(&material).open(datagram, packet, largest)?;
+        let is_in_use = packet.version == self.version_in_use && initial_dcid == self.initial_dcid;
+        let kept = self.initial_keys.take_if(|_| is_in_use);
+        let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
+        let mut keys = keys.ok_or(OpenError::Unauthentic)?;
+        let opened = keys
+            .of(from_client)
+            .open(datagram.opening(), packet, largest);
+        if opened.is_ok() || is_in_use {
+            self.initial_keys = Some(keys);
+        }
+        let opened = opened?;
         self.initial_dcid = initial_dcid;
-        self.secret = Some(secret);
         if follows_retry {
             self.retry_followed = true;
             self.server_scid = None;

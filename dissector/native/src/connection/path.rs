@@ -15,30 +15,38 @@ pub type Path = (SocketAddr, SocketAddr);
 /// Paths beyond the first, and the one in use.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    others: Vec<Path>,
-    /// `None`: the first.
-    current: Option<Path>,
+    /// Boxed: hardly any connection has others.
+    others: Option<Box<Others>>,
     /// Largest packet number that moved the connection or kept it.
     largest: Option<u64>,
     migrations: u32,
 }
 
+#[derive(Debug, Default)]
+struct Others {
+    paths: Vec<Path>,
+    /// `None`: the first.
+    current: Option<Path>,
+}
+
 impl Connection {
     /// Whether a datagram from `src` to `dst` was sent by the client.
     pub(super) fn is_from_client(&self, src: SocketAddr, dst: SocketAddr) -> bool {
-        (src, dst) == (self.client, self.server) || self.paths.others.contains(&(src, dst))
+        (src, dst) == (self.client, self.server) || self.other_paths().contains(&(src, dst))
     }
 
     /// Paths beyond the first.
     pub(super) fn other_paths(&self) -> &[Path] {
-        &self.paths.others
+        let others = self.paths.others.as_deref();
+        others.map_or(&[], |others| &others.paths)
     }
 
     /// Takes note of a path and says whether it is kept.
     pub(super) fn add_path(&mut self, path: Path) -> bool {
-        let fits = self.paths.others.len() < KEPT;
+        let others = self.paths.others.get_or_insert_default();
+        let fits = others.paths.len() < KEPT;
         if fits {
-            self.paths.others.push(path);
+            others.paths.push(path);
         }
         fits
     }
@@ -59,8 +67,9 @@ impl Connection {
             return;
         }
         self.paths.largest = Some(number);
-        if self.paths.current.unwrap_or((self.client, self.server)) != path {
-            self.paths.current = Some(path);
+        let current = self.paths.others.as_ref().and_then(|o| o.current);
+        if current.unwrap_or((self.client, self.server)) != path {
+            self.paths.others.get_or_insert_default().current = Some(path);
             self.paths.migrations = self.paths.migrations.saturating_add(1);
         }
     }
@@ -72,7 +81,7 @@ impl Connection {
 
     /// Address pairs that were used.
     pub fn path_count(&self) -> usize {
-        1 + self.paths.others.len()
+        1 + self.other_paths().len()
     }
 
     pub(super) fn new_connection_id(&mut self, from_client: bool, cid: ConnectionId) {

@@ -4,6 +4,7 @@ use firstflight_wire::{
     CipherSuite, Keys, OneRttKeys, OpenError, Opened, Packet, PacketType, TrafficSecret, Version,
 };
 
+use super::Bytes;
 use crate::keylog::{Keyring, Secret, Secrets};
 
 /// One thing for each side.
@@ -14,6 +15,14 @@ struct Both<T> {
 }
 
 impl<T> Both<T> {
+    fn get(&self, from_client: bool) -> &T {
+        if from_client {
+            &self.client
+        } else {
+            &self.server
+        }
+    }
+
     fn of(&mut self, from_client: bool) -> &mut T {
         if from_client {
             &mut self.client
@@ -85,51 +94,92 @@ impl Protection {
         }
     }
 
+    /// Whether there are keys that [`Self::let_go`] would let go of.
+    pub(super) fn holds_keys(&self) -> bool {
+        let can_be_made_again =
+            |keys: &Option<Box<OneRttKeys>>| keys.as_ref().is_some_and(|keys| keys.generation == 0);
+        self.early.is_some()
+            || self.handshake.client.is_some()
+            || self.handshake.server.is_some()
+            || can_be_made_again(&self.one_rtt.client)
+            || can_be_made_again(&self.one_rtt.server)
+    }
+
     /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
     pub(super) fn open<'a>(
         &mut self,
         version: Version,
         from_client: bool,
-        datagram: &'a mut [u8],
+        datagram: &'a mut Bytes<'_>,
         packet: &Packet,
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
+        self.make_keys(version, from_client, datagram.sealed, packet, largest)?;
+        let datagram = datagram.opening();
+        let missing = OpenError::Unauthentic;
+        match packet.kind {
+            PacketType::OneRtt => {
+                let keys = self.one_rtt.of(from_client).as_mut().ok_or(missing)?;
+                keys.open(datagram, packet, largest)
+            }
+            PacketType::Handshake => {
+                let keys = self.handshake.of(from_client).as_ref().ok_or(missing)?;
+                keys.open(datagram, packet, largest)
+            }
+            _ => {
+                let keys = self.early.as_ref().ok_or(missing)?;
+                keys.open(datagram, packet, largest)
+            }
+        }
+    }
+
+    /// Makes the keys that `packet` needs, if they are not there.
+    fn make_keys(
+        &mut self,
+        version: Version,
+        from_client: bool,
+        datagram: &[u8],
+        packet: &Packet,
+        largest: Option<u64>,
+    ) -> Result<(), OpenError> {
         let secret = self.secret(packet.kind, from_client);
         let secret = secret.ok_or(OpenError::Unauthentic)?;
+        let are_there = match packet.kind {
+            PacketType::OneRtt => self.one_rtt.get(from_client).is_some(),
+            PacketType::Handshake => self.handshake.get(from_client).is_some(),
+            _ => self.early.is_some(),
+        };
+        if are_there {
+            return Ok(());
+        }
         let suite = match self.suite {
             Some(suite) => suite,
-            None => find_suite(version, &secret, datagram, packet, largest)
+            None => find_suite(version, secret, datagram, packet, largest)
                 .ok_or(OpenError::Unauthentic)?,
         };
         let traffic = TrafficSecret::new(version, suite, secret.as_slice());
         let traffic = traffic.ok_or(OpenError::Unauthentic)?;
         self.suite = Some(suite);
         match packet.kind {
-            PacketType::OneRtt => self
-                .one_rtt
-                .of(from_client)
-                .get_or_insert_with(|| Box::new(OneRttKeys::new(traffic)))
-                .open(datagram, packet, largest),
-            PacketType::Handshake => self
-                .handshake
-                .of(from_client)
-                .get_or_insert_with(|| Box::new(traffic.keys()))
-                .open(datagram, packet, largest),
-            _ => self
-                .early
-                .get_or_insert_with(|| Box::new(traffic.keys()))
-                .open(datagram, packet, largest),
+            PacketType::OneRtt => {
+                *self.one_rtt.of(from_client) = Some(Box::new(OneRttKeys::new(traffic)));
+            }
+            PacketType::Handshake => {
+                *self.handshake.of(from_client) = Some(Box::new(traffic.keys()));
+            }
+            _ => self.early = Some(Box::new(traffic.keys())),
         }
+        Ok(())
     }
 
-    fn secret(&self, kind: PacketType, from_client: bool) -> Option<Secret> {
+    fn secret(&self, kind: PacketType, from_client: bool) -> Option<&Secret> {
         let secrets = self.secrets.as_ref()?;
         match (kind, from_client) {
-            (PacketType::ZeroRtt, true) => secrets.client_early,
-            (PacketType::Handshake, true) => secrets.client_handshake,
-            (PacketType::Handshake, false) => secrets.server_handshake,
-            (PacketType::OneRtt, true) => secrets.client_application,
-            (PacketType::OneRtt, false) => secrets.server_application,
+            (PacketType::ZeroRtt, true) => secrets.client_early.as_ref(),
+            (PacketType::Handshake, true) => secrets.client_handshake.as_ref(),
+            (PacketType::Handshake, false) => secrets.server_handshake.as_ref(),
+            (PacketType::OneRtt, true) => secrets.client_application.as_ref(),
+            (PacketType::OneRtt, false) => secrets.server_application.as_ref(),
             _ => None,
         }
     }

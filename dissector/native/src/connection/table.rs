@@ -1,16 +1,18 @@
 //! Which connection a datagram belongs to, and when a connection is over.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 
-use firstflight_wire::{
-    ConnectionId, InitialSecret, MAX_CID_LEN, Packet, PacketType, parse_packet,
-};
+use firstflight_wire::{ConnectionId, MAX_CID_LEN, Packet, PacketType, parse_packet};
 use foldhash::fast::RandomState;
+use slotmap::{SlotMap, new_key_type};
+use smallvec::SmallVec;
 
 use super::path::Path;
-use super::{Arrival, Connection, PacketLog};
+use super::{Arrival, Bytes, Connection, PacketLog};
 use crate::ip::{Datagram, IcmpError};
 use crate::keylog::Keyring;
 use crate::timeline::Windows;
@@ -21,6 +23,10 @@ const HTTPS: u16 = 443;
 const MIN_INITIAL: usize = 1200;
 /// Connections written out whose late packets are still told from new connections.
 const REMEMBERED: usize = 1 << 18;
+
+/// Connections whose keys are kept, newest first; those of others are made again when a packet needs them. Keys take more
+/// room than all else that is known of a connection.
+const HOLDERS: usize = 1024;
 
 /// Shortest connection ID by which a connection is known again on other addresses.
 const SHORTEST_KNOWN_AGAIN: usize = 4;
@@ -49,24 +55,32 @@ pub struct Counters {
     pub evicted: u64,
 }
 
-/// Addresses and ports of both ends, the smaller first.
-type Tuple = (SocketAddr, SocketAddr);
+new_key_type! {
+    /// A live connection.
+    struct Id;
+}
+
+/// Connections on one pair of addresses and ports, in the order of their beginning: nearly always one.
+type Ids = SmallVec<[Id; 2]>;
 
 /// The live connections.
 pub struct Table {
     limits: Limits,
-    /// Boxed: a map of large values would keep room for as many again.
-    connections: HashMap<u64, Box<Connection>, RandomState>,
-    by_tuple: HashMap<Tuple, Vec<u64>, RandomState>,
+    /// Boxed: a table of large values would keep room for as many again.
+    connections: SlotMap<Id, Box<Connection>>,
+    by_tuple: HashMap<Tuple, Ids, RandomState>,
     by_cid: Directory,
     keyring: Keyring,
-    next_id: u64,
-    /// (time of the last look, id): those silent for longest come first, nearly.
-    idle: VecDeque<(i64, u64)>,
-    closing: VecDeque<(i64, u64)>,
+    /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
+    idle: BinaryHeap<Reverse<(i64, Id)>>,
+    closing: VecDeque<(i64, Id)>,
+    /// Those that hold keys, oldest first.
+    holders: VecDeque<Id>,
     gone: HashSet<u64, RandomState>,
     gone_order: VecDeque<u64>,
     hasher: RandomState,
+    /// Where packets are opened.
+    scratch: Vec<u8>,
     pub counters: Counters,
 }
 
@@ -74,30 +88,29 @@ impl Table {
     pub fn new(limits: Limits, keyring: Keyring) -> Table {
         Table {
             limits,
-            connections: HashMap::default(),
+            connections: SlotMap::with_key(),
             by_tuple: HashMap::default(),
             by_cid: Directory::default(),
             keyring,
-            next_id: 0,
-            idle: VecDeque::new(),
+            idle: BinaryHeap::new(),
             closing: VecDeque::new(),
+            holders: VecDeque::new(),
             gone: HashSet::default(),
             gone_order: VecDeque::new(),
             hasher: RandomState::default(),
+            scratch: Vec::new(),
             counters: Counters::default(),
         }
     }
 
-    /// Takes a datagram; gives the connection that it belongs to and whether the client sent it. `bytes` is its
-    /// payload, which is opened in place.
+    /// Takes a datagram; gives the connection that it belongs to and whether the client sent it.
     pub fn datagram(
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
-        bytes: &mut [u8],
         mut log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
-        let (src, dst) = (datagram.src, datagram.dst);
+        let (src, dst, bytes) = (datagram.src, datagram.dst, datagram.payload);
         if !self.limits.ports.is_empty()
             && ![src.port(), dst.port()]
                 .iter()
@@ -109,11 +122,11 @@ impl Table {
         let id = match self.find(src, dst, first.as_ref(), bytes) {
             Found::Id(id) => id,
             found => match (
-                self.moved_or_begun(arrival, datagram, first.as_ref(), bytes, &mut log),
+                self.moved_or_begun(arrival, datagram, first.as_ref(), &mut log),
                 found,
             ) {
                 (Begun::New(id), _) => {
-                    return self.connections.get(&id).map(|c| (&**c, true));
+                    return self.connections.get(id).map(|c| (&**c, true));
                 }
                 (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
                 (Begun::Late, _) => {
@@ -126,18 +139,45 @@ impl Table {
                 }
             },
         };
-        let connection = self.connections.get_mut(&id)?;
+        let connection = self.connections.get_mut(id)?;
         let from_client = connection.is_from_client(src, dst);
         let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;
-        connection.datagram(&self.keyring, arrival, from_client, path, bytes, log);
-        for cid in std::mem::take(&mut connection.new_server_cids) {
+        let mut bytes = Bytes::new(bytes, &mut self.scratch);
+        let first = first.as_ref();
+        connection.datagram(
+            &self.keyring,
+            arrival,
+            (from_client, path),
+            first,
+            &mut bytes,
+            log,
+        );
+        for cid in connection.new_server_cids.drain(..) {
             self.by_cid.add(cid, id);
         }
         if connection.closed && !was_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        Some((&*connection, from_client))
+        if connection.holds_keys() && !connection.counts_as_holder {
+            self.holds_keys(id);
+        }
+        self.connections.get(id).map(|c| (&**c, from_client))
+    }
+
+    /// Counts a connection among those that hold keys; the one that has been longest among them loses its own.
+    fn holds_keys(&mut self, id: Id) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.counts_as_holder = true;
+            self.holders.push_back(id);
+        }
+        if self.holders.len() > HOLDERS
+            && let Some(oldest) = self.holders.pop_front()
+            && let Some(connection) = self.connections.get_mut(oldest)
+        {
+            connection.counts_as_holder = false;
+            connection.let_go_of_keys();
+        }
     }
 
     /// Takes a key log that the capture holds.
@@ -149,15 +189,15 @@ impl Table {
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
         let ids = self
             .by_tuple
-            .get(&tuple(error.quoted_src, error.quoted_dst))?;
+            .get(&Tuple::of(error.quoted_src, error.quoted_dst))?;
         let connections = &self.connections;
-        let sent = |id: &&u64| {
+        let sent = |id: &&Id| {
             connections
-                .get(id)
+                .get(**id)
                 .is_some_and(|c| c.client == error.quoted_src)
         };
         let id = *ids.iter().rev().find(sent)?;
-        let connection = self.connections.get_mut(&id)?;
+        let connection = self.connections.get_mut(id)?;
         connection
             .timeline
             .icmp_error(arrival.ns, error.kind, error.code, error.port_unreachable);
@@ -166,59 +206,42 @@ impl Table {
 
     /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
-        if let Some(connection) = self
-            .expired_from(now_ns, true)
-            .or_else(|| self.expired_from(now_ns, false))
-        {
+        if let Some(connection) = self.expired_closing(now_ns) {
             return Some(connection);
         }
-        if self.connections.len() <= self.limits.max_connections {
-            return None;
-        }
-        self.counters.evicted += 1;
-        self.take_most_silent()
-    }
-
-    /// The connection that has been silent for longest, nearly: those that spoke since they were looked at are put back.
-    fn take_most_silent(&mut self) -> Option<Box<Connection>> {
-        for _ in 0..self.idle.len() {
-            let (looked_ns, id) = self.idle.pop_front()?;
-            match self.connections.get(&id) {
+        let is_full = self.connections.len() > self.limits.max_connections;
+        while let Some(Reverse((looked_ns, id))) = self.idle.peek().copied() {
+            let is_over = looked_ns.saturating_add(self.limits.idle_ns) < now_ns;
+            if !is_over && !is_full {
+                return None;
+            }
+            self.idle.pop();
+            match self.connections.get(id) {
+                // It spoke since: look again when its silence may have lasted long enough.
                 Some(connection) if connection.last_ns > looked_ns => {
-                    self.idle.push_back((connection.last_ns, id));
+                    self.idle.push(Reverse((connection.last_ns, id)));
                 }
-                Some(_) => return self.remove(id),
+                Some(_) => {
+                    // Of all that live, it has been silent for longest.
+                    self.counters.evicted += u64::from(!is_over);
+                    return self.remove(id);
+                }
                 None => {}
             }
         }
-        self.take_first()
+        None
     }
 
-    /// Any live connection, oldest first: for the end of a capture.
-    pub fn drain(&mut self) -> Option<Box<Connection>> {
-        self.take_first()
-    }
-
-    fn expired_from(&mut self, now_ns: i64, closing: bool) -> Option<Box<Connection>> {
-        let limit = if closing {
-            self.limits.closing_ns
-        } else {
-            self.limits.idle_ns
-        };
-        let queue = if closing {
-            &mut self.closing
-        } else {
-            &mut self.idle
-        };
-        while let Some(&(looked_ns, id)) = queue
-            .front()
-            .filter(|(looked_ns, _)| looked_ns + limit < now_ns)
+    fn expired_closing(&mut self, now_ns: i64) -> Option<Box<Connection>> {
+        let limit = self.limits.closing_ns;
+        let first = |queue: &VecDeque<(i64, Id)>| queue.front().copied();
+        while let Some((looked_ns, id)) =
+            first(&self.closing).filter(|(looked_ns, _)| looked_ns.saturating_add(limit) < now_ns)
         {
-            queue.pop_front();
-            match self.connections.get(&id) {
-                // It spoke since: look again when its silence may have lasted long enough.
+            self.closing.pop_front();
+            match self.connections.get(id) {
                 Some(connection) if connection.last_ns > looked_ns => {
-                    queue.push_back((connection.last_ns, id))
+                    self.closing.push_back((connection.last_ns, id));
                 }
                 Some(_) => return self.remove(id),
                 None => {}
@@ -227,8 +250,9 @@ impl Table {
         None
     }
 
-    fn take_first(&mut self) -> Option<Box<Connection>> {
-        while let Some((_, id)) = self.idle.pop_front() {
+    /// Any live connection, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Connection>> {
+        while let Some(Reverse((_, id))) = self.idle.pop() {
             if let Some(connection) = self.remove(id) {
                 return Some(connection);
             }
@@ -236,22 +260,21 @@ impl Table {
         None
     }
 
-    fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
-        let connection = self.connections.remove(&id)?;
+    fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
+        let connection = self.connections.remove(id)?;
         let first = (connection.client, connection.server);
         for &(client, server) in connection.other_paths().iter().chain([&first]) {
-            let key = tuple(client, server);
-            if let Some(ids) = self.by_tuple.get_mut(&key) {
-                ids.retain(|&other| other != id);
-                if ids.is_empty() {
-                    self.by_tuple.remove(&key);
+            if let Entry::Occupied(mut ids) = self.by_tuple.entry(Tuple::of(client, server)) {
+                ids.get_mut().retain(|other| *other != id);
+                if ids.get().is_empty() {
+                    ids.remove();
                 }
             }
         }
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
-        let key = tuple(connection.client, connection.server);
+        let key = Tuple::of(connection.client, connection.server);
         // What is left of it: a hash of its identity and one of its tuple.
         for hash in [
             self.hasher.hash_one((key, connection.odcid)),
@@ -277,11 +300,11 @@ impl Table {
         first: Option<&Packet>,
         bytes: &[u8],
     ) -> Found {
-        let Some(ids) = self.by_tuple.get(&tuple(src, dst)) else {
+        let Some(ids) = self.by_tuple.get(&Tuple::of(src, dst)) else {
             return Found::Nothing;
         };
         let owner = ids.iter().rev().find(|id| {
-            self.connections.get(id).is_some_and(|c| {
+            self.connections.get(**id).is_some_and(|c| {
                 let from_client = c.is_from_client(src, dst);
                 match first {
                     Some(packet) if packet.kind == PacketType::OneRtt => {
@@ -306,21 +329,20 @@ impl Table {
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         first: Option<&Packet>,
-        bytes: &mut [u8],
         log: &mut PacketLog<'_>,
     ) -> Begun {
         let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
-        if let Some(id) = self.by_cid.of_short(bytes).filter(|_| is_short)
-            && let Some(connection) = self.connections.get_mut(&id)
+        if let Some(id) = self.by_cid.of_short(datagram.payload).filter(|_| is_short)
+            && let Some(connection) = self.connections.get_mut(id)
         {
             let path: Path = (datagram.src, datagram.dst);
             if connection.add_path(path) {
-                let ids = self.by_tuple.entry(tuple(path.0, path.1)).or_default();
+                let ids = self.by_tuple.entry(Tuple::of(path.0, path.1)).or_default();
                 ids.push(id);
             }
             return Begun::Id(id);
         }
-        self.begin(arrival, datagram, first, bytes, log)
+        self.begin(arrival, datagram, first, log)
     }
 
     /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
@@ -330,53 +352,54 @@ impl Table {
         arrival: &Arrival,
         datagram: &Datagram<'_>,
         first: Option<&Packet>,
-        bytes: &mut [u8],
         log: &mut PacketLog<'_>,
     ) -> Begun {
         let Some(packet) = first else {
             return self.not_begun(datagram);
         };
-        let secret = match packet.kind {
-            PacketType::Initial => InitialSecret::new(packet.version, &packet.dcid),
-            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => None,
+        match packet.kind {
+            PacketType::Initial => {}
+            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => {}
             _ => return self.not_begun(datagram),
-        };
+        }
         if self.is_gone(datagram, Some(packet.dcid)) {
             return Begun::Late;
         }
         let path: Path = (datagram.src, datagram.dst);
         let windows = self.limits.windows;
-        let mut connection = Box::new(Connection::new(path, packet, secret, arrival.ns, windows));
+        let mut connection = Box::new(Connection::new(path, packet, arrival.ns, windows));
         connection.datagram(
             &self.keyring,
             arrival,
-            true,
-            path,
-            bytes,
+            (true, path),
+            first,
+            &mut Bytes::new(datagram.payload, &mut self.scratch),
             log.as_deref_mut(),
         );
         if packet.kind == PacketType::Initial && !connection.has_opened() {
-            // It begins nothing: undo what trying to open it did.
-            bytes.copy_from_slice(datagram.payload);
+            // It begins nothing.
             if let Some(log) = log {
                 log.clear();
             }
             return self.not_begun(datagram);
         }
-        let id = self.next_id;
-        self.next_id += 1;
-        for cid in std::mem::take(&mut connection.new_server_cids) {
+        let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
+        let (is_closed, holds_keys) = (connection.closed, connection.holds_keys());
+        let id = self.connections.insert(connection);
+        for cid in cids {
             self.by_cid.add(cid, id);
         }
-        if connection.closed {
+        if is_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        self.connections.insert(id, connection);
+        if holds_keys {
+            self.holds_keys(id);
+        }
         self.by_tuple
-            .entry(tuple(path.0, path.1))
+            .entry(Tuple::of(path.0, path.1))
             .or_default()
             .push(id);
-        self.idle.push_back((arrival.ns, id));
+        self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
     }
 
@@ -389,7 +412,7 @@ impl Table {
     }
 
     fn is_gone(&self, datagram: &Datagram<'_>, odcid: Option<ConnectionId>) -> bool {
-        let key = tuple(datagram.src, datagram.dst);
+        let key = Tuple::of(datagram.src, datagram.dst);
         self.gone.contains(&odcid.map_or_else(
             || self.hasher.hash_one(key),
             |cid| self.hasher.hash_one((key, cid)),
@@ -402,27 +425,27 @@ impl Table {
             && (port == HTTPS || self.limits.ports.contains(&port))
             && !self
                 .by_tuple
-                .contains_key(&tuple(datagram.src, datagram.dst))
+                .contains_key(&Tuple::of(datagram.src, datagram.dst))
     }
 }
 
 /// Live connections by the connection IDs that their servers issued.
 #[derive(Default)]
 struct Directory {
-    ids: HashMap<ConnectionId, u64>,
+    ids: HashMap<ConnectionId, Id, RandomState>,
     /// How many have each length.
     lengths: [usize; MAX_CID_LEN + 1],
 }
 
 impl Directory {
-    fn add(&mut self, cid: ConnectionId, id: u64) {
+    fn add(&mut self, cid: ConnectionId, id: Id) {
         // Short ones are met by chance.
         if cid.len() >= SHORTEST_KNOWN_AGAIN && self.ids.insert(cid, id).is_none() {
             self.lengths[cid.len()] += 1;
         }
     }
 
-    fn remove(&mut self, cid: &ConnectionId, id: u64) {
+    fn remove(&mut self, cid: &ConnectionId, id: Id) {
         if self.ids.get(cid) == Some(&id) {
             self.ids.remove(cid);
             self.lengths[cid.len()] -= 1;
@@ -430,7 +453,7 @@ impl Directory {
     }
 
     /// The connection that a short header is addressed to, by the longest connection ID that is known.
-    fn of_short(&self, datagram: &[u8]) -> Option<u64> {
+    fn of_short(&self, datagram: &[u8]) -> Option<Id> {
         let rest = datagram.get(1..)?;
         let lengths = (SHORTEST_KNOWN_AGAIN..=MAX_CID_LEN).rev();
         lengths
@@ -444,21 +467,46 @@ impl Directory {
 
 enum Found {
     /// By tuple and connection ID.
-    Id(u64),
+    Id(Id),
     /// By tuple; the connection ID is none of its.
-    TupleOnly(u64),
+    TupleOnly(Id),
     Nothing,
 }
 
 enum Begun {
     /// It has taken the datagram.
-    New(u64),
+    New(Id),
     /// One that lives; the datagram is still to be taken.
-    Id(u64),
+    Id(Id),
     Late,
     No,
 }
 
-fn tuple(a: SocketAddr, b: SocketAddr) -> Tuple {
-    if a <= b { (a, b) } else { (b, a) }
+/// Addresses and ports of both ends, the smaller first; hashed as a few words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tuple([(u128, u32); 2]);
+
+impl Tuple {
+    fn of(a: SocketAddr, b: SocketAddr) -> Tuple {
+        let (a, b) = (end(a), end(b));
+        Tuple(if a <= b { [a, b] } else { [b, a] })
+    }
+}
+
+impl Hash for Tuple {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b] = self.0;
+        state.write_u128(a.0);
+        state.write_u128(b.0);
+        state.write_u64(u64::from(a.1) << 32 | u64::from(b.1));
+    }
+}
+
+/// An address as a number, and its port with a bit that tells the families apart.
+fn end(socket: SocketAddr) -> (u128, u32) {
+    let port = u32::from(socket.port());
+    match socket.ip() {
+        IpAddr::V4(ip) => (u128::from(u32::from(ip)), port),
+        IpAddr::V6(ip) => (u128::from(ip), port | 1 << 16),
+    }
 }

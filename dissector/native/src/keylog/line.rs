@@ -67,6 +67,14 @@ pub(super) struct Line {
     secret: Secret,
 }
 
+/// The label and what follows it up to the next white space: a random in hex, if the line is one of ours.
+pub(super) fn random_text(text: &[u8]) -> Option<&[u8]> {
+    let mut words = text
+        .split(|b| b.is_ascii_whitespace())
+        .filter(|word| !word.is_empty());
+    words.nth(1)
+}
+
 impl Line {
     /// Parses a line, with or without its end; `None` for any other than those of QUIC's traffic secrets.
     pub(super) fn parse(text: &[u8]) -> Option<Line> {
@@ -102,17 +110,33 @@ impl Line {
     }
 }
 
+/// Value of each hex digit by its character; 255 for other characters.
+const DIGITS: [u8; 256] = {
+    let mut digits = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        let lower = b"0123456789abcdef"[value];
+        digits[lower as usize] = value as u8;
+        digits[lower.to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
+
 /// Writes the bytes of hex digits to the front of `out` and says how many; `None` if it is none or does not fit.
 fn unhex(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let (pairs, []) = digits.as_chunks::<2>() else {
         return None;
     };
     let places = out.get_mut(..pairs.len())?;
+    // Values are below 16: a higher bit stays set if one of them is not.
+    let mut all = 0;
     for (place, &[high, low]) in places.iter_mut().zip(pairs) {
-        let digit = |c: u8| char::from(c).to_digit(16);
-        *place = (digit(high)? << 4 | digit(low)?) as u8;
+        let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
+        all |= high | low;
+        *place = high << 4 | low & 15;
     }
-    Some(pairs.len())
+    (all < 16).then_some(pairs.len())
 }
 
 #[cfg(test)]

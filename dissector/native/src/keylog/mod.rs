@@ -5,6 +5,7 @@
 
 mod line;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -13,10 +14,16 @@ use std::sync::Arc;
 
 pub use line::{Secret, Secrets};
 
-use line::{LONGEST, Line};
+use crate::temporary::nameless;
+use line::{LONGEST, Line, random_text};
 
 /// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
 const LINES: usize = 8;
+
+/// Bytes of logs inside a capture that are kept in memory; more go to a file without a name.
+const IN_MEMORY: usize = 1 << 22;
+/// Places that are searched one by one before all are sorted again.
+const UNSORTED: usize = 1024;
 
 /// Where lines can be read again.
 #[derive(Debug)]
@@ -26,6 +33,24 @@ enum Source {
 }
 
 impl Source {
+    /// Adds `text`, which follows `end` bytes.
+    fn append(&mut self, text: &[u8], end: u64) -> io::Result<()> {
+        match self {
+            Source::File(file) => file.write_all_at(text, end),
+            Source::Memory(bytes) if bytes.len() + text.len() <= IN_MEMORY => {
+                bytes.extend_from_slice(text);
+                Ok(())
+            }
+            Source::Memory(bytes) => {
+                let file = nameless()?;
+                file.write_all_at(bytes, 0)?;
+                file.write_all_at(text, bytes.len() as u64)?;
+                *self = Source::File(file);
+                Ok(())
+            }
+        }
+    }
+
     /// Up to `buf.len()` bytes from `offset`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
@@ -39,14 +64,27 @@ impl Source {
 }
 
 /// Places of lines by client random.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Index {
-    /// (first bytes of the random, offset of the first of its lines that stand together); sorted when looked up.
+    /// (first bytes of the random, offset of the first of its lines that stand together).
     places: Vec<(u64, u64)>,
-    /// Random of the line before.
-    last: Option<[u8; 32]>,
+    /// How many of them are sorted.
+    sorted: usize,
+    /// Random of the line before, in hex.
+    last: [u8; 64],
     /// Offset of the next line.
     end: u64,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Index {
+            places: Vec::new(),
+            sorted: 0,
+            last: [0; 64],
+            end: 0,
+        }
+    }
 }
 
 impl Index {
@@ -55,6 +93,14 @@ impl Index {
         let mut reader = BufReader::with_capacity(1 << 16, text);
         let mut line = Vec::with_capacity(LONGEST);
         loop {
+            // Nearly all lines lie whole in the buffer.
+            let buffer = reader.fill_buf()?;
+            let ahead = &buffer[..buffer.len().min(LONGEST)];
+            if let Some(end) = memchr::memchr(b'\n', ahead) {
+                self.line(&ahead[..=end]);
+                reader.consume(end + 1);
+                continue;
+            }
             line.clear();
             let length = reader
                 .by_ref()
@@ -63,16 +109,80 @@ impl Index {
             if length == 0 {
                 break;
             }
-            if let Some(line) = Line::parse(&line)
-                && self.last != Some(line.random)
-            {
-                self.places.push((fingerprint(&line.random), self.end));
-                self.last = Some(line.random);
-            }
-            self.end += length as u64;
+            self.line(&line);
         }
-        self.places.sort_unstable();
+        if self.places.len() > self.sorted + UNSORTED {
+            self.places.sort_unstable();
+            self.sorted = self.places.len();
+        }
         Ok(())
+    }
+
+    /// Takes the next line.
+    fn line(&mut self, text: &[u8]) {
+        // The lines of one connection stand together, mostly: all but the first are passed over by their random.
+        let random = random_text(text).filter(|random| random.len() == self.last.len());
+        if random.is_some_and(|random| *random != self.last)
+            && let Some(line) = Line::parse(text)
+        {
+            self.places.push((fingerprint(&line.random), self.end));
+            self.last.copy_from_slice(random.unwrap_or(&[0; 64]));
+        }
+        self.end += text.len() as u64;
+    }
+
+    /// Places of lines with that fingerprint.
+    fn with(&self, wanted: u64) -> impl Iterator<Item = u64> {
+        let (places, rest) = self.places.split_at(self.sorted.min(self.places.len()));
+        // Randoms are spread evenly, so that the place is nearly known; the search widens from there.
+        let guess = ((u128::from(wanted) * places.len() as u128) >> 64) as usize;
+        let mut width = 64;
+        let range = loop {
+            let (from, to) = (
+                guess.saturating_sub(width),
+                (guess + width).min(places.len()),
+            );
+            let is_above = from == 0 || places[from - 1].0 < wanted;
+            let is_below = to == places.len() || places[to].0 >= wanted;
+            if is_above && is_below {
+                break from..to;
+            }
+            width *= 4;
+        };
+        let first = range.start + places[range].partition_point(|(found, _)| *found < wanted);
+        let found = places[first..]
+            .iter()
+            .take_while(move |(f, _)| *f == wanted);
+        let new = rest.iter().filter(move |(f, _)| *f == wanted);
+        found.chain(new).map(|(_, offset)| *offset)
+    }
+}
+
+/// Part of a log that was read not long ago.
+#[derive(Debug, Default)]
+struct Window {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// What `source` holds from `offset` on, as much as the lines of one connection take. Logs are mostly in the order of
+    /// the capture, so that what comes next was mostly read before.
+    fn at(&mut self, source: &Source, offset: u64) -> &[u8] {
+        const WANTED: usize = LINES * LONGEST;
+        const AHEAD: usize = 1 << 16;
+        let end = self.offset + self.bytes.len() as u64;
+        if offset < self.offset || offset + WANTED as u64 > end {
+            let goes_on = (self.offset..=end + AHEAD as u64).contains(&offset);
+            self.bytes.resize(if goes_on { AHEAD } else { WANTED }, 0);
+            // A little of what was passed: the order is not exact.
+            self.offset = offset.saturating_sub(if goes_on { AHEAD as u64 / 4 } else { 0 });
+            let length = source.read_at(&mut self.bytes, self.offset).unwrap_or(0);
+            self.bytes.truncate(length);
+        }
+        let from = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+        let rest = self.bytes.get(from..).unwrap_or_default();
+        &rest[..rest.len().min(WANTED)]
     }
 }
 
@@ -96,14 +206,12 @@ impl KeyLog {
     }
 
     /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
-    fn look_up(&self, random: &[u8; 32], found: &mut Secrets) {
-        let wanted = fingerprint(random);
-        let places = &self.index.places;
-        let first = places.partition_point(|(fingerprint, _)| *fingerprint < wanted);
-        for (_, offset) in places[first..].iter().take_while(|(f, _)| *f == wanted) {
-            let mut buf = [0; LINES * LONGEST];
-            let length = self.source.read_at(&mut buf, *offset).unwrap_or(0);
-            for text in buf[..length].split_inclusive(|&b| b == b'\n') {
+    fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
+        for offset in self.index.with(fingerprint(random)) {
+            for text in window
+                .at(&self.source, offset)
+                .split_inclusive(|&b| b == b'\n')
+            {
                 match Line::parse(text) {
                     Some(line) if line.random == *random => found.take(&line),
                     Some(_) => break,
@@ -130,6 +238,8 @@ pub struct Keyring {
     beside: Option<KeyLog>,
     /// Those inside the capture, one after the other.
     inside: Option<KeyLog>,
+    /// What was read of each log last.
+    windows: RefCell<Vec<Window>>,
 }
 
 impl Keyring {
@@ -144,23 +254,27 @@ impl Keyring {
                 None
             },
             inside: None,
+            windows: RefCell::default(),
         })
     }
 
-    /// Adds a log that the capture holds.
+    /// Adds a log that the capture holds. What cannot be put aside is as if it were not there.
     pub fn add(&mut self, text: &[u8]) {
         let log = self.inside.get_or_insert_with(|| KeyLog {
             source: Source::Memory(Vec::new()),
             index: Index::default(),
         });
-        if let Source::Memory(bytes) = &mut log.source {
+        // It grows, so what was read of it is not its end any more.
+        self.windows.get_mut().clear();
+        let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
+        let at = log.index.end;
+        let put = |source: &mut Source| {
+            source.append(text, at)?;
+            source.append(end, at + text.len() as u64)
+        };
+        if put(&mut log.source).is_ok() {
             // Reading from memory cannot fail.
-            let _ = log.index.read(text);
-            bytes.extend_from_slice(text);
-            if !text.ends_with(b"\n") {
-                bytes.push(b'\n');
-                log.index.end += 1;
-            }
+            let _ = log.index.read(text.chain(end));
         }
     }
 
@@ -172,9 +286,11 @@ impl Keyring {
     /// What the logs say about the connection whose ClientHello holds `random`.
     pub fn look_up(&self, random: &[u8; 32]) -> Secrets {
         let mut found = Secrets::default();
-        for log in self.logs() {
+        let mut windows = self.windows.borrow_mut();
+        windows.resize_with(self.logs().count(), Window::default);
+        for (log, window) in self.logs().zip(windows.iter_mut()) {
             if !found.is_whole() {
-                log.look_up(random, &mut found);
+                log.look_up(random, window, &mut found);
             }
         }
         found
@@ -236,6 +352,33 @@ mod tests {
         let five = ring.look_up(&[5; 32]);
         assert_eq!(bytes(five.server_handshake), Some(vec![3; 32]));
         assert!(ring.look_up(&[1; 32]).client_handshake.is_none());
+    }
+
+    #[test]
+    fn many_blocks_in_a_capture_are_put_aside() {
+        let mut ring = Keyring::default();
+        let random = |n: u64| {
+            [
+                &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..],
+                &[7; 24],
+            ]
+            .concat()
+        };
+        let count = 30_000;
+        for n in 0..count {
+            let hex: String = random(n).iter().map(|b| format!("{b:02x}")).collect();
+            let secret = format!("{n:064x}");
+            let text = format!("CLIENT_TRAFFIC_SECRET_0 {hex} {secret}");
+            ring.add(text.as_bytes());
+        }
+        let inside = ring.inside.as_ref().unwrap();
+        assert!(matches!(inside.source, Source::File(_)));
+        for n in [0, 1, 20_000, count - 1] {
+            let found = ring.look_up(random(n)[..].try_into().unwrap());
+            let secret = found.client_application.unwrap();
+            assert_eq!(secret.as_slice()[24..], n.to_be_bytes());
+        }
+        assert!(ring.look_up(&[7; 32]).client_application.is_none());
     }
 
     #[test]

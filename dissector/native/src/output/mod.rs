@@ -10,13 +10,17 @@ pub mod quic_packet;
 mod spool;
 pub mod tcp_flow;
 pub mod tcp_packet;
+mod value;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
+pub use value::Value;
+
 use crate::args::{Args, Format, Kind};
+use jsonl::JsonLines;
 
 /// Types of columns, by the names in schemas/records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,70 +60,6 @@ pub(crate) const fn maybe(name: &'static str, kind: Type) -> Column {
     }
 }
 
-/// A cell.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Null,
-    Bool(bool),
-    Int(i64),
-    /// Finite.
-    Float(f64),
-    Text(String),
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Value::Bool(value)
-    }
-}
-
-impl From<f64> for Value {
-    /// What is not finite is no number to report.
-    fn from(value: f64) -> Self {
-        if value.is_finite() {
-            Value::Float(value)
-        } else {
-            Value::Null
-        }
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Value::Text(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Value::Text(value.to_owned())
-    }
-}
-
-macro_rules! from_integer {
-    ($($integer:ty),*) => {$(
-        impl From<$integer> for Value {
-            fn from(value: $integer) -> Self {
-                Value::Int(i64::from(value))
-            }
-        }
-    )*};
-}
-from_integer!(u8, u16, u32, i64);
-
-impl From<u64> for Value {
-    /// QUIC's integers have at most 62 bits; a larger one cannot come from a packet.
-    fn from(value: u64) -> Self {
-        i64::try_from(value).map_or(Value::Null, Value::Int)
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
-    }
-}
-
 /// Name and columns of a kind, in the order of its rows.
 pub fn describe(kind: Kind) -> (&'static str, &'static [Column]) {
     match kind {
@@ -145,7 +85,7 @@ impl fmt::Display for OutputError {
 }
 
 enum Sink {
-    Jsonl(BufWriter<Box<dyn Write + Send>>),
+    Jsonl(JsonLines),
     Parquet(Box<parquet_file::ParquetFile>),
 }
 
@@ -188,7 +128,7 @@ impl Outputs {
     /// Writes what was put aside in `other`.
     pub fn take(&mut self, other: Outputs) -> Result<(), OutputError> {
         match other.to {
-            To::Aside(spool) => spool.replay(&other.kinds, |kind, row| self.write(kind, row)),
+            To::Aside(spool) => spool.replay(&other.kinds, |kind, row| self.write(kind, &row)),
             To::Places(_) => Ok(()),
         }
     }
@@ -199,21 +139,20 @@ impl Outputs {
     }
 
     /// Writes a row, if its kind is asked for.
-    pub fn write(&mut self, kind: Kind, row: Vec<Value>) -> Result<(), OutputError> {
+    pub fn write(&mut self, kind: Kind, row: &[Value<'_>]) -> Result<(), OutputError> {
         let Some(place) = self.kinds.iter().position(|asked| *asked == kind) else {
             return Ok(());
         };
         let output = match &mut self.to {
             To::Places(places) => places.get_mut(place),
-            To::Aside(spool) => return Ok(spool.push(place as u8, &row)?),
+            To::Aside(spool) => return Ok(spool.push(place as u8, row)?),
         };
         let Some(output) = output else {
             return Ok(());
         };
-        let (name, columns) = describe(kind);
-        debug_assert_eq!(row.len(), columns.len());
+        debug_assert_eq!(row.len(), describe(kind).1.len());
         match &mut output.sink {
-            Sink::Jsonl(out) => jsonl::write_row(out, name, columns, &row),
+            Sink::Jsonl(lines) => lines.write_row(row),
             Sink::Parquet(file) => file.write_row(row),
         }
         .map_err(|cause| OutputError {
@@ -284,7 +223,7 @@ fn kinds(args: &Args) -> Vec<Kind> {
 fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
     let (name, columns) = describe(kind);
     let Some(folder) = &args.out else {
-        let sink = Sink::Jsonl(BufWriter::with_capacity(1 << 16, Box::new(io::stdout())));
+        let sink = Sink::Jsonl(JsonLines::new(Box::new(io::stdout()), name, columns));
         return Ok(Output {
             place: "standard output".into(),
             paths: None,
@@ -302,7 +241,7 @@ fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
         std::fs::create_dir_all(folder)?;
         let file = File::create(&part)?;
         Ok(match args.format {
-            Format::Jsonl => Sink::Jsonl(BufWriter::with_capacity(1 << 16, Box::new(file))),
+            Format::Jsonl => Sink::Jsonl(JsonLines::new(Box::new(file), name, columns)),
             Format::Parquet => Sink::Parquet(Box::new(parquet_file::ParquetFile::new(
                 file, name, columns,
             )?)),

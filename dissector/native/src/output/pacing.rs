@@ -37,7 +37,7 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The row of one direction.
-pub fn row(source_file: &str, train_gap_ns: i64, p: &Pacing) -> Vec<Value> {
+pub fn row<'a>(source_file: &'a str, train_gap_ns: i64, p: &'a Pacing) -> Vec<Value<'a>> {
     let trains = p.trains();
     let lengths: Vec<String> = trains
         .iter()
@@ -48,9 +48,9 @@ pub fn row(source_file: &str, train_gap_ns: i64, p: &Pacing) -> Vec<Value> {
     vec![
         source_file.into(),
         p.start_ns.into(),
-        direction.src.ip().to_string().into(),
+        direction.src.ip().into(),
         direction.src.port().into(),
-        direction.dst.ip().to_string().into(),
+        direction.dst.ip().into(),
         direction.dst.port().into(),
         match direction.protocol {
             Protocol::Tcp => "tcp",

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::{
     Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
@@ -14,16 +15,39 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type as SchemaType;
 
+use super::value::Style;
 use super::{Column, Type, Value};
 
-/// Rows that are kept in memory until they are written as a row group.
-const GROUP: usize = 65_536;
+/// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.
+const GROUP: usize = 16_384;
+/// Bytes of text that are kept at most.
+const GROUP_TEXT: usize = 1 << 24;
 
 /// A Parquet file that is being written.
 pub(super) struct ParquetFile {
     writer: SerializedFileWriter<File>,
-    columns: &'static [Column],
-    rows: Vec<Vec<Value>>,
+    columns: Vec<Cells>,
+    rows: usize,
+    text_bytes: usize,
+}
+
+/// Cells of one column, by the type that Parquet stores them as.
+enum Stored {
+    /// All texts one after the other, and where each ends.
+    Text(Vec<u8>, Vec<usize>),
+    Bool(Vec<bool>),
+    /// Unsigned columns are stored as their bits (Parquet's INT(n, false)).
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Double(Vec<f64>),
+}
+
+/// Cells of one column that wait to be written.
+struct Cells {
+    column: &'static Column,
+    stored: Stored,
+    /// 1 for a cell that is there, 0 for null.
+    levels: Vec<i16>,
 }
 
 impl ParquetFile {
@@ -51,14 +75,18 @@ impl ParquetFile {
             .map_err(io_error)?;
         Ok(ParquetFile {
             writer,
-            columns,
-            rows: Vec::new(),
+            columns: columns.iter().map(Cells::new).collect(),
+            rows: 0,
+            text_bytes: 0,
         })
     }
 
-    pub(super) fn write_row(&mut self, row: Vec<Value>) -> io::Result<()> {
-        self.rows.push(row);
-        if self.rows.len() == GROUP {
+    pub(super) fn write_row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
+        for (cells, value) in self.columns.iter_mut().zip(row) {
+            self.text_bytes += cells.push(value)?;
+        }
+        self.rows += 1;
+        if self.rows == GROUP || self.text_bytes > GROUP_TEXT {
             self.write_group()
         } else {
             Ok(())
@@ -71,20 +99,111 @@ impl ParquetFile {
     }
 
     fn write_group(&mut self) -> io::Result<()> {
-        if self.rows.is_empty() {
+        if self.rows == 0 {
             return Ok(());
         }
         let mut group = self.writer.next_row_group().map_err(io_error)?;
-        for (i, column) in self.columns.iter().enumerate() {
+        for cells in &mut self.columns {
             let Some(mut writer) = group.next_column().map_err(io_error)? else {
                 break;
             };
-            write_column(&mut writer, column, self.rows.iter().map(|row| &row[i]))
-                .map_err(io_error)?;
+            cells.write(&mut writer).map_err(io_error)?;
             writer.close().map_err(io_error)?;
         }
         group.close().map_err(io_error)?;
-        self.rows.clear();
+        (self.rows, self.text_bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+impl Cells {
+    fn new(column: &'static Column) -> Cells {
+        let stored = match column.kind {
+            Type::String => Stored::Text(Vec::new(), Vec::new()),
+            Type::Bool => Stored::Bool(Vec::new()),
+            Type::U8 | Type::U16 | Type::U32 => Stored::Int32(Vec::new()),
+            Type::I64 => Stored::Int64(Vec::new()),
+            Type::F64 => Stored::Double(Vec::new()),
+        };
+        Cells {
+            column,
+            stored,
+            levels: Vec::new(),
+        }
+    }
+
+    /// Takes a cell and gives the bytes of its text.
+    fn push(&mut self, value: &Value<'_>) -> io::Result<usize> {
+        let is_null = *value == Value::Null;
+        if self.column.nullable {
+            self.levels.push(i16::from(!is_null));
+        }
+        match (&mut self.stored, value) {
+            (_, Value::Null) if self.column.nullable => {}
+            (Stored::Text(bytes, ends), value) if value.is_text() => {
+                let before = bytes.len();
+                value.write_text(Style::Plain, bytes);
+                ends.push(bytes.len());
+                return Ok(bytes.len() - before);
+            }
+            (Stored::Bool(cells), Value::Bool(value)) => cells.push(*value),
+            (Stored::Int32(cells), Value::Int(value)) => cells.push(*value as i32),
+            (Stored::Int64(cells), Value::Int(value)) => cells.push(*value),
+            (Stored::Double(cells), Value::Float(value)) => cells.push(*value),
+            _ => {
+                let what = if is_null {
+                    "null"
+                } else {
+                    "a cell of another type"
+                };
+                return Err(io::Error::other(format!(
+                    "column {} must not hold {what}",
+                    self.column.name
+                )));
+            }
+        }
+        Ok(0)
+    }
+
+    /// Writes all cells and forgets them.
+    fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = self.column.nullable.then_some(self.levels.as_slice());
+        match &mut self.stored {
+            Stored::Text(bytes, ends) => {
+                let all = Bytes::from(std::mem::take(bytes));
+                let mut start = 0;
+                let texts = ends.drain(..).map(|end| {
+                    let text = all.slice(start..end);
+                    start = end;
+                    ByteArray::from(text)
+                });
+                let texts: Vec<ByteArray> = texts.collect();
+                let writer = writer.typed::<ByteArrayType>();
+                writer.write_batch(&texts, levels, None)?;
+            }
+            Stored::Bool(cells) => {
+                writer
+                    .typed::<BoolType>()
+                    .write_batch(cells, levels, None)?;
+                cells.clear();
+            }
+            Stored::Int32(cells) => {
+                let writer = writer.typed::<Int32Type>();
+                writer.write_batch(cells, levels, None)?;
+                cells.clear();
+            }
+            Stored::Int64(cells) => {
+                let writer = writer.typed::<Int64Type>();
+                writer.write_batch(cells, levels, None)?;
+                cells.clear();
+            }
+            Stored::Double(cells) => {
+                let writer = writer.typed::<DoubleType>();
+                writer.write_batch(cells, levels, None)?;
+                cells.clear();
+            }
+        }
+        self.levels.clear();
         Ok(())
     }
 }
@@ -124,84 +243,4 @@ fn field(column: &Column) -> Result<SchemaType, ParquetError> {
         .with_logical_type(logical)
         .with_converted_type(converted)
         .build()
-}
-
-fn write_column<'a>(
-    writer: &mut SerializedColumnWriter<'_>,
-    column: &Column,
-    cells: impl Iterator<Item = &'a Value> + Clone,
-) -> Result<(), ParquetError> {
-    let levels: Vec<i16> = cells
-        .clone()
-        .map(|cell| i16::from(*cell != Value::Null))
-        .collect();
-    if !column.nullable && levels.contains(&0) {
-        return Err(ParquetError::General(format!(
-            "column {} must not be null",
-            column.name
-        )));
-    }
-    let levels = column.nullable.then_some(levels.as_slice());
-    let integers = cells.clone().filter_map(|cell| {
-        if let Value::Int(i) = cell {
-            Some(*i)
-        } else {
-            None
-        }
-    });
-    match column.kind {
-        Type::String => {
-            let texts: Vec<ByteArray> = cells
-                .filter_map(|cell| {
-                    if let Value::Text(t) = cell {
-                        Some(ByteArray::from(t.as_str()))
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            writer
-                .typed::<ByteArrayType>()
-                .write_batch(&texts, levels, None)
-        }
-        Type::Bool => {
-            let flags: Vec<bool> = cells
-                .filter_map(|cell| {
-                    if let Value::Bool(b) = cell {
-                        Some(*b)
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            writer.typed::<BoolType>().write_batch(&flags, levels, None)
-        }
-        // Unsigned columns are stored as their bits (Parquet's INT(n, false)).
-        Type::U8 | Type::U16 | Type::U32 => {
-            let numbers: Vec<i32> = integers.map(|i| i as i32).collect();
-            writer
-                .typed::<Int32Type>()
-                .write_batch(&numbers, levels, None)
-        }
-        Type::F64 => {
-            let numbers: Vec<f64> = cells
-                .filter_map(|cell| {
-                    if let Value::Float(f) = cell {
-                        Some(*f)
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            writer
-                .typed::<DoubleType>()
-                .write_batch(&numbers, levels, None)
-        }
-        Type::I64 => {
-            writer
-                .typed::<Int64Type>()
-                .write_batch(&integers.collect::<Vec<_>>(), levels, None)
-        }
-    }
-    .map(drop)
 }

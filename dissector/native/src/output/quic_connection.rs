@@ -1,14 +1,13 @@
 //! Rows of `quic_connection`; schemas/records/quic_connection.yaml says what the columns mean.
 
 use firstflight_wire::transport::TransportParameters;
-use serde_json::json;
 
 use super::Type::{Bool, F64, I64, String as Text, U8, U16, U32};
-use super::parameters::as_json;
 use super::{Column, Value, always, maybe};
 use crate::connection::Connection;
 use crate::recovery::Sample;
 use crate::timeline::{CaptureSide, classify};
+use crate::volume::Volume;
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[
@@ -93,6 +92,20 @@ pub const COLUMNS: &[Column] = &[
     maybe("pto_series_us", Text),
     maybe("spurious_retransmissions_client", U32),
     maybe("spurious_retransmissions_server", U32),
+    maybe("ip_bytes_client", I64),
+    maybe("ip_bytes_server", I64),
+    maybe("ip_length_guessed", Bool),
+    maybe("payload_bytes_client", I64),
+    maybe("payload_bytes_server", I64),
+    maybe("duration_us", I64),
+    maybe("anrw_throughput_bps", I64),
+    maybe("anrw_goodput_bps", I64),
+    maybe("download_throughput_bps", I64),
+    maybe("upload_throughput_bps", I64),
+    maybe("application_goodput_bps", I64),
+    maybe("retransmitted_bytes_client", I64),
+    maybe("retransmitted_bytes_server", I64),
+    maybe("retransmission_rate", F64),
     maybe("key_updates_client", I64),
     maybe("key_updates_server", I64),
     always("paths", U16),
@@ -109,7 +122,7 @@ pub const COLUMNS: &[Column] = &[
 const DEFAULT_EXPONENT: u32 = 3;
 
 /// The row of a connection that is over, or no longer listened to.
-pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
+pub fn row<'a>(source_file: &'a str, c: &'a Connection) -> Vec<Value<'a>> {
     let t = &c.timeline;
     let answer = classify(t);
     let since_start = |time_ns: Option<i64>| time_ns.map(|ns| micros(t.start_ns, ns));
@@ -121,21 +134,22 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
     let handshake_us = since_hello(answer.handshake_ns);
     let ack = answer.ack;
     let scaled = |raw: Option<u64>| raw.and_then(|raw| raw.checked_mul(1 << DEFAULT_EXPONENT));
-    let mut row = vec![
+    let mut row = Vec::with_capacity(COLUMNS.len());
+    row.extend([
         source_file.into(),
         t.start_ns.into(),
-        c.client.ip().to_string().into(),
+        c.client.ip().into(),
         c.client.port().into(),
-        c.server.ip().to_string().into(),
+        c.server.ip().into(),
         c.server.port().into(),
-        c.version.to_string().into(),
-        c.odcid.to_string().into(),
-        c.client_scid.to_string().into(),
-        c.server_scid.map(|cid| cid.to_string()).into(),
+        c.version.into(),
+        c.odcid.into(),
+        c.client_scid.into(),
+        c.server_scid.into(),
         t.retry_ns.is_some().into(),
         t.hello_retry.into(),
-        c.hello.sni.clone().into(),
-        c.hello.alpn.clone().into(),
+        c.hello.sni.as_deref().into(),
+        c.hello.alpn.as_deref().into(),
         since_start(answer.hello_ns).into(),
         since_start(t.first_ack_ns).into(),
         since_start(t.server_hello_ns).into(),
@@ -155,7 +169,7 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         since_hello(answer.partial_ack_ns).into(),
         ack.map(|a| a.delay_raw).into(),
         ack.map(|a| a.datagram_bytes).into(),
-        ack.map(|a| a.frames.clone()).into(),
+        ack.map(|a| &*a.frames).into(),
         ack.map(|a| a.eliciting).into(),
         ack.map(|a| a.packet_number).into(),
         answer.hello.map(|h| h.packet_number).into(),
@@ -173,8 +187,8 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         t.attempt.datagrams_received.into(),
         t.ttl.into(),
         answer.close.map(|close| close.code).into(),
-        answer.close.map(|close| close.reason.clone()).into(),
-        t.version_list.clone().into(),
+        answer.close.map(|close| close.reason.as_str()).into(),
+        t.version_list.as_deref().into(),
         t.icmp.map(|(kind, _)| kind).into(),
         t.icmp.map(|(_, code)| code).into(),
         c.packets.client.into(),
@@ -182,17 +196,18 @@ pub fn row(source_file: &str, c: &Connection) -> Vec<Value> {
         c.datagrams.client.into(),
         c.datagrams.server.into(),
         c.undecrypted_packets.into(),
-    ];
+    ]);
     row.extend(negotiated(c));
     row.extend(path(c));
     row.extend(recovery(c));
+    row.extend(throughput(c));
     row.extend(life(c));
-    row.push(answer.detail.clone().into());
+    row.push(answer.detail.into());
     row
 }
 
 /// What both sides agreed on: `version_used` to `certificate_message_bytes`.
-fn negotiated(c: &Connection) -> Vec<Value> {
+fn negotiated(c: &Connection) -> Vec<Value<'_>> {
     let said = &c.server_said;
     let client = c.hello.transport_parameters.as_deref();
     let server = said.transport_parameters.as_deref();
@@ -201,11 +216,11 @@ fn negotiated(c: &Connection) -> Vec<Value> {
     let (of_client, of_server) = (min_ack_delay(client), min_ack_delay(server));
     let code_point = |found: Option<(u64, u64)>| found.map(|(id, _)| format!("{id:#x}"));
     vec![
-        c.version_in_use.to_string().into(),
+        c.version_in_use.into(),
         c.cipher_suite().map(|suite| suite.name()).into(),
-        said.alpn.clone().into(),
-        client.map(as_json).into(),
-        server.map(as_json).into(),
+        said.alpn.as_deref().into(),
+        client.map(Value::Parameters).into(),
+        server.map(Value::Parameters).into(),
         code_point(of_client).into(),
         of_client.map(|(_, us)| us).into(),
         code_point(of_server).into(),
@@ -216,7 +231,7 @@ fn negotiated(c: &Connection) -> Vec<Value> {
 }
 
 /// `amplification` to `capture_side`.
-fn path(c: &Connection) -> Vec<Value> {
+fn path(c: &Connection) -> Vec<Value<'_>> {
     let exchange = &c.timeline.exchange;
     // A token validated the address before the first byte that counts.
     let is_measured = c.timeline.retry_ns.is_none() && c.datagrams.server > 0;
@@ -229,26 +244,14 @@ fn path(c: &Connection) -> Vec<Value> {
 }
 
 /// `rtt_samples` to `spurious_retransmissions_server`.
-fn recovery(c: &Connection) -> Vec<Value> {
+fn recovery(c: &Connection) -> Vec<Value<'_>> {
     let r = &c.recovery;
     let is_client = c.timeline.exchange.capture_side() == Some(CaptureSide::Client);
     let rtt = Some(&r.rtt).filter(|rtt| is_client && rtt.samples > 0);
-    let series = |of: fn(&Sample) -> i64| {
-        rtt.map(|_| {
-            let list: Vec<i64> = r
-                .samples
-                .iter()
-                .map(of)
-                .map(|ns| ns.div_euclid(1000))
-                .collect();
-            json!(list).to_string()
-        })
-    };
     let start_ns = c.timeline.start_ns;
-    let since_start = rtt.map(|_| {
-        let since = |sample: &Sample| micros(start_ns, sample.ns);
-        json!(r.samples.iter().map(since).collect::<Vec<i64>>()).to_string()
-    });
+    let series = |of: &dyn Fn(&Sample) -> i64| {
+        rtt.map(|_| Value::Integers(r.samples.iter().map(of).collect()))
+    };
     // Without keys or one direction, nobody knows what was sent or arrived.
     let is_whole = c.has_keys() && c.packets.client > 0 && c.packets.server > 0;
     let (client, server) = r.spurious();
@@ -257,18 +260,41 @@ fn recovery(c: &Connection) -> Vec<Value> {
         rtt.map(|rtt| rtt.min_ns.div_euclid(1000)).into(),
         rtt.map(|rtt| rtt.smoothed_ns.div_euclid(1000)).into(),
         rtt.map(|rtt| rtt.variation_ns.div_euclid(1000)).into(),
-        since_start.into(),
-        series(|sample| sample.rtt_ns).into(),
-        series(|sample| sample.pto_ns).into(),
+        series(&|sample| micros(start_ns, sample.ns)).into(),
+        series(&|sample| micros(0, sample.rtt_ns)).into(),
+        series(&|sample| micros(0, sample.pto_ns)).into(),
         is_whole.then_some(client).into(),
         is_whole.then_some(server).into(),
     ]
 }
 
+/// `ip_bytes_client` to `retransmission_rate`.
+fn throughput(c: &Connection) -> Vec<Value<'_>> {
+    let volume = &c.volume;
+    // Without keys nobody knows what is payload, and what was sent before.
+    let known = Some(volume).filter(|_| c.has_keys());
+    vec![
+        volume.client.ip_bytes.into(),
+        volume.server.ip_bytes.into(),
+        volume.is_guessed.into(),
+        known.map(|v| v.client.payload_bytes).into(),
+        known.map(|v| v.server.payload_bytes).into(),
+        micros(volume.start_ns, volume.last_ns).into(),
+        volume.anrw_throughput_bps().into(),
+        known.and_then(Volume::anrw_goodput_bps).into(),
+        known.and_then(Volume::download_throughput_bps).into(),
+        known.and_then(Volume::upload_throughput_bps).into(),
+        known.and_then(Volume::application_goodput_bps).into(),
+        known.map(|v| v.client.ip_bytes_again).into(),
+        known.map(|v| v.server.ip_bytes_again).into(),
+        known.and_then(Volume::retransmission_rate).into(),
+    ]
+}
+
 /// `key_updates_client` to `closed_reason`.
-fn life(c: &Connection) -> Vec<Value> {
+fn life(c: &Connection) -> Vec<Value<'_>> {
     let (client, server) = c.key_updates();
-    let closing = c.closing.as_ref();
+    let closing = c.closing.as_deref();
     vec![
         c.has_keys().then_some(client).into(),
         c.has_keys().then_some(server).into(),
@@ -282,7 +308,7 @@ fn life(c: &Connection) -> Vec<Value> {
             .into(),
         closing.map(|close| close.by_application).into(),
         closing.map(|close| close.code).into(),
-        closing.map(|close| close.reason.clone()).into(),
+        closing.map(|close| close.reason.as_str()).into(),
     ]
 }
 

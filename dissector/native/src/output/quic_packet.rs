@@ -111,14 +111,14 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source, destination).
-pub fn row(
-    source_file: &str,
-    c: &Connection,
+pub fn row<'a>(
+    source_file: &'a str,
+    c: &'a Connection,
     at: &Arrival,
     from_client: bool,
     path: Option<(SocketAddr, SocketAddr)>,
     packet: PacketSeen,
-) -> Vec<Value> {
+) -> Vec<Value<'a>> {
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     vec![
         source_file.into(),
@@ -126,16 +126,16 @@ pub fn row(
         at.ns.into(),
         (at.ns - c.timeline.start_ns).div_euclid(1000).into(),
         from_client.into(),
-        c.client.ip().to_string().into(),
+        c.client.ip().into(),
         c.client.port().into(),
-        c.server.ip().to_string().into(),
+        c.server.ip().into(),
         c.server.port().into(),
-        c.odcid.to_string().into(),
-        c.client_scid.to_string().into(),
+        c.odcid.into(),
+        c.client_scid.into(),
         packet.kind.into(),
         packet.version.into(),
-        packet.dcid.map(|cid| cid.to_string()).into(),
-        packet.scid.map(|cid| cid.to_string()).into(),
+        packet.dcid.into(),
+        packet.scid.into(),
         packet.packet_number.into(),
         packet.frames.into(),
         packet.opened.into(),
@@ -148,9 +148,9 @@ pub fn row(
         packet.header.integrity_tag.into(),
         packet.header.version_list.into(),
         packet.frame_details.into(),
-        path.map(|(src, _)| src.ip().to_string()).into(),
+        path.map(|(src, _)| src.ip()).into(),
         path.map(|(src, _)| src.port()).into(),
-        path.map(|(_, dst)| dst.ip().to_string()).into(),
+        path.map(|(_, dst)| dst.ip()).into(),
         path.map(|(_, dst)| dst.port()).into(),
     ]
 }

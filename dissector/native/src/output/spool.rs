@@ -1,16 +1,16 @@
 //! Rows of a capture that wait until those of the captures before it are written: in memory, and beyond a few megabytes in a file
 //! without a name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Value;
+use super::value::Style;
 use crate::args::Kind;
+use crate::temporary::nameless;
 
 /// Bytes kept in memory.
 const IN_MEMORY: usize = 1 << 22;
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Rows of any kinds, in order.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Spool {
 
 impl Spool {
     /// Appends a row of the kind that stands at `kind` in the list of those asked for.
-    pub fn push(&mut self, kind: u8, row: &[Value]) -> io::Result<()> {
+    pub fn push(&mut self, kind: u8, row: &[Value<'_>]) -> io::Result<()> {
         let out = &mut self.memory;
         out.push(kind);
         out.extend((row.len() as u32).to_le_bytes());
@@ -37,10 +37,13 @@ impl Spool {
                     out.push(3);
                     out.extend(f.to_le_bytes());
                 }
-                Value::Text(text) => {
+                text => {
                     out.push(4);
-                    out.extend((text.len() as u64).to_le_bytes());
-                    out.extend(text.as_bytes());
+                    let place = out.len();
+                    out.extend([0; 8]);
+                    text.write_text(Style::Plain, out);
+                    let length = (out.len() - place - 8) as u64;
+                    out[place..place + 8].copy_from_slice(&length.to_le_bytes());
                 }
             }
         }
@@ -54,7 +57,7 @@ impl Spool {
     pub fn replay<E: From<io::Error>>(
         mut self,
         kinds: &[Kind],
-        mut write: impl FnMut(Kind, Vec<Value>) -> Result<(), E>,
+        mut write: impl FnMut(Kind, Vec<Value<'static>>) -> Result<(), E>,
     ) -> Result<(), E> {
         let spilled: Box<dyn Read> = match self.file.take() {
             Some(mut file) => {
@@ -68,7 +71,8 @@ impl Spool {
         while rows.read(&mut kind)? == 1 {
             let kind = kinds.get(usize::from(kind[0])).ok_or_else(damaged)?;
             let count = u32::from_le_bytes(array(&mut rows)?);
-            let row: io::Result<Vec<Value>> = (0..count).map(|_| value(&mut rows)).collect();
+            let row: io::Result<Vec<Value<'static>>> =
+                (0..count).map(|_| value(&mut rows)).collect();
             write(*kind, row?)?;
         }
         Ok(())
@@ -85,21 +89,7 @@ impl Spool {
     }
 }
 
-/// A new file in the folder for temporary ones that is gone when it is closed.
-fn nameless() -> io::Result<File> {
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("firstflight-dissect.{}.{n}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
-}
-
-fn value(rows: &mut impl Read) -> io::Result<Value> {
+fn value(rows: &mut impl Read) -> io::Result<Value<'static>> {
     let [tag] = array(rows)?;
     Ok(match tag {
         0 => Value::Null,
@@ -110,7 +100,7 @@ fn value(rows: &mut impl Read) -> io::Result<Value> {
             let length = u64::from_le_bytes(array(rows)?);
             let mut text = String::new();
             rows.take(length).read_to_string(&mut text)?;
-            Value::Text(text)
+            text.into()
         }
         _ => return Err(damaged()),
     })

@@ -80,22 +80,25 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The row of a flow.
-pub fn row(source_file: &str, flow: &Flow) -> Vec<Value> {
+pub fn row<'a>(source_file: &'a str, flow: &'a Flow) -> Vec<Value<'a>> {
     let (client, server) = (&flow.client_side, &flow.server_side);
     let volume = &flow.volume;
-    let since_start = |ns: Option<i64>| Value::from(ns.map(|ns| us(ns - volume.start_ns)));
+    // Without the SYN, nobody knows how long before the first packet the connection began.
+    let begun = flow.syn_ns.map(|_| volume.start_ns);
+    let since_start =
+        |ns: Option<i64>| Value::from(begun.zip(ns).map(|(start, ns)| us(ns - start)));
     let (far, near) = round_trips(flow);
     let [rtt_p50] = far.quantiles([0.5]);
     let side = flow.capture_side().map(|side| match side {
         CaptureSide::Client => "client",
         CaptureSide::Server => "server",
     });
-    let mut row: Vec<Value> = vec![
+    let mut row: Vec<Value<'a>> = vec![
         source_file.into(),
         volume.start_ns.into(),
-        flow.client.ip().to_string().into(),
+        flow.client.ip().into(),
         flow.client.port().into(),
-        flow.server.ip().to_string().into(),
+        flow.server.ip().into(),
         flow.server.port().into(),
         flow.ports_reused.into(),
         side.into(),
@@ -154,11 +157,14 @@ pub fn row(source_file: &str, flow: &Flow) -> Vec<Value> {
 }
 
 /// Pushes a cell of the client and one of the server.
-fn both(row: &mut Vec<Value>, flow: &Flow, cell: impl Fn(&Side) -> Value) {
+fn both<'a>(row: &mut Vec<Value<'a>>, flow: &'a Flow, cell: impl Fn(&'a Side) -> Value<'a>) {
     row.extend([cell(&flow.client_side), cell(&flow.server_side)]);
 }
 
-fn offered<T: Into<Value>>(side: &Side, cell: impl Fn(&Offer) -> Option<T>) -> Value {
+fn offered<'a, T: Into<Value<'a>>>(
+    side: &'a Side,
+    cell: impl Fn(&'a Offer) -> Option<T>,
+) -> Value<'a> {
     side.offer.as_ref().and_then(cell).into()
 }
 

@@ -39,13 +39,13 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The row of `segment`, which belongs to `flow`.
-pub fn row(
-    source_file: &str,
+pub fn row<'a>(
+    source_file: &'a str,
     (frame_number, ns): (u64, i64),
     flow: &Flow,
     segment: &Segment<'_>,
     verdict: &Verdict,
-) -> Vec<Value> {
+) -> Vec<Value<'a>> {
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let header = &segment.header;
     let from_client = flow.is_from_client(segment);
@@ -56,9 +56,9 @@ pub fn row(
         ns.into(),
         (ns - flow.volume.start_ns).div_euclid(1000).into(),
         from_client.into(),
-        segment.src.ip().to_string().into(),
+        segment.src.ip().into(),
         segment.src.port().into(),
-        segment.dst.ip().to_string().into(),
+        segment.dst.ip().into(),
         segment.dst.port().into(),
         header.seq.into(),
         header.ack.into(),

@@ -13,14 +13,14 @@ const EXACT_GAPS: usize = 1 << 17;
 const EXACT_GAPS_IN_ALL: usize = 1 << 22;
 
 /// Transport protocols that have ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
     Tcp,
     Udp,
 }
 
 /// One direction of a five-tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Direction {
     pub src: SocketAddr,
     pub dst: SocketAddr,

@@ -1,6 +1,7 @@
 //! One ClientHello and what answers it.
 
 use firstflight_wire::{Ack, Frame};
+use smallvec::SmallVec;
 
 use super::{At, Coverage, HelloSent, ServerInitial, Windows};
 
@@ -17,7 +18,7 @@ pub struct AckSeen {
     /// UDP payload of its datagram.
     pub datagram_bytes: u16,
     /// Frame kinds of its packet, in order, each once.
-    pub frames: String,
+    pub frames: Box<str>,
     pub eliciting: bool,
 }
 
@@ -53,10 +54,10 @@ pub struct Attempt {
     /// First Handshake packet in the ServerHello's datagram or a later one.
     pub handshake_ns: Option<i64>,
     last_handshake: Option<At>,
-    pub close: Option<CloseSeen>,
+    pub close: Option<Box<CloseSeen>>,
     /// Initials that opened.
     pub opened: u32,
-    pub malformed: Option<String>,
+    pub malformed: Option<Box<str>>,
     pub unopened: Option<&'static str>,
     smallest_number: u64,
     largest_number: u64,
@@ -91,6 +92,16 @@ impl Attempt {
             numbers: 0,
             gap_before_hello: None,
             ended: false,
+        }
+    }
+
+    /// The same after a HelloRetryRequest: the server's packet numbers go on.
+    pub(super) fn after(&self, from: u64, begin_ns: i64) -> Attempt {
+        Attempt {
+            smallest_number: self.smallest_number,
+            largest_number: self.largest_number,
+            numbers: self.numbers,
+            ..Attempt::new(from, begin_ns)
         }
     }
 
@@ -136,7 +147,7 @@ impl Attempt {
                 self.partial_ack_ns.get_or_insert(initial.at.ns);
             }
             Coverage::Full { sent_ns } => {
-                let mut kinds: Vec<&str> = Vec::new();
+                let mut kinds: SmallVec<[&str; 8]> = SmallVec::new();
                 for name in initial.frames.iter().map(Frame::name) {
                     if !kinds.contains(&name) {
                         kinds.push(name);
@@ -150,7 +161,7 @@ impl Attempt {
                     first_range: ack.first_range,
                     delay_raw: ack.delay,
                     datagram_bytes: u16::try_from(initial.datagram_bytes).unwrap_or(u16::MAX),
-                    frames: kinds.join(","),
+                    frames: kinds.join(",").into(),
                     eliciting: initial.frames.iter().any(|frame| frame.is_ack_eliciting()),
                 });
             }
@@ -186,9 +197,11 @@ impl Attempt {
     }
 
     pub(super) fn closed(&mut self, code: u64, reason: &[u8]) {
-        self.close.get_or_insert_with(|| CloseSeen {
-            code,
-            reason: String::from_utf8_lossy(reason).into_owned(),
+        self.close.get_or_insert_with(|| {
+            Box::new(CloseSeen {
+                code,
+                reason: String::from_utf8_lossy(reason).into_owned(),
+            })
         });
     }
 

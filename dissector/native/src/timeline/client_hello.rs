@@ -1,6 +1,7 @@
 //! Which packets carried which bytes of the ClientHello, and whether an ACK covers it.
 
 use firstflight_wire::Ack;
+use smallvec::SmallVec;
 
 /// Packets of one ClientHello that are kept; a client that sends more is not followed further.
 const MAX_PACKETS: usize = 64;
@@ -32,7 +33,7 @@ pub struct HelloSent {
     pub from: u64,
     end: Option<u64>,
     /// In order of sending.
-    pieces: Vec<Piece>,
+    pieces: SmallVec<[Piece; 1]>,
 }
 
 impl HelloSent {
@@ -40,7 +41,7 @@ impl HelloSent {
         HelloSent {
             from,
             end: None,
-            pieces: Vec::new(),
+            pieces: SmallVec::new(),
         }
     }
 
@@ -97,7 +98,8 @@ impl HelloSent {
         let end = self
             .end
             .or_else(|| self.pieces.iter().map(|piece| piece.end).max())?;
-        let picked: Vec<&Piece> = self.pieces.iter().filter(|piece| takes(piece)).collect();
+        let picked: SmallVec<[&Piece; 8]> =
+            self.pieces.iter().filter(|piece| takes(piece)).collect();
         (1..=picked.len())
             .find(|&n| covers(&picked[..n], self.from, end))
             .map(|n| picked[n - 1].ns)

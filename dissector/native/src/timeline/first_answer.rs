@@ -50,7 +50,7 @@ pub struct Answer<'a> {
     pub handshake_ns: Option<i64>,
     pub gap_before_hello: Option<bool>,
     pub close: Option<&'a CloseSeen>,
-    pub detail: Option<String>,
+    pub detail: Option<&'a str>,
 }
 
 /// Names the first answer of a connection: the first outcome of the definitions' table that fits.
@@ -99,7 +99,7 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         hello: a.server_hello,
         handshake_ns: a.handshake_ns,
         gap_before_hello: a.gap_before_hello,
-        close: a.close.as_ref(),
-        detail: a.malformed.clone().or_else(|| unopened.map(str::to_owned)),
+        close: a.close.as_deref(),
+        detail: a.malformed.as_deref().or(unopened),
     }
 }

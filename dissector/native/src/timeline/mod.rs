@@ -63,7 +63,7 @@ pub struct Timeline {
     pub retry_ns: Option<i64>,
     pub hello_retry: bool,
     /// Versions of a valid Version Negotiation packet, joined by commas.
-    pub version_list: Option<String>,
+    pub version_list: Option<Box<str>>,
     pub refused: bool,
     /// Type and code of the first ICMP error that quotes the connection's tuple.
     pub icmp: Option<(u8, u8)>,
@@ -146,7 +146,7 @@ impl Timeline {
 
     /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its stream.
     pub fn second_hello(&mut self, ns: i64, offset: u64) {
-        self.attempt = Attempt::new(offset, ns);
+        self.attempt = self.attempt.after(offset, ns);
     }
 
     /// A datagram of the client, after its packets were handed in.
@@ -270,9 +270,7 @@ impl Timeline {
     /// A packet of the server opened, but its frames do not parse: `what` is wrong.
     pub fn malformed(&mut self, ns: i64, what: &str) {
         if self.counts(ns) {
-            self.attempt
-                .malformed
-                .get_or_insert_with(|| what.to_owned());
+            self.attempt.malformed.get_or_insert_with(|| what.into());
         }
     }
 
@@ -298,7 +296,8 @@ impl Timeline {
         let says_what = !versions.is_empty() && !versions.contains(&used);
         if nothing_before && says_what && self.counts(ns) {
             let list: Vec<String> = versions.iter().map(Version::to_string).collect();
-            self.version_list.get_or_insert_with(|| list.join(","));
+            self.version_list
+                .get_or_insert_with(|| list.join(",").into());
         }
     }
 

@@ -1,0 +1,108 @@
+"""Real handshakes for the dissector's bench: aioquic as client, the lab's servers, loopback, tcpdump.
+
+One capture and key log of each server stack (quiche with BoringSSL, quic-go, aioquic), with a certificate
+chain of the length that is usual among QUIC services; `firstflight-captures` makes as many as are wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aioquic.asyncio.client import connect
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.tls import CipherSuite
+
+from lab.certificates import issue, make_authority
+from lab.model import Endpoint, Stack
+from lab.servers import command, configuration
+
+HOST = "127.0.0.1"
+NAME = "www.example.test"
+STACKS: tuple[Stack, ...] = ("quiche", "quic-go", "aioquic")
+# Median of the certificate chains of QUIC services: Nawrocki et al., "On the Interplay between TLS
+# Certificates and QUIC Performance" (CoNEXT 2022).
+CHAIN_BYTES = 2329
+SECONDS = 20
+
+
+def record(folder: Path) -> list[Path]:
+    """One handshake with each stack: STACK.pcap with STACK.keys beside it. Raises SystemExit if one fails."""
+    return [_record(folder, stack) for stack in STACKS]
+
+
+def _record(folder: Path, stack: Stack) -> Path:
+    capture = folder / f"{stack}.pcap"
+    with _server(folder, stack) as port, _tcpdump(capture, port):
+        asyncio.run(_handshake(port, capture.with_suffix(".keys")))
+    return capture
+
+
+@contextmanager
+def _server(folder: Path, stack: Stack) -> Iterator[int]:
+    """The lab's server of that stack on a free port, up until the block ends."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((HOST, 0))
+        port = int(free.getsockname()[1])
+    authority = make_authority(folder / stack)
+    certificates = {"small": issue(authority, stack, [NAME], chain_bytes=CHAIN_BYTES)}
+    endpoint = Endpoint(
+        domain=NAME, ip=HOST, host="loopback", stack=stack, mode="wait", delay_us=None, certificate="small"
+    )
+    file = folder / f"{stack}.json"
+    file.write_text(json.dumps(configuration([endpoint], certificates, port)))
+    with subprocess.Popen(command(stack, file), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != "READY\n":
+                raise SystemExit(f"bench: the {stack} server does not start")
+            yield port
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _tcpdump(capture: Path, port: int) -> Iterator[None]:
+    """Capture UDP of `port` on loopback until the block ends."""
+    argv = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-w", str(capture), f"udp port {port}"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        if not any("listening on" in line for line in process.stderr):
+            raise SystemExit("bench: tcpdump cannot capture on loopback: run the bench as root")
+        try:
+            yield
+            time.sleep(0.2)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+async def _handshake(port: int, keys: Path) -> None:
+    """Connects, sends an HTTP/3 request's first flight, and closes after the handshake is confirmed."""
+    with keys.open("w") as log:
+        settings = QuicConfiguration(
+            is_client=True,
+            alpn_protocols=H3_ALPN,
+            server_name=NAME,
+            verify_mode=ssl.CERT_NONE,
+            secrets_log_file=log,
+            # What browsers ask for first.
+            cipher_suites=[CipherSuite.AES_128_GCM_SHA256, CipherSuite.AES_256_GCM_SHA384],
+        )
+        async with asyncio.timeout(SECONDS), connect(HOST, port, configuration=settings) as client:
+            http = H3Connection(client._quic)
+            stream = client._quic.get_next_available_stream_id()
+            headers = [(b":method", b"GET"), (b":scheme", b"https")]
+            headers += [(b":authority", NAME.encode()), (b":path", b"/"), (b"user-agent", b"firstflight")]
+            http.send_headers(stream, headers, end_stream=True)
+            client.transmit()
+            await client.ping()
+            await asyncio.sleep(0.1)
