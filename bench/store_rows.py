@@ -179,6 +179,8 @@ def _columns(names: Names, v: int, repetition: int, rng: np.random.Generator) ->
         "since_last_probe_s": pa.array(rng.normal(86_400, 60, n), mask=np.full(n, repetition == 1)),
         "server_cid": pa.array(_hex(rng, n, 20), mask=~answered),
         "tool_version": same("0.1.0+0123456789ab"),
+        "host": same("vm"),
+        "worker": pa.nulls(n, pa.string()),
         "ruleset": same("0123456789ab"),
         "capture_file": same(f"20260921T000000Z-a1b2c3/{VANTAGES[v]}/{repetition}/capture/probe.pcap"),
     }

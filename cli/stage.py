@@ -30,7 +30,7 @@ STAGES: dict[str, tuple[str, bool]] = {
 )
 @click.argument("names", nargs=-1, required=True, type=click.Choice(sorted(STAGES)), metavar="NAME...")
 @click.option("--run", "run_name", required=True, metavar="RUN", help="Run id, or path of a run's folder.")
-@click.option("--vantage", metavar="V", help="Vantage point (resolve, probe, dissect).")
+@click.option("--vantage", metavar="V", help="Vantage point (resolve, probe, dissect; load: only its files).")
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
 @click.option("--again", is_flag=True, help="Do it again although it is done; its output is replaced.")
 def command(
@@ -50,8 +50,10 @@ def command(
             run.settings.vantage_named(vantage)
             _one(run, name, module, (vantage, repetition), again)
         else:
-            _one(run, name, module, (), again)
-            report = run.report(name)
+            # What a vantage point of a schedule loads of a run is its own part.
+            place = (vantage, repetition) if name == "load" and vantage and repetition else ()
+            _one(run, name, module, place, again)
+            report = run.report(name, *place)
             rejected = rejected or bool(report is not None and report.rejected)
     if rejected:  # the rest is done
         sys.exit(1)

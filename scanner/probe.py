@@ -6,7 +6,9 @@ the record file is written in one step at the end.
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +39,9 @@ FACTS = (
     "max_new_per_second",
     "seed",
 )
+
+# Set by a scheduled task: the name of the worker that runs it.
+WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
@@ -192,7 +197,16 @@ def _write_records(
     table = merge.merge(
         segments,
         plan,
-        merge.Provenance(run.id, vantage, repetition, report.tool_version, ruleset, run.name_of(out)),
+        merge.Provenance(
+            run.id,
+            vantage,
+            repetition,
+            report.tool_version,
+            ruleset,
+            run.name_of(out),
+            host=socket.gethostname(),
+            worker=os.environ.get(WORKER_VARIABLE),
+        ),
         origin=Mapper(run.as_data).origin,
         captures=capture.records(run.stage_dir("capture", vantage, repetition)),
         capture_name=_capture_name(run, vantage, repetition),

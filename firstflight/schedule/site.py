@@ -1,0 +1,121 @@
+"""site.toml and the runs that a site makes of it, all at the centre.
+
+site.toml is a campaign's settings file (docs/campaign.md) without [[vantage]], which vantage_points.toml
+declares, and without dates, which the schedule gives. A scheduled run is a run like any other: `firstflight
+runs`, `stage`, `trace` work on it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import date as Date
+from pathlib import Path
+from typing import Any
+
+from firstflight import files, settings
+from firstflight.errors import InputError, UsageError
+from firstflight.runs import Run
+from firstflight.schedule.vantage_points import VantagePoint, VantagePoints, declared, site_folder
+
+FILE = "site.toml"
+LISTS = "lists"  # folder of a run: the block and opt-out lists in force
+
+
+def settings_for(
+    day: Date, points: Iterable[VantagePoint], changes: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[settings.Settings, str]:
+    """The settings of a run of that day at these vantage points, and site.toml's text.
+
+    `changes`: section -> key -> value, over what site.toml says. UsageError: one sentence per fault.
+    """
+    path = site_folder() / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    if "vantage" in data:
+        raise UsageError(f"{path}: [[vantage]] stands in vantage_points.toml, not here")
+    if data.get("campaign", {}).get("before_repetition"):
+        raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
+    _date(data, "targets", "source", "file", day, given=("date", "list_id"))
+    _date(data, "as_data", "rib", "file", day, given=("date",))
+    for section, values in (changes or {}).items():
+        data.setdefault(section, {}).update(values)
+    data["vantage"] = [_vantage(point) for point in points]
+    return settings.check(data, str(path), path.resolve().parent), text
+
+
+def _date(
+    data: dict[str, Any], section: str, key: str, dateless: str, day: Date, *, given: tuple[str, ...]
+) -> None:
+    values = data.get(section, {})
+    if values.get(key) not in (None, dateless) and not any(name in values for name in given):
+        values["date"] = day
+
+
+def _vantage(point: VantagePoint) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": point.name, "city": point.city, "rate": point.scan_rate}
+    found["sources"] = list(point.sources)
+    for name in ("interface", "ports"):
+        if getattr(point, name) is not None:
+            found[name] = getattr(point, name)
+    return found
+
+
+def new_run(
+    day: Date, points: Iterable[VantagePoint], changes: Mapping[str, Mapping[str, Any]] | None = None
+) -> Run:
+    """Make a run at the centre whose settings mean the same at every vantage point.
+
+    The lists it names are copied below the run, and named there by paths relative to the run's folder.
+    """
+    in_force, text = settings_for(day, points, changes)
+    run = Run.create(in_force, text)
+    stored = in_force.model_dump(mode="json")
+    for key in ("blocklist", "optout"):
+        paths = getattr(in_force.probe, key)
+        stored["probe"][key] = [_copied(path, run.path / LISTS, f"{key}-{n}") for n, path in enumerate(paths)]
+    files.write_json(run.path / "settings.json", stored)
+    run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.path / "settings.json")})
+    return Run(run.path)
+
+
+def _copied(path: Path, folder: Path, stem: str) -> str:
+    with files.replacing(folder / f"{stem}-{path.name}") as part:
+        shutil.copyfile(path, part)
+    return f"{LISTS}/{stem}-{path.name}"
+
+
+def take_stage(run: Run, stage: str, source: Run) -> None:
+    """Give `run` the finished stage of another run: its files by hard link, with its report.
+
+    InputError if the other run's is not whole.
+    """
+    if not source.done(stage):
+        raise InputError(
+            f"run {source.id} at the centre holds no finished {stage}: run the DAG {stage} again"
+        )
+    report = source.report(stage)
+    assert report is not None
+    folder = run.stage_dir(stage)
+    with files.said_in_one_sentence(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in report.outputs:
+            target = run.path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.hardlink_to(source.path / name)
+    # Last: with its report the stage counts as done.
+    files.write_text(run.report_path(stage), source.report_path(stage).read_text(encoding="utf-8"))
+
+
+def chosen(names: Iterable[str], points: VantagePoints | None = None) -> list[VantagePoint]:
+    """The vantage points of these names, all if there are none; UsageError for an unknown one."""
+    points = points or declared()
+    wanted = list(names)
+    return [points.named(name) for name in wanted] if wanted else list(points.vantage)
