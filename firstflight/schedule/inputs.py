@@ -91,9 +91,9 @@ def fetch(
         fetched = 0
         for entry in inputs["files"]:
             fetched += _fetch_file(source, run, entry)
-        _settle(run, vantage)
-        # Last: with its manifest the folder counts as a run.
         if not (run.path / "manifest.json").is_file():
+            _settle(run, vantage)
+            # Last: with its manifest the folder counts as a run.
             here = {"vantage": vantage.name, "clock_offset_s": round(offset_s, 1)}
             files.write_json(run.path / "manifest.json", {**inputs["manifest"], **here})
         say(f"inputs: {len(inputs['files'])} files, {fetched} of them fetched; clock {offset_s:+.1f} s")

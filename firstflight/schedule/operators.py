@@ -7,6 +7,8 @@ centre without a word (tests/airflow holds every DAG to it).
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -28,9 +30,11 @@ CENTRE_EXECUTOR = "LocalExecutor"
 LOOK_AGAIN = timedelta(minutes=1)
 
 # Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
+# The variable is for those who cannot wait, such as tests.
+RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
 RETRIES: dict[str, Any] = {
     "retries": 24,
-    "retry_delay": timedelta(minutes=2),
+    "retry_delay": timedelta(seconds=RETRY_DELAY_S),
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(hours=1),
 }
@@ -202,9 +206,6 @@ def _provenance(context: Context) -> dict[str, str]:
 
 
 def _worker() -> str:
-    import os
-    import socket
-
     return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
