@@ -131,7 +131,7 @@ def test_nobody_without_the_sites_secret_gets_anything(centre: str, centre_run: 
         "expired": jwt.encode({**good, "exp": now - 300}, SECRET, algorithm="HS512"),
         "from the future": jwt.encode({**good, "nbf": now + 300}, SECRET, algorithm="HS512"),
         "without end": jwt.encode({k: v for k, v in good.items() if k != "exp"}, SECRET, algorithm="HS512"),
-        "unsigned": jwt.encode(good, None, algorithm="none"),
+        "unsigned": jwt.encode(good, "", algorithm="none"),
     }
     for what, token in refused.items():
         for name in ("", "/manifest.json", "/settings.json"):
