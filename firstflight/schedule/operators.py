@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 EDGE_EXECUTOR = "EdgeExecutor"
 CENTRE_EXECUTOR = "LocalExecutor"
-LOOK_AGAIN = timedelta(minutes=1)
 
 # Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
 # The variable is for those who cannot wait, such as tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
+LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
 RETRIES: dict[str, Any] = {
     "retries": 24,
     "retry_delay": timedelta(seconds=RETRY_DELAY_S),

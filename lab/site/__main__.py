@@ -55,13 +55,13 @@ def raise_site(programs: Programs, port: int) -> int:
     pools.write_text(listed.stdout, encoding="utf-8")
     once([*airflow, "pools", "import", str(pools)], centre, log, "airflow pools import")
     say("starting the store and Airflow's central services")
-    central = [part for part in everything if not part.again]
+    central = [part for part in everything if not part.worker]
     for part in central:
         programs.start(part)
     programs.wait_ready([part.name for part in central])
     say(f"starting {len(site.vantages)} Edge workers")
     for part in everything:
-        if part.again:
+        if part.worker:
             programs.start(part)
     forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
     forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
@@ -129,7 +129,15 @@ def _raise_lab(state: State) -> bool:
 def _announce(site: Site, port: int, programs: Programs) -> None:
     page = f"http://127.0.0.1:{port}"
     pids = {name: started.process.pid for name, started in programs.started.items()}
-    about = {"page": page, "passwords": str(site.secrets.passwords), "processes": pids}
+    # Neither holds a secret: those are read from their files, by command.
+    environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}
+    environment["centre"] = plan.centre_environment(site)
+    about = {
+        "page": page,
+        "passwords": str(site.secrets.passwords),
+        "processes": pids,
+        "environment": environment,
+    }
     (site.folder / "site.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"page      {page}")
     print(f"user      admin\npassword  {site.secrets.admin_password()}")

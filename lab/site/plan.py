@@ -32,7 +32,7 @@ class Part:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     ready: str | None = None
-    again: bool = False  # started again when it ends
+    worker: bool = False  # of a vantage point: started last, ended first
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,10 @@ def prepare(site: Site) -> None:
 def parts(site: Site) -> list[Part]:
     """Every program, in the order in which they are started."""
     centre = centre_environment(site)
+    stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
     found = [
-        *([Part("store", "centre", _store(site), centre, ready=r"ready|listening")] if SERVED else []),
+        *([Part("store", "centre", _store(site), stored, ready="serving the store in")] if SERVED else []),
         Part("api-server", "centre", _airflow("api-server"), centre, ready="Application startup complete"),
         Part("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
         Part("dag-processor", "centre", _airflow("dag-processor"), centre),
@@ -118,7 +119,7 @@ def parts(site: Site) -> list[Part]:
 def worker(site: Site, name: str) -> Part:
     """The Edge worker of a vantage point."""
     argv = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", name)
-    return Part(f"worker-{name}", name, argv, vantage_environment(site, name), again=True)
+    return Part(f"worker-{name}", name, argv, vantage_environment(site, name), worker=True)
 
 
 def _airflow(*words: str) -> tuple[str, ...]:

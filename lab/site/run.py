@@ -97,12 +97,10 @@ class Programs:
             time.sleep(0.1)
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Start again what has ended and should not have; FirstflightError if that is a central service."""
+        """Start again what has ended."""
         for started in list(self.started.values()):
             if started.process.poll() is None:
                 continue
-            if not started.part.again:
-                raise started.fault()
             if time.monotonic() - started.at > AGAIN_S:
                 said = started.said().strip().splitlines()
                 words = said[-1] if said else ""
@@ -114,7 +112,7 @@ class Programs:
         everything = list(self.started.values())
         roots = [started.process.pid for started in everything]
         for phase in (True, False):
-            ending = [started for started in everything if started.part.again is phase]
+            ending = [started for started in everything if started.part.worker is phase]
             for started in ending:
                 signal_all(started.process, signal.SIGTERM)
             deadline = time.monotonic() + END_S

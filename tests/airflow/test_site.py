@@ -1,0 +1,256 @@
+"""A whole site over the lab, as `make airflow` raises it: scans whose worker, or whose centre, is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.airflow.site import Site, raised, wait_for
+from tests.browser import Browser
+from tests.browser import browser as browser
+
+VANTAGES = {
+    "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
+    "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
+    "sao_paulo": ("198.18.0.13", "2001:db8:0:13::1"),
+    "hong_kong": ("198.18.0.14", "2001:db8:0:14::1"),
+}
+KILLED = "hamburg"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site, its daily lists fetched."""
+    folder = tmp_path_factory.mktemp("site")
+    os.environ["FIRSTFLIGHT_LAB"] = str(folder / "lab")
+    with raised(folder / "site", folder / "lab") as found:
+        for dag in ("targets", "as_data"):
+            found.pause(dag, False)
+        for dag in ("targets", "as_data"):
+            wait_for(partial(_fetched, found, dag), 90, partial(str, _runs(found, dag)))
+        yield found
+    del os.environ["FIRSTFLIGHT_LAB"]
+
+
+def _fetched(site: Site, dag: str) -> bool:
+    return any(run["state"] == "success" for run in _runs(site, dag))
+
+
+def _runs(site: Site, dag: str) -> list[dict[str, Any]]:
+    found = site.ask("GET", f"/dags/{dag}/dagRuns")["dag_runs"]
+    assert isinstance(found, list)
+    return found
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The scan of this test: Airflow's id of it, and the run's."""
+
+    dag_run: str
+    run: str
+    killed: list[int]
+
+
+@pytest.fixture(scope="module")
+def scan(site: Site) -> Scan:
+    """quic_scan, triggered through the REST interface; one worker dies by kill -9 while it probes."""
+    site.pause("quic_scan", False)
+    dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5)
+    segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
+    wait_for(
+        lambda: len(list((site.folder / KILLED).glob(segments))) >= 2,
+        90,
+        lambda: site.describe("quic_scan", dag_run),
+    )
+    killed = site.kill_worker(KILLED)
+    assert site.run_to_end("quic_scan", dag_run, 200) == "success", site.describe("quic_scan", dag_run)
+    return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
+
+
+def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
+    asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+    rows = site.rows(f"{asked} WHERE run = '{scan.run}' GROUP BY vantage")
+    targets = {
+        vantage: sum(1 for _ in (folder / "1/probe/targets.csv").open()) - 1
+        for vantage in VANTAGES
+        for folder in [site.folder / vantage / "runs" / scan.run / vantage]
+    }
+    assert all(count > 400 for count in targets.values())
+    assert {row["vantage"]: row["n"] for row in rows} == targets
+    assert {row["vantage"]: row["different"] for row in rows} == targets
+
+
+def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site, scan: Scan) -> None:
+    asked = "SELECT DISTINCT vantage, src_ip, worker FROM quic_probe "
+    rows = site.rows(f"{asked} WHERE run = '{scan.run}' AND attempts > 0 ORDER BY ALL")
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        assert row["worker"] == row["vantage"]
+        found.setdefault(row["vantage"], set()).add(row["src_ip"])
+    assert found == {vantage: set(sources) for vantage, sources in VANTAGES.items()}
+
+
+def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan) -> None:
+    assert len(scan.killed) > 2, "the worker had no task when it was killed"
+    tasks = site.tasks("quic_scan", scan.dag_run)
+    assert tasks[f"{KILLED}.repetition.probe#0"]["try_number"] == 2
+    captures = sorted(p.name for p in (site.folder / KILLED / "runs" / scan.run).rglob("probe*.pcap"))
+    assert captures == ["probe-2.pcap", "probe.pcap"]
+    for name, task in tasks.items():
+        vantage = name.split(".")[0]
+        if vantage in VANTAGES:
+            assert (task["queue"], task["hostname"]) == (vantage, vantage), name
+        if name != f"{KILLED}.repetition.probe#0":
+            assert task["try_number"] == 1, name
+
+
+def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
+    told = site.xcom("quic_scan", scan.dag_run, "report")
+    assert told["missing"] == [] and set(told["rows"]) == set(VANTAGES)
+    assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
+    rows = site.rows(f"SELECT state, manifest FROM run WHERE run = '{scan.run}'")
+    assert [row["state"] for row in rows] == ["done"]
+    assert json.loads(rows[0]["manifest"])["missing"] == []
+    assert site.tasks("quic_scan", scan.dag_run)["late_report"]["state"] == "skipped"
+
+
+def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
+    events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
+    by_asset: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        by_asset.setdefault(event["name"], []).append(event["extra"])
+    (targets,) = by_asset["targets"]
+    assert targets["rows"] == 447 and len(targets["id"]) == 5 and targets["date"].startswith("20")
+    (as_data,) = by_asset["as_data"]
+    assert as_data["rows"] == 35 and len(as_data["id"]) == 16
+    loaded = {extra["vantage"]: extra["rows"] for extra in by_asset["quic_probe"] if extra["run"] == scan.run}
+    assert set(loaded) == set(VANTAGES) and all(rows["quic_probe"] > 400 for rows in loaded.values())
+
+
+def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> None:
+    browser.open(f"{site.page}/auth/login")
+    token = site.ask("GET", "/version")  # the REST interface answers beside the page
+    assert token["version"] == "3.3.2"
+    driver = browser.driver
+    wait_for(lambda: "password" in driver.page_source, 30, lambda: driver.page_source[:2000])
+    driver.find_element("css selector", 'input[name="username"]').send_keys("admin")
+    driver.find_element("css selector", 'input[name="password"]').send_keys(site.password)
+    driver.find_element("css selector", 'button[type="submit"]').click()
+    wait_for(lambda: "login" not in driver.current_url, 30, lambda: driver.current_url)
+    seen = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
+    wait_for(
+        lambda: "hong_kong" in browser.script("return document.body.innerText"),
+        60,
+        lambda: str(browser.script("return document.body.innerText"))[:2000],
+    )
+    assert "quic_scan" in browser.script("return document.body.innerText")
+    assert all(site.page in address for address in seen.requests if address.startswith("http"))
+
+
+def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None:
+    del scan
+    secrets = site.folder / "secrets"
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    values = {site.password.encode()}
+    for path in secrets.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        if path.suffix != ".json" and path.name != "store_url":
+            values.add(path.read_bytes().strip())
+    looked = 0
+    for path in [p for p in site.folder.rglob("*") if p.is_file() and not p.is_relative_to(secrets)]:
+        if path.suffix in (".log", ".json", ".toml", ".conf", ".cfg", ".html"):
+            looked += 1
+            content = path.read_bytes()
+            assert not [value for value in values if value in content], path
+    assert looked > 50
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes()
+        except OSError:
+            continue
+        assert not [value for value in values if value in line], entry
+
+
+def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site) -> None:
+    offered = {"/": 404, "/api/v2/dags": 404, "/auth/token": 404, "/edge_worker/v1/health": 200}
+    script = (
+        "import requests\n"
+        f"for path in {list(offered)!r}:\n"
+        "    answer = requests.get('https://198.18.0.10' + path, timeout=20, allow_redirects=False)\n"
+        "    print(answer.status_code)"
+    )
+    done = site.execute(KILLED, sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert [int(line) for line in done.stdout.split()] == list(offered.values())
+    assert site.ask("GET", "/dags")["total_entries"] >= 3  # they are there all the same
+
+
+def test_a_paused_scan_ends_in_order_goes_on_and_outlives_the_centre(site: Site, scan: Scan) -> None:
+    """Two runs of one day overlap, the DAG is paused in the middle, the centre dies and comes back."""
+    del scan  # after it
+    names = ["los_angeles", "sao_paulo"]
+    first = site.trigger("quic_scan", vantage_points=names, rate=30)
+    second = site.trigger("quic_scan", vantage_points=names[:1])
+    probe = "sao_paulo.repetition.probe#0"
+    segments = "runs/*/sao_paulo/1/probe/segments/*.arrow"
+    before = len(list((site.folder / "sao_paulo").glob(segments)))
+
+    def probing() -> bool:
+        return len(list((site.folder / "sao_paulo").glob(segments))) >= before + 2
+
+    wait_for(probing, 90, lambda: site.describe("quic_scan", first))
+    site.pause("quic_scan", True)
+    wait_for(
+        lambda: site.tasks("quic_scan", first)[probe]["state"] == "up_for_reschedule",
+        30,
+        lambda: site.describe("quic_scan", first),
+    )
+    log = site.log("quic_scan", first, "sao_paulo.repetition.probe", number=0)
+    assert "the DAG is paused: the stage has ended in order" in log
+
+    site.kill_central("api-server", "scheduler", "dag-processor")
+    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
+    site.pause("quic_scan", False)
+    runs = {}
+    for dag_run, vantages in ((first, names), (second, names[:1])):
+        assert site.run_to_end("quic_scan", dag_run, 150) == "success", site.describe("quic_scan", dag_run)
+        run = runs[dag_run] = str(site.xcom("quic_scan", dag_run, "open"))
+        asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+        rows = site.rows(f"{asked} WHERE run = '{run}' GROUP BY vantage ORDER BY vantage")
+        assert [row["vantage"] for row in rows] == vantages
+        assert all(row["n"] == row["different"] > 400 for row in rows)
+        tasks = site.tasks("quic_scan", dag_run)
+        assert tasks["hamburg.fetch_inputs"]["state"] == "skipped"
+        assert all(task["state"] in ("success", "skipped") for task in tasks.values())
+    # One scan at a time sends from a vantage point, whatever the number of runs.
+    spans = site.rows(
+        "SELECT min(sent_at) AS a, max(sent_at) AS b FROM quic_probe WHERE vantage = 'los_angeles' "
+        f"AND run IN ('{runs[first]}', '{runs[second]}') GROUP BY run ORDER BY a"
+    )
+    assert spans[0]["b"] < spans[1]["a"]
+
+
+def _answers(site: Site) -> bool:
+    try:
+        site.ask("GET", "/version")
+    except requests.ConnectionError:
+        return False
+    return True
+
+
+def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> None:
+    worker = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", KILLED)
+    done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
+    assert done.returncode == 1
+    assert "worker hamburg: the clock here is 180 s ahead of the centre's" in done.stderr
+    assert done.stderr.count("\n") == 1
