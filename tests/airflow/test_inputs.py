@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -14,10 +18,11 @@ import pytest
 import requests
 
 from firstflight import files
+from firstflight.errors import InputError
 from firstflight.runs import Run, StageReport, tool_version
 from firstflight.schedule import centre_token, inputs, site, vantage_points
 from firstflight.schedule.vantage_points import VantagePoint
-from tests.airflow.conftest import SITE, airflow_environment
+from tests.airflow.conftest import SITE, TREE, airflow_environment
 
 SECRET = "s" * 64
 HAMBURG = VantagePoint(
@@ -25,40 +30,37 @@ HAMBURG = VantagePoint(
 )
 
 
-@pytest.fixture(scope="module")
-def centre_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The centre's folder: site.toml, what it names, and `centre`, its runs."""
-    tmp_path = tmp_path_factory.mktemp("centre")
-    (tmp_path / "names.txt").write_text("a.test\n")
-    (tmp_path / "rib").write_bytes(b"")
-    (tmp_path / "block.conf").write_text("198.18.158.0/24\n")
-    (tmp_path / "site.toml").write_text(
+def centre_files(folder: Path) -> None:
+    """site.toml and what it names."""
+    (folder / "names.txt").write_text("a.test\n")
+    (folder / "rib").write_bytes(b"")
+    (folder / "block.conf").write_text("198.18.158.0/24\n")
+    (folder / "site.toml").write_text(
         '[targets]\nsource = "file"\nfile = "names.txt"\n[as_data]\nrib = "file"\nfiles = ["rib"]\n'
         '[probe]\nblocklist = ["block.conf"]\nallow_net = ["198.18.0.0/15"]\n'
     )
-    return tmp_path
 
 
-@pytest.fixture
-def centre_run(centre_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run at the centre with lists, and with targets taken from another run, ready to be published."""
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
-    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
-    points = vantage_points.load(SITE / "vantage_points.toml").vantage
-    earlier = site.new_run(date(2024, 8, 7), points)
-    with earlier.stage("targets") as report:
-        files.write_text(earlier.targets, "not really Parquet, and long enough" * 1000)
-        earlier.add_output(report, earlier.targets)
-    run = site.new_run(date(2024, 8, 7), points)
-    site.take_stage(run, "targets", earlier)
-    assert run.done("targets") and run.targets.samefile(earlier.targets)
-    inputs.publish(run)
+def open_run(folder: Path, list_bytes: int) -> Run:
+    """A run at the centre as `open` makes it: its targets taken from another run, published."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_RUNS", str(folder / "centre"))
+        patch.setenv("FIRSTFLIGHT_SITE", str(folder))
+        points = vantage_points.load(SITE / "vantage_points.toml").vantage
+        earlier = site.new_run(date(2024, 8, 7), points)
+        with earlier.stage("targets") as report:
+            files.write_text(earlier.targets, "x" * list_bytes)
+            earlier.add_output(report, earlier.targets)
+        run = site.new_run(date(2024, 8, 7), points)
+        site.take_stage(run, "targets", earlier)
+        assert run.done("targets") and run.targets.samefile(earlier.targets)
+        inputs.publish(run)
     return run
 
 
-@pytest.fixture(scope="module")
-def centre(centre_folder: Path) -> Iterator[str]:
-    """The interface as the api-server mounts it."""
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The interface as the api-server mounts it; its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -67,11 +69,9 @@ def centre(centre_folder: Path) -> Iterator[str]:
         "main = FastAPI(); main.mount('/firstflight/v1', app)\n"
         f"uvicorn.run(main, host='127.0.0.1', port={port}, log_level='warning')"
     )
-    environment = airflow_environment(centre_folder / "home")
-    environment |= {
-        "AIRFLOW__API_AUTH__JWT_SECRET": SECRET,
-        "FIRSTFLIGHT_RUNS": str(centre_folder / "centre"),
-    }
+    environment = airflow_environment(folder / "home")
+    runs = str(folder / "centre")
+    environment |= {"AIRFLOW__API_AUTH__JWT_SECRET": SECRET, "FIRSTFLIGHT_RUNS": runs}
     process = subprocess.Popen([sys.executable, "-c", mount], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -86,6 +86,27 @@ def centre(centre_folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def centre_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The centre's folder."""
+    folder = tmp_path_factory.mktemp("centre")
+    centre_files(folder)
+    return folder
+
+
+@pytest.fixture
+def centre_run(centre_folder: Path) -> Run:
+    """A run, ready to be fetched."""
+    return open_run(centre_folder, 30_000)
+
+
+@pytest.fixture(scope="module")
+def centre(centre_folder: Path) -> Iterator[str]:
+    """The centre's URL."""
+    with serving(centre_folder) as url:
+        yield url
 
 
 def token_for(run: str, secret: str = SECRET) -> Callable[[], str]:
@@ -181,12 +202,45 @@ def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pyte
     assert "\n" not in str(told.value)
 
 
-def test_a_stage_that_is_not_whole_is_not_taken(centre_run: Run) -> None:
-    from firstflight.errors import InputError
-
+def test_a_stage_that_is_not_whole_is_not_taken(
+    centre_folder: Path, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
     run = site.new_run(date(2024, 8, 7), points)
     centre_run.targets.unlink()
     with pytest.raises(InputError, match="holds no finished targets: run the DAG targets again"):
         site.take_stage(run, "targets", centre_run)
     assert isinstance(centre_run.report("targets"), StageReport)
+
+
+_OTHER_CODE = """
+from pathlib import Path
+from tests.airflow.test_inputs import HAMBURG, token_for
+from firstflight.errors import FirstflightError
+from firstflight.schedule import inputs
+try:
+    inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
+except FirstflightError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_vantage_point_with_other_code_sends_nothing(centre: str, centre_run: Run, tmp_path: Path) -> None:
+    """A second installation, of another commit."""
+    for package in ("firstflight", "schemas", "tests"):
+        shutil.copytree(TREE / package, tmp_path / package, ignore=shutil.ignore_patterns("fixtures"))
+    (tmp_path / "firstflight" / "COMMIT").write_text("0123456789ab\n")
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHER_CODE.format(run=centre_run.id, centre=centre)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "FIRSTFLIGHT_RUNS": str(tmp_path / "spool")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.match(
+        r"NotTheSame hamburg has firstflight \S+\+0123456789ab and the run was made by", done.stdout
+    )
+    assert not (tmp_path / "spool").exists()

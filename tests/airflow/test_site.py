@@ -215,8 +215,8 @@ def test_a_paused_scan_ends_in_order_goes_on_and_outlives_the_centre(site: Site,
         30,
         lambda: site.describe("quic_scan", first),
     )
-    log = site.log("quic_scan", first, "sao_paulo.repetition.probe", number=0)
-    assert "the DAG is paused: the stage has ended in order" in log
+    log = partial(site.log, "quic_scan", first, "sao_paulo.repetition.probe", number=0)
+    wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
 
     site.kill_central("api-server", "scheduler", "dag-processor")
     wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
