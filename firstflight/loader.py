@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from firstflight import accounting, load_run, record_file
+from firstflight import accounting, derived, load_run, record_file
 from firstflight.errors import FirstflightError, InputError
 from firstflight.record_file import Content, Contradiction, RecordFile, Unit
 from firstflight.runs import Rejected, Run
@@ -150,6 +150,7 @@ class _Units:
             and self._booked[unit]["state"] == "loaded"
             and self._booked[unit]["sha256"] == self._file.sha256
             and self._in_store(unit) == self._content.rows[unit]
+            and derived.complete(self._store, self._file.kind.name, self._is(unit), self._content.rows[unit])
             for unit in self._units
         )
 
@@ -172,6 +173,7 @@ class _Units:
                 f"{self._file.path}: {self._file.rows} rows in the file, {in_store} in the store afterwards: "
                 "load it again"
             )
+        derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
         self._book("loaded")
         return in_store
 

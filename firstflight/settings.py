@@ -86,6 +86,9 @@ def _address(text: str) -> str:
     return str(ipaddress.ip_address(text))
 
 
+# The folder of CrUX' monthly global lists.
+CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
+
 PathSetting = Annotated[Path, AfterValidator(_absolute)]
 FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
@@ -119,23 +122,36 @@ class Campaign(Section):
 class Targets(Section):
     """Where the names come from."""
 
-    source: Literal["tranco", "file"]
+    source: Literal["tranco", "file", "crux", "tranco+crux"]
     # Tranco: the list of a day, or a list by its id.
     date: DateSetting | None = None
     list_id: str | None = None
+    # CrUX: the list of a month as YYYYMM, and the folder of the monthly files.
+    crux_month: str | None = Field(default=None, pattern=r"^20\d\d(0[1-9]|1[0-2])$")
+    crux_url: str = Field(default=CRUX_URL, pattern=r"^https://.+$")
     # The user's own list: a name per line, or `rank,name`.
     file: FileSetting | None = None
     top: int | None = Field(default=None, ge=1)
     cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
+    crux_cache_dir: PathSetting = Field(default=Path("var/cache/crux"), validate_default=True)
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Targets:
+        if ("crux" in self.source) != (self.crux_month is not None):
+            raise ValueError(
+                '`crux_month` (YYYYMM) goes with source = "crux" or "tranco+crux", and only with them'
+            )
+        if self.source == "crux" and (self.file is not None or self.date or self.list_id):
+            raise ValueError('source = "crux" needs `crux_month`, and no `date`, `list_id` or `file`')
         if self.source == "file" and (self.file is None or self.date or self.list_id):
             raise ValueError('source = "file" needs `file`, and neither `date` nor `list_id`')
-        if self.source == "tranco" and (self.file is not None or bool(self.date) == bool(self.list_id)):
-            raise ValueError('source = "tranco" needs either `date` or `list_id`, and no `file`')
-        if self.source == "tranco" and self.top is None:
-            raise ValueError('source = "tranco" needs `top`, the number of names to take from the list')
+        tranco = self.source in ("tranco", "tranco+crux")
+        if tranco and (self.file is not None or bool(self.date) == bool(self.list_id)):
+            raise ValueError(f'source = "{self.source}" needs either `date` or `list_id`, and no `file`')
+        if tranco and self.top is None:
+            raise ValueError(
+                f'source = "{self.source}" needs `top`, the number of names to take from the list'
+            )
         return self
 
 
@@ -148,7 +164,12 @@ class AsData(Section):
     # None = the list of the paper's Table 5 that comes with firstflight.
     cdn_map: FileSetting | None = None
     cdn_map_extra: tuple[FileSetting, ...] = ()
+    # Who holds an AS: CAIDA's newest file of that day or before, or a file of its layout. None = not known.
+    as2org: Literal["caida", "file"] | None = None
+    as2org_date: DateSetting | None = None
+    as2org_file: FileSetting | None = None
     cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
+    as2org_cache_dir: PathSetting = Field(default=Path("var/cache/as2org"), validate_default=True)
 
     @model_validator(mode="after")
     def _rib_is_named(self) -> AsData:
@@ -156,6 +177,12 @@ class AsData(Section):
             raise ValueError('rib = "file" needs `files` (MRT table dumps, may be bz2 or gz), and no `date`')
         if self.rib == "routeviews" and (self.files or not self.date):
             raise ValueError('rib = "routeviews" needs `date`, and no `files`')
+        wanted = {None: (False, False), "caida": (True, False), "file": (False, True)}[self.as2org]
+        if wanted != (self.as2org_date is not None, self.as2org_file is not None):
+            raise ValueError(
+                'as2org = "caida" goes with `as2org_date`, as2org = "file" with `as2org_file`, '
+                "and neither key stands without"
+            )
         return self
 
 

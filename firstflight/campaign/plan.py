@@ -70,7 +70,8 @@ def outstanding(run: Run) -> Iterator[str]:
 def _names(settings: Settings) -> int | None:
     targets = settings.targets
     if targets.file is None:
-        return targets.top
+        # Two lists of so many names may share none.
+        return targets.top and targets.top * (2 if targets.source == "tranco+crux" else 1)
     with targets.file.open("rb") as file:
         lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))
     return lines if targets.top is None else min(lines, targets.top)
@@ -80,7 +81,9 @@ def _source(settings: Settings) -> str:
     targets = settings.targets
     if targets.source == "file":
         return str(targets.file)
-    return f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+    tranco = f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+    crux = f"CrUX list of {targets.crux_month}"
+    return {"crux": crux, "tranco+crux": f"{tranco} and {crux}"}.get(targets.source, tranco)
 
 
 def _routing_table(settings: Settings) -> str:
