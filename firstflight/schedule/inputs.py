@@ -52,7 +52,8 @@ def publish(run: Run) -> list[dict[str, Any]]:
             "sha256": files.sha256_of(path),
         }
         for path in paths
-        if path.name != "lock" and path.suffix != ".part"
+        # Record files are the centre's to load, and the largest of all.
+        if path.name != "lock" and (path.suffix not in (".part", ".parquet") or path == run.targets)
     ]
     files.write_json(run.path / NAME, {"manifest": run.manifest, "files": listed})
     return listed

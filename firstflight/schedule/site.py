@@ -20,6 +20,7 @@ from firstflight.runs import Run
 from firstflight.schedule.vantage_points import VantagePoint, VantagePoints, declared, site_folder
 
 FILE = "site.toml"
+CRUX_OUT_ON = 15  # day of the month by which the list of the month before has come out
 LISTS = "lists"  # folder of a run: the block and opt-out lists in force
 
 
@@ -42,8 +43,9 @@ def settings_for(
         raise UsageError(f"{path}: [[vantage]] stands in vantage_points.toml, not here")
     if data.get("campaign", {}).get("before_repetition"):
         raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
-    _date(data, "targets", "source", "file", day, given=("date", "list_id"))
-    _date(data, "as_data", "rib", "file", day, given=("date",))
+    _date(data, "targets", "source", ("file", "crux"), day, given=("date", "list_id"))
+    _date(data, "as_data", "rib", ("file",), day, given=("date",))
+    _more_dates(data, day)
     for section, values in (changes or {}).items():
         data.setdefault(section, {}).update(values)
     data["vantage"] = [_vantage(point) for point in points]
@@ -51,11 +53,28 @@ def settings_for(
 
 
 def _date(
-    data: dict[str, Any], section: str, key: str, dateless: str, day: Date, *, given: tuple[str, ...]
+    data: dict[str, Any],
+    section: str,
+    key: str,
+    dateless: tuple[str, ...],
+    day: Date,
+    *,
+    given: tuple[str, ...],
 ) -> None:
     values = data.get(section, {})
-    if values.get(key) not in (None, dateless) and not any(name in values for name in given):
+    if values.get(key) not in (None, *dateless) and not any(name in values for name in given):
         values["date"] = day
+
+
+def _more_dates(data: dict[str, Any], day: Date) -> None:
+    """The month of a CrUX list, which comes out about the 10th of the next, and the day of AS names."""
+    targets, as_data = data.get("targets", {}), data.get("as_data", {})
+    if "crux" in str(targets.get("source")) and "crux_month" not in targets:
+        back = 1 if day.day >= CRUX_OUT_ON else 2
+        months = day.year * 12 + day.month - 1 - back
+        targets["crux_month"] = f"{months // 12}{months % 12 + 1:02}"
+    if as_data.get("as2org") == "caida" and "as2org_date" not in as_data:
+        as_data["as2org_date"] = day
 
 
 def _vantage(point: VantagePoint) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class Site:
         return [json.loads(line) for line in said.splitlines()]
 
 
-def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], str]) -> None:
+def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], object]) -> None:
     """Wait until `true`; after `timeout_s` fail with what `what` says."""
     deadline = time.monotonic() + timeout_s
     while not true():

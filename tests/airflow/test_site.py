@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -26,20 +27,63 @@ VANTAGES = {
     "hong_kong": ("198.18.0.14", "2001:db8:0:14::1"),
 }
 KILLED = "hamburg"
+DAILY = ("targets", "as_data")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The site, its daily lists fetched."""
+    """The site, all DAGs paused."""
     folder = tmp_path_factory.mktemp("site")
-    os.environ["FIRSTFLIGHT_LAB"] = str(folder / "lab")
-    with raised(folder / "site", folder / "lab") as found:
-        for dag in ("targets", "as_data"):
-            found.pause(dag, False)
-        for dag in ("targets", "as_data"):
-            wait_for(partial(_fetched, found, dag), 90, partial(str, _runs(found, dag)))
-        yield found
-    del os.environ["FIRSTFLIGHT_LAB"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_LAB", str(folder / "lab"))
+        with raised(folder / "site", folder / "lab") as found:
+            yield found
+
+
+@pytest.fixture(scope="module")
+def first_tries(site: Site) -> dict[str, str]:
+    """The lists fetched, after the list host has answered 500 and offered a routing table cut short.
+
+    Gives the log of the first try of `targets` and `as_data`.
+    """
+    web = site.folder / "lab" / "web"
+    config, master = web / "nginx.conf", _master(web)
+    whole = config.read_text()
+    config.write_text(whole.replace("location = /daily_list_id {", "location = /daily_list_id { return 500;"))
+    os.kill(master, signal.SIGHUP)
+    table = sorted(web.rglob("bgpdata/*/RIBS/rib.*.bz2"))[-1]
+    published = table.read_bytes()
+    table.write_bytes(published[: len(published) // 2])
+    for dag in DAILY:
+        site.pause(dag, False)
+    logs = {}
+    for dag in DAILY:
+        wait_for(partial(_tried_once, site, dag), 90, partial(_runs, site, dag))
+        logs[dag] = site.log(dag, _runs(site, dag)[0]["dag_run_id"], "fetch")
+    config.write_text(whole)
+    os.kill(master, signal.SIGHUP)
+    table.write_bytes(published)
+    for dag in DAILY:
+        wait_for(partial(_fetched, site, dag), 90, partial(_runs, site, dag))
+    return logs
+
+
+def _master(web: Path) -> int:
+    """The process of the nginx that serves lists and tables, as seen from here."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if line.startswith("nginx: master") and f"-p {web.resolve()}/" in line:
+            return int(entry.parent.name)
+    raise AssertionError(f"no nginx serves {web}")
+
+
+def _tried_once(site: Site, dag: str) -> bool:
+    runs = _runs(site, dag)
+    states = [site.tasks(dag, run["dag_run_id"])["fetch"] for run in runs]
+    return any(task["state"] == "up_for_retry" or task["try_number"] > 1 for task in states)
 
 
 def _fetched(site: Site, dag: str) -> bool:
@@ -62,8 +106,9 @@ class Scan:
 
 
 @pytest.fixture(scope="module")
-def scan(site: Site) -> Scan:
+def scan(site: Site, first_tries: dict[str, str]) -> Scan:
     """quic_scan, triggered through the REST interface; one worker dies by kill -9 while it probes."""
+    del first_tries  # needed, and not looked at
     site.pause("quic_scan", False)
     dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
@@ -75,6 +120,15 @@ def scan(site: Site) -> Scan:
     killed = site.kill_worker(KILLED)
     assert site.run_to_end("quic_scan", dag_run, 200) == "success", site.describe("quic_scan", dag_run)
     return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
+
+
+def test_broken_lists_are_refused_said_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
+    assert "targets: cannot fetch" in first_tries["targets"]
+    assert "500" in first_tries["targets"]
+    assert "is cut short" in first_tries["as_data"]
+    for dag in DAILY:
+        (run,) = _runs(site, dag)
+        assert site.tasks(dag, run["dag_run_id"])["fetch"]["try_number"] == 2
 
 
 def test_every_row_is_there_once(site: Site, scan: Scan) -> None:

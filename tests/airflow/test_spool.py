@@ -1,4 +1,4 @@
-"""The spool of a vantage point: waits for the store, loads exactly once, fills its disk without losing anything."""
+"""The spool of a vantage point: waits for the store, loads exactly once, loses nothing on a full disk."""
 
 from __future__ import annotations
 

@@ -90,3 +90,20 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
     assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
     assert [settings.rate_at(v) for v in settings.vantage] == [150.0] * 4
     assert settings.vantage_named("hamburg").sources == ("198.18.0.11", "2001:db8:0:11::1")
+
+
+@pytest.mark.parametrize(
+    ("day", "month"), [("2026-11-20", "202610"), ("2026-11-14", "202609"), ("2027-01-20", "202612")]
+)
+def test_the_months_list_that_is_out_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str, month: str
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    (tmp_path / "site.toml").write_text(
+        '[campaign]\ncontact = "a@example.org"\n[targets]\nsource = "tranco+crux"\ntop = 5\n'
+        '[as_data]\nrib = "routeviews"\nas2org = "caida"\n'
+    )
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    settings, _ = site.settings_for(date.fromisoformat(day), points)
+    assert settings.targets.crux_month == month
+    assert settings.as_data.as2org_date == settings.targets.date == date.fromisoformat(day)
