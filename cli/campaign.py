@@ -64,6 +64,8 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
     if resume is not None:
         the_run = Run.open(resume)
+        if the_run.manifest.get("kind") == "watch":
+            raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):
             raise UsageError(
@@ -73,6 +75,7 @@ def run(
             _print([*plan.describe(the_run.settings), *plan.outstanding(the_run)])
             return
         with the_run.lock():
+            the_run.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
                 the_run.write_manifest({**the_run.manifest, "repetitions": repetitions})
     else:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sql": ("cli.sql", "Ask the store a question (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
     "trace": ("cli.trace", "Show the packets behind a row."),
+    "watch": ("cli.watch", "Probe names at set times, again and again."),
 }
 
 

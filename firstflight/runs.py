@@ -28,7 +28,7 @@ from firstflight.settings import Settings, check
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 CENTRE_STAGES = ("targets", "as_data")
-VANTAGE_STAGES = ("resolve", "probe", "dissect")
+VANTAGE_STAGES = ("resolve", "probe", "dissect", "watch")
 
 State = Literal["running", "done", "failed", "interrupted"]
 
@@ -179,6 +179,21 @@ class Run:
     def name_of(self, path: Path) -> str:
         """A file's name in records: RUN/ and the path within the run."""
         return f"{self.id}/{path.relative_to(self.path)}"
+
+    # ---- being told to stop
+
+    @property
+    def stop_file(self) -> Path:
+        """Where it lies, the run is to end in order and nothing more is sent."""
+        return self.path / "stop"
+
+    def check_not_stopped(self) -> None:
+        """Interrupted (exit 130) if the stop file is there."""
+        if self.stop_file.exists():
+            raise Interrupted(
+                f"run {self.id} was stopped by {self.stop_file}; what was probed is kept, and "
+                f"`firstflight campaign run --resume {self.id}` goes on"
+            )
 
     # ---- what was done
 

@@ -30,6 +30,9 @@ from firstflight.errors import UsageError
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+# As the prober takes them.
+HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+
 # Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
 LAB_NETWORKS = tuple(
     ipaddress.ip_network(net)
@@ -89,6 +92,13 @@ def _address(text: str) -> str:
 # The folder of CrUX' monthly global lists.
 CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
 
+
+def _name(text: str) -> str:
+    if not HOST_NAME.fullmatch(text.lower()) or len(text) > 253:
+        raise ValueError(f"{text!r} is not a host name in ASCII (write international names as xn--...)")
+    return text.lower()
+
+
 PathSetting = Annotated[Path, AfterValidator(_absolute)]
 FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
@@ -117,6 +127,11 @@ class Campaign(Section):
     repetition_interval_s: float = Field(default=86_400, ge=0)
     # Run here before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
+    # The limits of [probe] per address and prefix hold for all vantage points together
+    # (firstflight/ledger.py).
+    shared_limits: bool = True
+    # What the clocks of vantage points may differ by, and packets be under way, without harm to that.
+    clock_slack_s: float = Field(default=2.0, gt=0, le=60)
 
 
 class Targets(Section):
@@ -220,6 +235,51 @@ class Probe(Section):
     allow_net: tuple[Annotated[str, AfterValidator(_lab_network)], ...] = ()
 
 
+class Watch(Section):
+    """Names probed again and again at set times: those of the target list, and `owned` ones more often."""
+
+    period_s: float = Field(default=3600, ge=1, le=86_400)  # what one stage does
+    # From one probe of a name to the next. A minute; shorter only in a lab.
+    minute_s: float = Field(default=60, ge=0.5, le=3600)
+    owned: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
+    owned_per_minute: int = Field(default=60, ge=1, le=600)
+    # Who owns these names and agreed: only they may be probed above the limit per address.
+    ownership: str = ""
+    families: tuple[Literal[4, 6], ...] = (4,)
+    grace_ms: int = Field(default=250, ge=1, le=60_000)  # a slot that cannot leave by then is skipped
+    resolve_every_s: float = Field(default=300, ge=1)
+
+    @model_validator(mode="after")
+    def _is_owned(self) -> Watch:
+        if self.owned and not self.ownership.strip():
+            raise ValueError(
+                "`owned` needs `ownership`: say who owns these names and agreed to have them probed so often"
+            )
+        return self
+
+
+class Manners(Section):
+    """When a network is left in peace, and the control names by which it is judged."""
+
+    enabled: bool = True
+    control: tuple[Annotated[str, AfterValidator(_name)], ...] = ()  # probed beside the campaign
+    control_every_s: float = Field(default=60, ge=0.5)
+    baseline_s: float = Field(default=300, gt=0)  # an AS's first minutes
+    window_s: float = Field(default=120, gt=0)  # compared with them
+    least_probes: int = Field(default=30, ge=5)  # in either, before anything is said
+    factor: float = Field(default=2.0, gt=1)
+    least_share: float = Field(default=0.1, gt=0, lt=1)  # below it nothing is said
+    resume_after_s: float = Field(default=1800, ge=0)  # 0 = not in this repetition
+
+
+class Clock(Section):
+    """What a vantage point's clock is compared with."""
+
+    # Any page of a machine with a right clock (its Date header); None = the campaign's own clock.
+    reference: str | None = Field(default=None, pattern=r"^https?://.+$")
+    warn_s: float = Field(default=5.0, gt=0)
+
+
 class Capture(Section):
     """The capture beside the probe."""
 
@@ -272,6 +332,9 @@ class Settings(Section):
     as_data: AsData
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
+    watch: Watch = Watch()
+    manners: Manners = Manners()
+    clock: Clock = Clock()
     capture: Capture = Capture()
     network: Network = Network()
     store: Store = Store()
@@ -309,9 +372,20 @@ class Settings(Section):
         """New probes per second at that vantage point."""
         return self.probe.rate if vantage.rate is None else vantage.rate
 
-    def ports_at(self, vantage: Vantage) -> str:
-        """Source ports there, as FIRST-LAST."""
-        return vantage.ports or self.probe.ports
+    def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
+        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
+        ports = vantage.ports or self.probe.ports
+        if half is None:
+            return ports
+        first, last = map(int, ports.split("-"))
+        middle = (first + last + 1) // 2
+        if middle - first < 2 or last - middle < 1:
+            raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
+        return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
+
+    def place_of(self, name: str) -> int:
+        """Which of the vantage points that is, from 0."""
+        return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from firstflight import ledger
 from firstflight.runs import CENTRE_STAGES, Run
 from firstflight.settings import Settings
 
@@ -52,6 +53,25 @@ def describe(settings: Settings) -> Iterator[str]:
     interval = _duration(campaign.repetition_interval_s)
     altogether = f"; about {_duration(total)} altogether" if longest else ""
     yield f"repetitions: {campaign.repetitions}, {interval} from start to start{altogether}"
+
+
+def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterator[str]:
+    """Lines that say what a watch would do; UsageError if it would pass a limit."""
+    watch, names = settings.watch, _names(settings)
+    yield f"once in {watch.minute_s:g} s: {_source(settings)}" + (f", at most {names}" if names else "")
+    if watch.owned:
+        yield (
+            f"{watch.owned_per_minute} times in {watch.minute_s:g} s: {', '.join(watch.owned)} "
+            f"(ownership: {watch.ownership})"
+        )
+    if names:
+        ledger.check_watch(settings, names)
+        per_minute = (names + len(watch.owned) * watch.owned_per_minute) * len(watch.families)
+        slots = round(per_minute * period_s / watch.minute_s)
+        yield f"at most {slots} slots a period and vantage point, one connection each"
+    for vantage in settings.vantage:
+        yield f"{vantage.name}" + (f"; behind {' '.join(vantage.command)}" if vantage.command else "")
+    yield f"periods: {periods}, {_duration(period_s)} each"
 
 
 def outstanding(run: Run) -> Iterator[str]:
