@@ -7,7 +7,7 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, task, task_group
 
-from firstflight.schedule.centre import Gather, LoadCentre, OpenRun, Report
+from firstflight.schedule.centre import Gather, LoadCentre, OpenScan, Report
 from firstflight.schedule.operators import (
     RETRIES,
     FetchInputs,
@@ -79,7 +79,7 @@ does.
 part. A stage that is tried again goes on where it stopped; rows are loaded exactly once.
 """,
 ):
-    run = OpenRun(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
+    run = OpenScan(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
     LoadCentre(task_id="load_run", run=run)
 
     @task

@@ -11,6 +11,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from firstflight.schedule.operators import FirstflightOperator, come_back, in_one_sentence
+from firstflight.schedule.vantage_points import declared
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -70,21 +71,39 @@ def _identity(run: Run, stage: str) -> str:
     return next(sha[:16] for name, sha in report.outputs.items() if name.endswith("rib.pyasn"))
 
 
-class OpenRun(FirstflightOperator):
-    """Make a run of the newest list and table, and offer its inputs to the vantage points."""
+class Open(FirstflightOperator):
+    """Base: makes a run at the centre and offers its inputs to the vantage points; gives the run's id."""
 
-    def __init__(self, *, targets: Asset, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[targets, as_data], **kwargs)
-        self.targets = targets
-        self.as_data = as_data
-
-    def execute(self, context: Context) -> str:
-        """Gives the run's id. Skips a run whose list is older than the parameter max_age_days allows."""
+    def offer(self, context: Context, run: Run, taken: dict[str, dict[str, Any]], **more: Any) -> str:
+        """Take the finished stages named in `taken` (stage -> asset event's extra), and publish the run."""
         from firstflight.runs import Run
         from firstflight.schedule import inputs, site
 
+        for stage, event in taken.items():
+            site.take_stage(run, stage, Run.open(event["run"]))
+        shown = {
+            stage: {key: e.get(key) for key in ("run", "date", "id", "rows")} for stage, e in taken.items()
+        }
+        manifest = {**run.manifest, **more, "dag_run": context["dag_run"].run_id, "inputs": shown}
+        run.write_manifest(manifest)
+        size = sum(entry["bytes"] for entry in inputs.publish(run))
+        self.log.info("run %s: inputs of %d bytes for the vantage points", run.id, size)
+        return run.id
+
+
+class OpenScan(Open):
+    """A run of the newest list and table."""
+
+    def __init__(self, *, targets: Asset, as_data: Asset, **kwargs: Any) -> None:
+        super().__init__(inlets=[targets, as_data], **kwargs)
+        self.assets = {"targets": targets, "as_data": as_data}
+
+    def execute(self, context: Context) -> str:
+        """Skips a run whose list or table is older than the parameter max_age_days allows."""
+        from firstflight.schedule import site
+
         params = context["params"]
-        newest = {stage: self._newest(context, asset) for stage, asset in self._assets().items()}
+        newest = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
         for stage, event in newest.items():
             age = datetime.now(UTC).date() - Date.fromisoformat(event["date"])
             if age.days > params["max_age_days"]:
@@ -92,46 +111,77 @@ class OpenRun(FirstflightOperator):
                     f"the newest {stage} is of {event['date']}, {age.days} days old, and max_age_days is "
                     f"{params['max_age_days']}: run the DAG {stage} for a newer day, or allow more"
                 )
+        # All that are declared, whoever takes part: turns at a prefix go by this list (ledger.py).
+        points = declared().vantage
+        if params["rate"] is not None:
+            rate = float(params["rate"])
+            points = tuple(p.model_copy(update={"scan_rate": min(rate, p.scan_rate)}) for p in points)
+        changes: dict[str, dict[str, Any]] = {
+            "campaign": {
+                "name": context["dag"].dag_id,
+                "repetitions": params["repetitions"],
+                "repetition_interval_s": params["repetition_interval_minutes"] * 60,
+            },
+            "probe": {"families": params["families"]},
+        }
         with in_one_sentence():
-            points = site.chosen(params.get("vantage_points") or [])
-            rate = params.get("rate")
-            if rate is not None:
-                points = [p.model_copy(update={"scan_rate": min(rate, p.scan_rate)}) for p in points]
-            changes: dict[str, dict[str, Any]] = {
-                "campaign": {
-                    "name": context["dag"].dag_id,
-                    "repetitions": params["repetitions"],
-                    "repetition_interval_s": params["repetition_interval_minutes"] * 60,
-                },
-                "probe": {"families": params["families"]},
-            }
-            day = Date.fromisoformat(newest["targets"]["date"])
-            run = site.new_run(day, points, changes)
-            for stage, event in newest.items():
-                site.take_stage(run, stage, Run.open(event["run"]))
-            manifest = {**run.manifest, "dag_run": context["dag_run"].run_id}
-            run.write_manifest({**manifest, "inputs": {s: _shown(e) for s, e in newest.items()}})
-            listed = inputs.publish(run)
-        size = sum(entry["bytes"] for entry in listed)
-        self.log.info("run %s: %d files of %d bytes for the vantage points", run.id, len(listed), size)
-        return run.id
-
-    def _assets(self) -> dict[str, Asset]:
-        return {"targets": self.targets, "as_data": self.as_data}
-
-    def _newest(self, context: Context, asset: Asset) -> dict[str, Any]:
-        """The extra of the event with the newest date, which need not be the last: backfills come late."""
-        extras: list[dict[str, Any]] = [event.extra or {} for event in context["inlet_events"][asset]]
-        events = [extra for extra in extras if extra.get("run")]
-        if not events:
-            raise AirflowException(
-                f"the asset {asset.name} was never published: run the DAG {asset.name} first"
-            )
-        return max(reversed(events), key=lambda extra: str(extra["date"]))
+            run = site.new_run(Date.fromisoformat(newest["targets"]["date"]), points, changes)
+            return self.offer(context, run, newest, vantage_points=params["vantage_points"])
 
 
-def _shown(event: dict[str, Any]) -> dict[str, Any]:
-    return {key: event.get(key) for key in ("run", "date", "id", "rows")}
+class OpenWatch(Open):
+    """The run of the day for scheduled periods, a run of its own for one that a person starts."""
+
+    def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
+        super().__init__(inlets=[as_data], **kwargs)
+        self.as_data = as_data
+
+    def execute(self, context: Context) -> str:
+        """Fetches the watched names (watch.toml) when it makes a run."""
+        from firstflight.schedule import site
+
+        begins = period_of(context)[0]
+        event = newest_event(context, self.as_data)
+        name = context["dag"].dag_id
+
+        def make() -> Run:
+            changes: dict[str, dict[str, Any]] = {"campaign": {"name": name}}
+            minute_s = context["params"]["minute_s"]
+            if minute_s is not None:
+                changes["watch"] = {"minute_s": minute_s}
+            run = site.new_run(begins.date(), declared().vantage, changes, site.WATCH_FILE)
+            self.firstflight(context, "stage", "targets", "--run", run.id)
+            self.offer(context, run, {"as_data": event}, kind="watch")
+            return run
+
+        with in_one_sentence():
+            if context["dag_run"].logical_date is None:
+                return make().id
+            return site.run_of_day(name, begins.date(), make).id
+
+
+def period_of(context: Context) -> tuple[datetime, float, int]:
+    """When a watch's period begins (UTC), how many seconds it lasts, its number within its run.
+
+    A scheduled one begins at the next full hour after it was due, and is the hour's; one that a person starts
+    begins two minutes later, or as `begins_after_s` says.
+    """
+    dag_run, params = context["dag_run"], context["params"]
+    if dag_run.logical_date is None:
+        asked = (dag_run.run_after or datetime.now(UTC)).astimezone(UTC)
+        return asked + timedelta(seconds=params["begins_after_s"]), params["period_minutes"] * 60.0, 1
+    due = dag_run.logical_date.astimezone(UTC)
+    begins = due.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    return begins, 3600.0, begins.hour + 1
+
+
+def newest_event(context: Context, asset: Asset) -> dict[str, Any]:
+    """The extra of the asset's event with the newest date: not always the last, as backfills come late."""
+    extras: list[dict[str, Any]] = [event.extra or {} for event in context["inlet_events"][asset]]
+    events = [extra for extra in extras if extra.get("run")]
+    if not events:
+        raise AirflowException(f"the asset {asset.name} was never published: run the DAG {asset.name} first")
+    return max(reversed(events), key=lambda extra: str(extra["date"]))
 
 
 class LoadCentre(FirstflightOperator):

@@ -93,7 +93,7 @@ def fetch(
         for entry in inputs["files"]:
             fetched += _fetch_file(source, run, entry)
         if not (run.path / "manifest.json").is_file():
-            _settle(run, vantage)
+            _settle(run, vantage, f"{centre.rstrip('/')}{PATH}/")
             # Last: with its manifest the folder counts as a run.
             here = {"vantage": vantage.name, "clock_offset_s": round(offset_s, 1)}
             files.write_json(run.path / "manifest.json", {**inputs["manifest"], **here})
@@ -187,8 +187,8 @@ def _fetch_file(source: _Centre, run: Run, entry: dict[str, Any]) -> int:
     return came
 
 
-def _settle(run: Run, vantage: VantagePoint) -> None:
-    """Lay the vantage point's own resolver and blocked networks over the run's settings here."""
+def _settle(run: Run, vantage: VantagePoint, clock: str) -> None:
+    """Lay over the run's settings what is this place's own; `clock`: the address of the centre's Date."""
     path = run.path / "settings.json"
     stored = files.read_json(path)
     if vantage.blocked:
@@ -199,6 +199,9 @@ def _settle(run: Run, vantage: VantagePoint) -> None:
     if vantage.resolver is not None:
         stored["resolve"]["resolver"] = vantage.resolver
     stored["store"] = {"url": None}  # FIRSTFLIGHT_STORE of this place
+    stored["network"]["ca_bundle"] = None  # that of the environment
+    if stored["clock"]["reference"] is None:
+        stored["clock"]["reference"] = clock
     files.write_json(path, stored)
 
 

@@ -136,9 +136,15 @@ class StageOperator(FirstflightOperator):
             if self.stage == "load":
                 return self._load(context, run, repetition)
             place = ("--vantage", self.vantage, "--repetition", str(repetition))
-            self.firstflight(context, "stage", self.stage, "--run", run.id, *place, resumes=True)
+            more = self._more(context)
+            self.firstflight(context, "stage", self.stage, "--run", run.id, *place, *more, resumes=True)
             report = run.report(self.stage, self.vantage, repetition)
             return {"rows": report.rows_out, **report.counts} if report is not None else {}
+
+    def _more(self, context: Context) -> list[str]:
+        """Options besides those of every stage."""
+        del context
+        return []
 
     def _load(self, context: Context, run: Run, repetition: int) -> dict[str, Any]:
         """Load this run's part, and whatever else waits in the spool."""
@@ -163,6 +169,19 @@ def come_back(at: datetime) -> Exception:
     """To raise: the task gives its place up and is started again at that time; that is not a new try."""
     again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
     return again
+
+
+class WatchOperator(StageOperator):
+    """The watch stage for the period of the DAG's run; every try says the same period."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(stage="watch", **kwargs)
+
+    def _more(self, context: Context) -> list[str]:
+        from firstflight.schedule.centre import period_of
+
+        begins, length_s, _ = period_of(context)
+        return ["--start", f"{begins:%Y-%m-%dT%H:%M:%SZ}", "--period", f"{length_s:g}"]
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def of(run: Run) -> Outcome:
             {"run": run.id},
         )
     found = {Part(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
-    names = [vantage.name for vantage in run.settings.vantage]
+    names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
     expected = [Part(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
     by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
     return Outcome(by_vantage, [part for part in expected if part not in found])

@@ -1,7 +1,7 @@
-"""site.toml and the runs that a site makes of it, all at the centre.
+"""site.toml, watch.toml and the runs that a site makes of them, all at the centre.
 
-site.toml is a campaign's settings file (docs/campaign.md) without [[vantage]], which vantage_points.toml
-declares, and without dates, which the schedule gives. A scheduled run is a run like any other: `firstflight
+Both are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
+without dates, which the schedule gives. A scheduled run is a run like any other: `firstflight
 runs`, `stage`, `trace` work on it.
 """
 
@@ -9,29 +9,33 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date as Date
 from pathlib import Path
 from typing import Any
 
 from firstflight import files, settings
 from firstflight.errors import InputError, UsageError
-from firstflight.runs import Run
-from firstflight.schedule.vantage_points import VantagePoint, VantagePoints, declared, site_folder
+from firstflight.runs import Run, runs_root
+from firstflight.schedule.vantage_points import VantagePoint, site_folder
 
 FILE = "site.toml"
+WATCH_FILE = "watch.toml"
 CRUX_OUT_ON = 15  # day of the month by which the list of the month before has come out
 LISTS = "lists"  # folder of a run: the block and opt-out lists in force
 
 
 def settings_for(
-    day: Date, points: Iterable[VantagePoint], changes: Mapping[str, Mapping[str, Any]] | None = None
+    day: Date,
+    points: Iterable[VantagePoint],
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = FILE,
 ) -> tuple[settings.Settings, str]:
-    """The settings of a run of that day at these vantage points, and site.toml's text.
+    """The settings of a run of that day at these vantage points, and the text of the site's `file`.
 
-    `changes`: section -> key -> value, over what site.toml says. UsageError: one sentence per fault.
+    `changes`: section -> key -> value, over what the file says. UsageError: one sentence per fault.
     """
-    path = site_folder() / FILE
+    path = site_folder() / file
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
@@ -48,7 +52,9 @@ def settings_for(
     _more_dates(data, day)
     for section, values in (changes or {}).items():
         data.setdefault(section, {}).update(values)
-    data["vantage"] = [_vantage(point) for point in points]
+    data["vantage"] = [
+        _vantage(point, point.watch_rate if file == WATCH_FILE else point.scan_rate) for point in points
+    ]
     return settings.check(data, str(path), path.resolve().parent), text
 
 
@@ -77,8 +83,8 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
         as_data["as2org_date"] = day
 
 
-def _vantage(point: VantagePoint) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": point.name, "city": point.city, "rate": point.scan_rate}
+def _vantage(point: VantagePoint, rate: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": point.name, "city": point.city, "rate": rate}
     found["sources"] = list(point.sources)
     for name in ("interface", "ports"):
         if getattr(point, name) is not None:
@@ -87,13 +93,16 @@ def _vantage(point: VantagePoint) -> dict[str, Any]:
 
 
 def new_run(
-    day: Date, points: Iterable[VantagePoint], changes: Mapping[str, Mapping[str, Any]] | None = None
+    day: Date,
+    points: Iterable[VantagePoint],
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = FILE,
 ) -> Run:
     """Make a run at the centre whose settings mean the same at every vantage point.
 
     The lists it names are copied below the run, and named there by paths relative to the run's folder.
     """
-    in_force, text = settings_for(day, points, changes)
+    in_force, text = settings_for(day, points, changes, file)
     run = Run.create(in_force, text)
     stored = in_force.model_dump(mode="json")
     for key in ("blocklist", "optout"):
@@ -133,8 +142,15 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
     files.write_text(run.report_path(stage), source.report_path(stage).read_text(encoding="utf-8"))
 
 
-def chosen(names: Iterable[str], points: VantagePoints | None = None) -> list[VantagePoint]:
-    """The vantage points of these names, all if there are none; UsageError for an unknown one."""
-    points = points or declared()
-    wanted = list(names)
-    return [points.named(name) for name in wanted] if wanted else list(points.vantage)
+def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
+    """The run called `name` of that day: the one that is there, or the one that `make` makes and prepares.
+
+    Several tasks may ask at once; one of them makes it.
+    """
+    with files.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
+        index = runs_root() / f"{name}-{day}.json"
+        if index.is_file():
+            return Run.open(str(files.read_json(index)["run"]))
+        run = make()
+        files.write_json(index, {"run": run.id})
+        return run

@@ -53,7 +53,7 @@ class VantagePoint(settings.Section):
 
     @property
     def watch_pool(self) -> str:
-        """Pool with one slot: whoever holds it may send at `watch_rate`."""
+        """Pool with two slots: for the period that sends at `watch_rate`, and for the next in waiting."""
         return f"watch_{self.name}"
 
 
@@ -113,13 +113,14 @@ def load(path: Path) -> VantagePoints:
 
 
 def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
-    """What `airflow pools import` takes: two pools per vantage point, one slot each."""
+    """What `airflow pools import` takes: two pools per vantage point."""
     found: dict[str, dict[str, Any]] = {}
     for vantage in points.vantage:
-        for name, rate, what in (
-            (vantage.scan_pool, vantage.scan_rate, "scan"),
-            (vantage.watch_pool, vantage.watch_rate, "watch"),
+        for name, slots, rate, what in (
+            (vantage.scan_pool, 1, vantage.scan_rate, "one scan at a time"),
+            # The period that runs, and the next, which is ready before it ends.
+            (vantage.watch_pool, 2, vantage.watch_rate, "one watch, and the next in waiting"),
         ):
-            text = f"{vantage.city}: one {what} at a time, at most {rate:g} new probes per second"
-            found[name] = {"slots": 1, "description": text, "include_deferred": False}
+            text = f"{vantage.city}: {what}, at most {rate:g} new probes per second"
+            found[name] = {"slots": slots, "description": text, "include_deferred": False}
     return found

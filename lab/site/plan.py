@@ -78,7 +78,7 @@ def prepare(site: Site) -> None:
         site.secrets.folder,
         f"clickhouse://firstflight:{{password}}@{site.centre_v4}:{STORE_PORT}/firstflight",
     )
-    for name in ("site.toml", "vantage_points.toml"):
+    for name in ("site.toml", "watch.toml", "watched.txt", "vantage_points.toml"):
         shutil.copyfile(HERE / name, site.folder / name)
     link = site.folder / "lab"
     link.unlink(missing_ok=True)

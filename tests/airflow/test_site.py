@@ -302,6 +302,32 @@ def _answers(site: Site) -> bool:
     return True
 
 
+def test_a_watch_paces_itself_and_every_slot_is_a_row(site: Site, first_tries: dict[str, str]) -> None:
+    del first_tries
+    names = ["hamburg", "hong_kong"]
+    site.pause("cdn_watch", False)
+    times = {"period_minutes": 0.3, "minute_s": 6, "begins_after_s": 25}
+    dag_run = site.trigger("cdn_watch", vantage_points=names, **times)
+    assert site.run_to_end("cdn_watch", dag_run, 150) == "success", site.describe("cdn_watch", dag_run)
+    run = site.xcom("cdn_watch", dag_run, "open")
+    rows = site.rows(
+        "SELECT vantage, purpose, count() AS slots, countIf(state = 'probed') AS probed, "
+        "uniqExact(slot) AS different "
+        f"FROM watch_slot WHERE run = '{run}' GROUP BY ALL ORDER BY ALL"
+    )
+    # Three minutes of six seconds: nine names, and the owned one sixty times a minute.
+    assert {(row["vantage"], row["purpose"], row["slots"]) for row in rows} == {
+        (vantage, purpose, slots) for vantage in names for purpose, slots in (("watch", 27), ("owned", 180))
+    }
+    assert all(row["different"] == row["slots"] for row in rows)
+    assert sum(row["probed"] for row in rows) > 300
+    probes = site.rows(
+        f"SELECT vantage, worker, count() AS n FROM quic_probe WHERE run = '{run}' GROUP BY ALL"
+    )
+    assert {(row["vantage"], row["worker"]) for row in probes} == {(name, name) for name in names}
+    assert sum(row["n"] for row in probes) == sum(row["probed"] for row in rows)
+
+
 def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> None:
     worker = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", KILLED)
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)

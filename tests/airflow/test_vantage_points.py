@@ -22,9 +22,10 @@ def test_the_labs_file_declares_four() -> None:
         points.named("x")
 
 
-def test_two_pools_with_one_slot_each() -> None:
+def test_a_pool_for_scans_and_one_for_watches() -> None:
     pools = vantage_points.pools(vantage_points.load(SITE / "vantage_points.toml"))
-    assert len(pools) == 8 and all(pool["slots"] == 1 for pool in pools.values())
+    assert len(pools) == 8
+    assert {name.split("_")[0]: pool["slots"] for name, pool in pools.items()} == {"scan": 1, "watch": 2}
     assert "150 new probes per second" in pools["scan_hamburg"]["description"]
 
 
