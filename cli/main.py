@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("cli.lab", "Raise, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
+    "query": ("cli.query", "Ask the store one of the named questions."),
     "report": ("cli.report", "Print the tables of the papers from the store."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),

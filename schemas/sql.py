@@ -118,7 +118,11 @@ def views() -> list[View]:
 
 def query(name: str, dialect: Dialect) -> str:
     """The named query of `queries/NAME.sql`, rendered."""
-    text = (HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return query_text((HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8"), dialect)
+
+
+def query_text(text: str, dialect: Dialect) -> str:
+    """The text of a query's file, rendered, without comments and final semicolon."""
     return dialect.render(_without_comments(text)).strip().rstrip(";")
 
 

@@ -1,8 +1,8 @@
-"""A real browser for tests that look at pages: Debian's Chromium, without a window, with its own chromedriver.
+"""A real browser for tests that look at pages: Debian's Chromium without a window, and its chromedriver.
 
 Left alone, Chromium asks the Internet for updates and accounts as soon as it starts. Here it resolves no name
-and whatever is not on this machine's loopback goes to a proxy that does not exist: with these switches tcpdump
-saw not one packet leave a namespace with a default route, without them dozens.
+and whatever is not on this machine's loopback goes to a proxy that does not exist: with these switches
+tcpdump saw not one packet leave a namespace with a default route, without them dozens.
 
 A test module takes the fixture by importing it: `from tests.browser import browser as browser`.
 """
@@ -71,12 +71,13 @@ class Browser:
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
         )
         self.driver.get("about:blank")
-        self.driver.get_log("performance"), self.driver.get_log("browser")
+        for log in ("performance", "browser"):
+            self.driver.get_log(log)  # what came before is not this page's
         self.driver.get(url)
         return Seen(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
 
     def script(self, text: str, *arguments: Any) -> Any:
-        """The value that JavaScript `return`s, run from outside the page: its content policy does not count."""
+        """The value that JavaScript `return`s, run from outside the page."""
         return self.driver.execute_script(text, *arguments)
 
     def pdf(self) -> bytes:

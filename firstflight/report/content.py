@@ -47,7 +47,9 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
 
     UsageError if the store knows nothing of the run, or has no answers for that vantage point and day.
     """
-    covered, told = ask(store, "coverage", run=run), ask(store, "run", run=run)
+    (days,) = ask(store, "days", run=run).rows
+    when = {"run": run, "first": days["first"], "last": days["last"]}
+    covered, told = ask(store, "coverage", **when), ask(store, "run", run=run)
     if not covered.rows and not told.rows:
         raise UsageError(
             f"the store in {store.place} knows no run {run}; "
@@ -55,13 +57,13 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         )
     known = provenance.read(run, told.rows)
     outcomes = ask(store, "outcomes", run=run)
-    shown = _shown(ask(store, "figure8_places", run=run), vantage, day)
+    shown = _shown(ask(store, "figure8_places", **when), vantage, day)
     cities = known.cities
     figure8 = None
     if shown is not None:
         title = f"{cities.get(shown.vantage, shown.vantage)}, {shown.day}"
         figure8 = delay.one_place(store, run, shown.vantage, shown.day, title)
-    figure4 = first_pto.collect(store, run)
+    figure4 = first_pto.collect(store, when)
     near = shown.vantage if shown else None
     return Content(
         provenance=known,
@@ -70,11 +72,11 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         coverage_answer=covered,
         table=table1.collect(store, run) if outcomes.rows else None,
         outcomes=outcomes,
-        reasons=ask(store, "reasons", run=run),
+        reasons=ask(store, "reasons", **when),
         shown=shown,
         figure8=figure8,
-        figure14=delay.all_places(store, run, cities),
-        figure10=ack_delay.collect(store, run),
+        figure14=delay.all_places(store, when, cities),
+        figure10=ack_delay.collect(store, when),
         figure4=figure4,
         figure2=pto.cases(figure4.places, near, cities.get(near or "", near or "")),
         advice=advice.rows(figure4.places, [row["cdn"] for row in outcomes.rows]),
@@ -83,11 +85,12 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
 
 
 def newest(store: Store) -> str | None:
-    """The run that a page is about unless one is named: the newest with probes, else the newest of all."""
+    """The run that a page is about unless one is named: the newest that sent probes, else the newest."""
     database = store.dialect.database
     for question in (
         f"SELECT run FROM {database}.newest_run",
         f"SELECT run FROM {database}.run ORDER BY started_at DESC, run DESC LIMIT 1",
+        f"SELECT run FROM {database}.probe_day ORDER BY run DESC LIMIT 1",
     ):
         found = store.rows(question)
         if found:

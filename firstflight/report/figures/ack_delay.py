@@ -32,9 +32,9 @@ class Differences:
     numbers: Answer
 
 
-def collect(store: Store, run: str) -> Differences:
-    """Both readings over all vantage points and days of a run, one weight per probe."""
-    curves, numbers = ask(store, "figure10", run=run), ask(store, "figure10_numbers", run=run)
+def collect(store: Store, when: Mapping[str, str]) -> Differences:
+    """Both readings over all vantage points and days, a weight per probe; `when`: run, first and last day."""
+    curves, numbers = ask(store, "figure10", **when), ask(store, "figure10_numbers", **when)
     panels: dict[str, dict[str, list[cdf.Curve]]] = {
         way: {outcome: [] for outcome in OUTCOMES} for way in WAYS
     }
@@ -58,6 +58,7 @@ def draw(
         figure = style.canvas(size, height)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         drawn = [curve for curves in panels.values() for curve in curves if curve.label in looks]
+        cdf.delay_axis(grid[0, 0], drawn)
         for number, (axes, outcome) in enumerate(zip(grid.flat, OUTCOMES, strict=True)):
             axes.axvspan(-99, 0, color="#f4f0e6", linewidth=0)
             axes.axvline(0, color=style.FAINT, linewidth=0.8)
@@ -65,7 +66,7 @@ def draw(
                 if curve.label in looks:
                     cdf.draw(axes, curve, looks[curve.label])
             axes.set_title(OUTCOMES[outcome])
-            cdf.delay_axis(axes, drawn, "" if size.narrow and number == 0 else WAYS[way])
+            axes.set_xlabel("" if size.narrow and number == 0 else WAYS[way])
             axes.tick_params(labelbottom=not size.narrow or number == 1)
             cdf.share_axis(axes, "Probes [%]" if number % columns == 0 else None)
         names = [cdn for cdn in looks if any(curve.label == cdn for curve in drawn)]

@@ -60,8 +60,8 @@ def corners(curve: Curve) -> tuple[list[float], list[float]]:
     return xs, ys
 
 
-def delay_axis(axes: Axes, drawn: Iterable[Curve], label: str) -> None:
-    """Name the ticks in milliseconds, for the range that the curves cover."""
+def delay_axis(axes: Axes, drawn: Iterable[Curve]) -> None:
+    """Put ticks in milliseconds on a horizontal axis (and those that share it), for what the curves cover."""
     values = [us for curve in drawn for us in (curve.values_us[0], curve.values_us[-1])]
     low, high = min(0, *values), max(1000, *values)
     ticks = [0.0, *(sign * 10.0**n for sign in (1, -1) for n in range(-1, 5))]
@@ -69,10 +69,9 @@ def delay_axis(axes: Axes, drawn: Iterable[Curve], label: str) -> None:
     if low < -10_000 and high > 10_000:  # no room for all on both sides
         shown = [ms for ms in shown if abs(ms) not in (0.1, 10_000)]
     axes.set_xticks([place(ms * 1000) for ms in shown], [_ms(ms) for ms in shown])
-    minor = [sign * n * 10.0**e for sign in (1, -1) for e in range(2, 7) for n in range(2, 10)]
+    minor = [sign * n * 10.0**e for sign in (1, -1) for e in range(2, 7) for n in (2, 5)]
     axes.set_xticks([place(us) for us in minor if low <= us <= high], minor=True)
     axes.set_xlim(place(low) - 0.08, place(high) + 0.08)
-    axes.set_xlabel(label)
 
 
 def share_axis(axes: Axes, label: str | None) -> None:

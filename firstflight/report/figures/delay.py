@@ -43,9 +43,12 @@ def one_place(store: Store, run: str, vantage: str, day: str, title: str) -> Del
     return Delays([_panel(title, cdf.curves(curves.rows, "delay_us"), iack)], curves, numbers)
 
 
-def all_places(store: Store, run: str, cities: Mapping[str, str]) -> Delays:
-    """Figure 14: probes of all days, a panel per vantage point; `cities`: vantage point -> its name."""
-    curves, numbers = ask(store, "figure14", run=run), ask(store, "figure14_numbers", run=run)
+def all_places(store: Store, when: Mapping[str, str], cities: Mapping[str, str]) -> Delays:
+    """Figure 14: probes of all days, a panel per vantage point; `cities`: their names.
+
+    `when`: run, first and last day.
+    """
+    curves, numbers = ask(store, "figure14", **when), ask(store, "figure14_numbers", **when)
     panels = []
     for vantage, rows in groupby(curves.rows, key=lambda row: str(row["vantage"])):
         iack = {row["cdn"]: row["iack"] for row in numbers.rows if row["at_vantage"] == vantage}
@@ -75,13 +78,14 @@ def draw(
         figure = style.canvas(size, height)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         drawn = [curve for panel in panels for curve in panel.curves if curve.label in looks]
+        cdf.delay_axis(grid[0, 0], drawn)
         for number, axes in enumerate(grid.flat):
             if number >= len(panels):
                 axes.set_visible(False)
                 continue
             _draw_panel(axes, panels[number], looks, titled=not single)
             below = number + columns >= len(panels)
-            cdf.delay_axis(axes, drawn, X_LABEL if below else "")
+            axes.set_xlabel(X_LABEL if below else "")
             axes.tick_params(labelbottom=below)
             cdf.share_axis(axes, Y_LABEL if number % columns == 0 else None)
         names = [cdn for cdn in looks if any(curve.label == cdn for curve in drawn)]

@@ -51,9 +51,12 @@ class Places:
     answer: Answer
 
 
-def collect(store: Store, run: str) -> Places:
-    """Where each CDN stands, seen from each vantage point. Probes with an RTT of 0 us stand nowhere."""
-    answer = ask(store, "figure4", run=run)
+def collect(store: Store, when: Mapping[str, str]) -> Places:
+    """Where each CDN stands, seen from each vantage point. Probes with an RTT of 0 us stand nowhere.
+
+    `when`: run, first and last day.
+    """
+    answer = ask(store, "figure4", **when)
     places = [
         Place(**{**row, "rtt_us": tuple(row["rtt_us"]), "delta_us": tuple(row["delta_us"])})
         for row in answer.rows

@@ -2,11 +2,11 @@
 SELECT
     vantage,
     repetition,
-    toDate(min(sent_at)) AS day,
+    toDate(min(sent_at)) AS first_day,
     min(sent_at) AS first_sent,
     max(sent_at) AS last_sent,
     count() AS probes,
-    countIf(address_rank = 0 AND isIPv4String(ip)) AS first_address,
+    countIf(address_rank = 0 AND family = 4) AS first_address,
     countIf(outcome IN ('iack', 'coalesced', 'sh_first')) AS answered,
     countIf(outcome IN ('send_failed', 'blocked')) AS not_sent,
     countIf(cdn IS NULL) AS without_cdn,
@@ -16,6 +16,6 @@ SELECT
     arraySort(groupUniqArray(tool_version)) AS tool_versions,
     arraySort(groupUniqArray(ruleset)) AS rulesets
 FROM ${database}.quic_probe
-WHERE run = {run:String}
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
 GROUP BY vantage, repetition
 ORDER BY vantage, repetition

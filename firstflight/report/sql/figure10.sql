@@ -25,7 +25,8 @@ FROM
             ack_us - ack_delay_us AS physical,
             if(outcome = 'coalesced', 0, ack_to_sh_us) - ack_delay_us AS paper
         FROM ${database}.quic_probe
-        WHERE run = {run:String} AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+        WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+            AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND family = 4
             AND attempts = 1 AND quic_probe.outcome IN ('iack', 'coalesced')
     )
     ARRAY JOIN ['paper', 'physical'] AS way, [paper, physical] AS difference

@@ -13,7 +13,8 @@ FROM
         toInt64(floor(100 * (exp10(ceil(40 * log10(1 + ack_to_sh_us / 100)) / 40) - 1) + 0.000001)) AS delay_us,
         count() AS probes
     FROM ${database}.quic_probe
-    WHERE run = {run:String} AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+    WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+        AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND family = 4
         AND attempts = 1 AND outcome IN ('iack', 'coalesced') AND ack_to_sh_us >= 0
     GROUP BY vantage, cdn, delay_us
 )

@@ -10,6 +10,7 @@ SELECT
     if(iack = 0, [], quantilesExactInclusiveIf(0.25, 0.5, 0.75)(
         ifNull(ack_to_sh_us, 0), attempts = 1 AND outcome = 'iack')) AS quartiles_us
 FROM ${database}.quic_probe
-WHERE run = {run:String} AND cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+    AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
 GROUP BY GROUPING SETS ((vantage, cdn), (cdn))
 ORDER BY cdn = 'Others', cdn, at_vantage IS NOT NULL, at_vantage

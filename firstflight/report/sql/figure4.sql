@@ -9,7 +9,8 @@ SELECT
     countIf(ack_to_sh_us >= 3 * ack_us) AS spurious_paper,
     countIf(ack_to_sh_us >= ack_us + greatest(2 * ack_us, 1000)) AS spurious_rfc
 FROM ${database}.quic_probe
-WHERE run = {run:String} AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+    AND quic_probe.cdn IS NOT NULL AND address_rank = 0 AND family = 4
     AND attempts = 1 AND outcome = 'iack' AND ack_us > 0 AND ack_to_sh_us IS NOT NULL
 GROUP BY cdn, vantage
 ORDER BY cdn = 'Others', cdn, vantage

@@ -9,7 +9,7 @@ SELECT
     if(iack = 0, [], quantilesExactInclusiveIf(0.25, 0.5, 0.75)(
         ifNull(ack_to_sh_us, 0), attempts = 1 AND outcome = 'iack')) AS quartiles_us
 FROM ${database}.quic_probe
-WHERE run = {run:String} AND vantage = {vantage:String} AND toDate(sent_at) = {day:Date}
-    AND cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+WHERE run = {run:String} AND day = {day:Date} AND vantage = {vantage:String}
+    AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
 GROUP BY cdn
 ORDER BY cdn = 'Others', cdn

@@ -2,11 +2,12 @@
 -- ACKs, then most probes, then the earliest day.
 SELECT
     vantage,
-    assumeNotNull(toDate(sent_at)) AS day,
+    day,
     uniqExactIf(cdn, outcome = 'iack') AS cdns,
     countIf(outcome IN ('iack', 'coalesced')) AS probes
 FROM ${database}.quic_probe
-WHERE run = {run:String} AND sent_at IS NOT NULL AND cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+    AND sent_at IS NOT NULL AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
     AND attempts = 1
 GROUP BY vantage, day
 HAVING probes > 0

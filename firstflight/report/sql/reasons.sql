@@ -8,7 +8,8 @@ SELECT
     count() AS probes,
     uniqExact(domain) AS names
 FROM ${database}.quic_probe
-WHERE run = {run:String} AND cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+    AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
     AND outcome NOT IN ('iack', 'coalesced', 'sh_first')
 GROUP BY outcome, close_code, close_reason, icmp, detail
 ORDER BY probes DESC, outcome, close_code, close_reason, icmp, detail

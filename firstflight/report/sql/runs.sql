@@ -1,15 +1,15 @@
--- All runs in the store that sent probes, newest first, and the share of instant ACKs by outcome over all CDNs.
+-- All runs in the store, newest first, and the share of instant ACKs among all probes that got a ServerHello.
 SELECT
     run,
-    toDate(min(sent_at)) AS first_day,
-    toDate(max(sent_at)) AS last_day,
+    min(day) AS first_day,
+    max(day) AS last_day,
     uniqExact(vantage) AS vantages,
     uniqExact(repetition) AS repetitions,
-    count() AS probes,
-    countIf(outcome = 'iack') AS iack,
-    countIf(outcome IN ('iack', 'coalesced', 'sh_first')) AS answered,
+    sum(d.probes) AS probes,
+    sum(d.iack) AS iack,
+    sum(d.iack + d.coalesced + d.sh_first) AS answered,
     if(answered = 0, NULL, iack / answered) AS iack_share
-FROM ${database}.quic_probe
+FROM ${database}.probe_day AS d
 GROUP BY run
-ORDER BY min(sent_at) DESC, run DESC
+ORDER BY first_day DESC, run DESC
 LIMIT 50
