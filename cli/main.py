@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spool": ("cli.spool", "What a vantage point keeps until it is in the store."),
     "sql": ("cli.sql", "Ask the store a question (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
+    "store": ("cli.store", "Share the embedded store with several programs."),
     "trace": ("cli.trace", "Show the packets behind a row."),
     "watch": ("cli.watch", "Probe names at set times, again and again."),
 }

@@ -2,9 +2,12 @@
 
 Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The
 books (`load_file`) say `loading` before a unit is touched, `loaded` when its rows are counted in the store.
-A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew. This
-needs one loader at a time per unit and nothing else of the engine: it holds for an embedded store (whose lock
-ensures it) as for a server, and a file that a stage made again replaces what it was before.
+A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew, so a
+file that a stage made again replaces what it was before.
+
+This needs one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
+lease on the units of its file. And every batch carries a token made of the file's content and the versions
+in the books: sent again after a broken connection, it is added once.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +23,9 @@ from firstflight import accounting, derived, load_run, record_file
 from firstflight.errors import FirstflightError, InputError
 from firstflight.record_file import Content, Contradiction, RecordFile, Unit
 from firstflight.runs import Rejected, Run
-from firstflight.store import Store, migrate, open_store
+from firstflight.store import Store, lease, migrate, open_store
+from firstflight.store.errors import StoreError, StoreHeld
+from firstflight.store.lease import Lease
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +49,7 @@ class Refused:
     """A file that was not loaded, and the sentence that says why."""
 
     path: Path
-    error: InputError
+    error: InputError | StoreError | StoreHeld
 
 
 Result = Loaded | Refused
@@ -53,8 +59,8 @@ def stage(run: Run, vantage: str | None = None, repetition: int | None = None) -
     """The load stage: all record files of a run, or those of one vantage point and repetition, into its
     store.
 
-    The report counts rows in files (rows_in) and in the store (rows_out). Raises InputError at the end if a
-    file was refused; the others are loaded then.
+    The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
+    if a file was refused; the others are loaded then.
     """
     with run.stage("load", vantage, repetition) as report:
         results = load_run_folder(run, run.settings.store.url, place=_place(vantage, repetition))
@@ -88,7 +94,8 @@ def load_run_folder(
         migrate.migrate(store)
         results = list(_load_each(store, paths, told, written))
         if place is None:
-            load_run.load(store, run)
+            with lease.held(store, [f"run {run.id}"]):
+                load_run.load(store, run)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
@@ -117,10 +124,24 @@ def load_one(store: Store, opened: RecordFile) -> Loaded:
     units = _Units(store, opened, content)
     if units.all_there():
         return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+    with lease.held(store, units.subjects()) as leases:
+        if leases:  # another loader may have been at work until now
+            units = _Units(store, opened, content)
+            if units.all_there():
+                return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+        return _load_units(store, opened, units, leases)
+
+
+def _load_units(store: Store, opened: RecordFile, units: _Units, leases: Sequence[Lease]) -> Loaded:
+    kind = opened.kind.name
     units.begin()
     removed = units.remove()
-    for batch in opened.batches():
-        store.insert(kind, opened.stored(batch))
+    for number, batch in enumerate(opened.batches()):
+        for held in leases:
+            held.keep()
+        store.insert(kind, opened.stored(batch), token=units.token(number))
+    for held in leases:
+        held.confirm()
     in_store = units.end()
     return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
 
@@ -134,6 +155,8 @@ class _Units:
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
         self._books = f"{store.dialect.database}.load_file"
+        for table in ("load_file", opened.kind.name):
+            store.catch_up(table)
         rows = store.rows(
             f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}}",
             {"kind": opened.kind.name},
@@ -153,6 +176,17 @@ class _Units:
             and derived.complete(self._store, self._file.kind.name, self._is(unit), self._content.rows[unit])
             for unit in self._units
         )
+
+    def subjects(self) -> list[str]:
+        """What a loader of this file must hold alone."""
+        kind = self._file.kind.name
+        subjects = [f"{kind} {json.dumps(unit, ensure_ascii=False)}" for unit in self._units]
+        return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
+
+    def token(self, number: int) -> str:
+        """By which the store knows batch `number` of this load: the same for the same file and books only."""
+        versions = [(unit, self._booked[unit]["version"]) for unit in self._units]
+        return sha256(repr((self._file.kind.name, self._file.sha256, versions, number)).encode()).hexdigest()
 
     def begin(self) -> None:
         """Note that the units are being changed: until `end`, a load that finds them does them again."""
@@ -220,7 +254,7 @@ def _load_each(
             if written.get(path, opened.sha256) != opened.sha256:
                 raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
             result = load_one(store, opened)
-        except InputError as error:
+        except (InputError, StoreError, StoreHeld) as error:
             result = Refused(path, error)
         told(result)
         yield result

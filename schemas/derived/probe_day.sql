@@ -14,7 +14,7 @@ SELECT
     repetition,
     day,
     cdn,
-    if(isIPv4String(ip), 4, 6) AS family,
+    family,
     ifNull(address_rank = 0, false) AS first_address,
     count(),
     countIf(attempts > 0),
@@ -50,7 +50,7 @@ SELECT
 FROM
 (
     SELECT
-        run, vantage, repetition, day, cdn, ip, address_rank, domain, outcome, attempts, sent_at,
+        run, vantage, repetition, day, cdn, family, address_rank, domain, outcome, attempts, sent_at,
         bytes_received, bytes_sent,
         sh_to_handshake_us AS after_sh,
         ack_delay_raw * 8 AS delay,

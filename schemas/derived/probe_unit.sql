@@ -10,7 +10,7 @@ SELECT
     vantage,
     repetition,
     cdn,
-    if(isIPv4String(ip), 4, 6) AS family,
+    family,
     ifNull(address_rank = 0, false) AS first_address,
     min(sent_at) AS first_at,
     uniqExact(domain) AS names,

@@ -22,7 +22,7 @@ FROM
                 cdn, domain, vantage, repetition, outcome,
                 ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false) AS is_counted
             FROM ${database}.quic_probe
-            WHERE run = {run:String} AND cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
+            WHERE run = {run:String} AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
         )
         GROUP BY cdn, domain, vantage, repetition
     )
