@@ -19,8 +19,7 @@ from lab.state import State
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 API_PORT = 8080  # on the centre's own loopback
-STORE_PORT = 9000
-SERVED = (TREE / "cli/store.py").exists()
+STORE_PORT = 9440
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,12 @@ class Site:
         return Secrets(self.folder / "secrets")
 
     @property
+    def certificate(self) -> certificates.ServerCertificate:
+        """Of the centre's address, from the lab's authority; issued by `prepare`."""
+        folder = self.lab.folder / "certificates"
+        return certificates.ServerCertificate(folder / "centre.pem", folder / "centre.key")
+
+    @property
     def logs(self) -> Path:
         """One file per program."""
         return self.folder / "logs"
@@ -74,17 +79,15 @@ def prepare(site: Site) -> None:
     for place in ("centre", *site.vantages):
         site.home(place).mkdir(parents=True, exist_ok=True)
         site.runs(place).mkdir(parents=True, exist_ok=True)
-    secrets.draw(
-        site.secrets.folder,
-        f"clickhouse://firstflight:{{password}}@{site.centre_v4}:{STORE_PORT}/firstflight",
-    )
+    authority = certificates.make_authority(site.lab.folder)
+    address = f"{site.centre_v4}:{STORE_PORT}/firstflight?ca_certs={authority.path}"
+    secrets.draw(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
     for name in ("site.toml", "watch.toml", "watched.txt", "vantage_points.toml"):
         shutil.copyfile(HERE / name, site.folder / name)
     link = site.folder / "lab"
     link.unlink(missing_ok=True)
     link.symlink_to(site.lab.folder)
-    authority = certificates.make_authority(site.lab.folder)
-    issued = certificates.issue(authority, "centre", [site.centre_v4])
+    certificates.issue(authority, "centre", [site.centre_v4])
     folder = site.folder / "nginx"
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     template = string.Template((HERE / "nginx.conf.template").read_text(encoding="utf-8"))
@@ -93,8 +96,8 @@ def prepare(site: Site) -> None:
             folder=folder,
             address=site.centre_v4,
             port=API_PORT,
-            chain=issued.chain,
-            key=issued.key,
+            chain=site.certificate.chain,
+            key=site.certificate.key,
             user="user root;" if os.geteuid() == 0 else "",
         ),
         encoding="utf-8",
@@ -107,7 +110,7 @@ def parts(site: Site) -> list[Part]:
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
     found = [
-        *([Part("store", "centre", _store(site), stored, ready="serving the store in")] if SERVED else []),
+        Part("store", "centre", _store(site), stored, ready="serving the store in"),
         Part("api-server", "centre", _airflow("api-server"), centre, ready="Application startup complete"),
         Part("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
         Part("dag-processor", "centre", _airflow("dag-processor"), centre),
@@ -127,10 +130,12 @@ def _airflow(*words: str) -> tuple[str, ...]:
 
 
 def _store(site: Site) -> tuple[str, ...]:
+    certificate = site.certificate
     return (
         *(sys.executable, "-P", "-m", "cli", "store", "serve", "--host", site.centre_v4),
         *("--port", str(STORE_PORT), "--user", "firstflight"),
         *("--password-file", str(site.secrets.store_password)),
+        *("--certificate", str(certificate.chain), "--key", str(certificate.key)),
     )
 
 
@@ -149,11 +154,7 @@ def shared_environment(site: Site, place: str) -> dict[str, str]:
         "AIRFLOW__EDGE__JOB_POLL_INTERVAL": "2",
         "FIRSTFLIGHT_SITE": str(site.folder),
         "FIRSTFLIGHT_RUNS": str(site.runs(place)),
-        **(
-            {"FIRSTFLIGHT_STORE_FILE": str(site.secrets.store_url)}
-            if SERVED
-            else {"FIRSTFLIGHT_STORE": f"chdb:{site.folder}/store"}
-        ),
+        "FIRSTFLIGHT_STORE_FILE": str(site.secrets.store_url),
         "FIRSTFLIGHT_LAB": str(site.lab.folder),
         "PYTHONUNBUFFERED": "1",
     }
