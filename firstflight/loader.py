@@ -285,8 +285,8 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     report = run.report("probe", vantage, int(repetition))
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
-        f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{file:String}} GROUP BY outcome",
-        {"file": run.name_of(path)},
+        f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{source:String}} GROUP BY outcome",
+        {"source": run.name_of(path)},
     )
     by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
     targets = sum(by_outcome.values())

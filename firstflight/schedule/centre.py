@@ -38,7 +38,10 @@ class FetchForDay(FirstflightOperator):
             changes = {"campaign": {"name": f"{self.stage}-{day}"}}
             # A list of its own run, because several runs may use it, and it may be fetched when none does.
             run: Run = site.new_run(day, declared().vantage, changes)
-            self.firstflight(context, "stage", self.stage, "--run", run.id)
+            # Status 1 says as well that some lines were rejected, and the rest is done.
+            self.firstflight(context, "stage", self.stage, "--run", run.id, judged=False)
+            if not run.done(self.stage):
+                raise self.failed("stage", self.stage)
             report = run.report(self.stage)
             assert report is not None
             extra: dict[str, Any] = {
@@ -150,7 +153,9 @@ class OpenWatch(Open):
             if minute_s is not None:
                 changes["watch"] = {"minute_s": minute_s}
             run = site.new_run(begins.date(), declared().vantage, changes, site.WATCH_FILE)
-            self.firstflight(context, "stage", "targets", "--run", run.id)
+            self.firstflight(context, "stage", "targets", "--run", run.id, judged=False)
+            if not run.done("targets"):
+                raise self.failed("stage", "targets")
             self.offer(context, run, {"as_data": event}, kind="watch")
             return run
 
@@ -252,6 +257,8 @@ class Report(FirstflightOperator):
         from firstflight.runs import Run
         from firstflight.schedule import outcome
 
+        if self.run is None or str(self.run) == "None":
+            raise AirflowSkipException("no run was opened")
         with in_one_sentence():
             run = Run.open(str(self.run))
             before = run.manifest.get("missing")

@@ -50,8 +50,11 @@ class FirstflightOperator(BaseOperator):
 
     _child: Child | None = None
 
-    def firstflight(self, context: Context, *arguments: str, resumes: bool = False) -> None:
-        """Run `firstflight ARGUMENTS`. AirflowException with its last words if it fails.
+    def firstflight(
+        self, context: Context, *arguments: str, resumes: bool = False, judged: bool = True
+    ) -> None:
+        """Run `firstflight ARGUMENTS`. AirflowException with its last words if it fails, unless the caller
+        judges by what it left (`judged` false).
 
         When the DAG is paused meanwhile the command is ended in order; with `resumes` the task goes on when
         the DAG does, otherwise it counts as failed and is tried again.
@@ -74,9 +77,13 @@ class FirstflightOperator(BaseOperator):
             if resumes:
                 raise come_back(datetime.now(UTC) + LOOK_AGAIN)
             raise AirflowException(sentence)
-        if status not in (0, 1 if arguments[0] == "stage" and arguments[1] == "targets" else 0):
-            words = self._child.last_words or f"ended with status {status}"
-            raise AirflowException(f"{' '.join(arguments[:2])}: {words}")
+        if status != 0 and judged:
+            raise self.failed(*arguments[:2])
+
+    def failed(self, *words: str) -> AirflowException:
+        """To raise: the command has failed, with the sentence that it ended with."""
+        said = self._child.last_words if self._child is not None else ""
+        return AirflowException(f"{' '.join(words)}: {said or 'ended without a word'}")
 
     def on_kill(self) -> None:
         """End the command in order; Airflow gives it a few seconds, and it goes on ending after those."""
@@ -148,7 +155,12 @@ class StageOperator(FirstflightOperator):
 
     def _load(self, context: Context, run: Run, repetition: int) -> dict[str, Any]:
         """Load this run's part, and whatever else waits in the spool."""
-        self.firstflight(context, "spool", "load")
+        from firstflight.schedule import spool
+
+        # What another part lacks is said in the log, and does not fail this one.
+        self.firstflight(context, "spool", "load", judged=False)
+        if not spool.is_loaded(run, self.vantage, repetition):
+            raise self.failed("spool", "load")
         report = run.report("load", self.vantage, repetition)
         counts: dict[str, Any] = dict(report.counts) if report is not None else {}
         for outlet in self.outlets:

@@ -41,18 +41,23 @@ def places() -> Iterator[Waiting]:
                 run=run,
                 vantage=report.vantage,
                 repetition=report.repetition,
-                # A file that a stage made after the last load has not been loaded.
-                loaded=run.done("load", report.vantage, report.repetition)
-                and load is not None
-                and all(
-                    other.ended_at is not None and other.ended_at <= load.started_at
-                    for other in run.reports()
-                    if (other.vantage, other.repetition) == (report.vantage, report.repetition)
-                    and other.stage != "load"
-                ),
+                loaded=is_loaded(run, report.vantage, report.repetition),
                 measured_at=report.ended_at or report.started_at,
                 message=None if load is None else load.message,
             )
+
+
+def is_loaded(run: Run, vantage: str, repetition: int) -> bool:
+    """Whether all that the stages of that place have written was loaded after they had ended."""
+    load = run.report("load", vantage, repetition)
+    if load is None or not run.done("load", vantage, repetition):
+        return False
+    others = [
+        report
+        for report in run.reports()
+        if (report.vantage, report.repetition) == (vantage, repetition) and report.stage != "load"
+    ]
+    return all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
 
 
 def load_waiting() -> tuple[int, list[FirstflightError]]:
