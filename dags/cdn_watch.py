@@ -60,7 +60,8 @@ minutes early. A slot that was not probed is a row with its reason. The periods 
 hour's number is its repetition. Ask the views `watch_hourly` (medians and quartiles) and `watch_coverage`
 (slots, skipped, why).
 
-**Run it now:** unpause it, and the next hour begins by itself; or the play button for a single period.
+**Run it now:** unpause it, and the next hour begins by itself; or the play button for a single period
+(beside a scheduled one both send at `watch_rate`).
 
 **Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
 watch that could pass a limit refuses to start.

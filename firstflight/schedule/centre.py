@@ -174,7 +174,9 @@ def period_of(context: Context) -> tuple[datetime, float, int]:
     dag_run, params = context["dag_run"], context["params"]
     if dag_run.logical_date is None:
         asked = (dag_run.run_after or datetime.now(UTC)).astimezone(UTC)
-        return asked + timedelta(seconds=params["begins_after_s"]), params["period_minutes"] * 60.0, 1
+        begins = asked + timedelta(seconds=params["begins_after_s"])
+        # Odd and even periods have each their half of the source ports: not that of the hour's.
+        return begins, params["period_minutes"] * 60.0, 1 + (begins.hour + 1) % 2
     due = dag_run.logical_date.astimezone(UTC)
     begins = due.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return begins, 3600.0, begins.hour + 1
