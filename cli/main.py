@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
     "query": ("cli.query", "Ask the store one of the named questions."),
-    "report": ("cli.report", "Print the tables of the papers from the store."),
+    "report": ("cli.report", "Make a page about a run, or print the tables of the papers."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
     "spool": ("cli.spool", "What a vantage point keeps until it is in the store."),

@@ -254,8 +254,12 @@ def _load_each(
             if written.get(path, opened.sha256) != opened.sha256:
                 raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
             result = load_one(store, opened)
-        except (InputError, StoreError, StoreHeld) as error:
+        except InputError as error:
             result = Refused(path, error)
+        except StoreError as error:
+            result = Refused(path, StoreError(f"{path}: {error}", error.code))
+        except StoreHeld as error:
+            result = Refused(path, StoreHeld(f"{path}: {error}"))
         told(result)
         yield result
 

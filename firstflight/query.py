@@ -38,10 +38,10 @@ Made from `schemas/queries/*.yaml` by `python -m firstflight.query`; do not edit
     firstflight query NAME --param KEY=VALUE --param ... --format JSONEachRow
     firstflight query NAME --param KEY=VALUE --sql       # the SQL, to change and put to `firstflight sql -`
 
-What is counted is what docs/definitions.md says: shares are fractions from 0 to 1, times are microseconds, null
-means that there is nothing to tell. Probes with more than one attempt count in shares and not in delays. Unless
-`all_addresses` is true, only the first IPv4 address of each name counts. Addresses without origin AS have no CDN and
-are in no query by CDN.
+What is counted is what docs/definitions.md says: shares are fractions from 0 to 1, times are microseconds,
+null means that there is nothing to tell. Probes with more than one attempt count in shares and not in delays.
+Unless `all_addresses` is true, only the first IPv4 address of each name counts. Addresses without origin AS
+have no CDN and are in no query by CDN.
 """
 
 

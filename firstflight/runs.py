@@ -159,8 +159,9 @@ class Run:
         return self.stage_dir("resolve", vantage, repetition) / "dns_answer.parquet"
 
     def quic_probe(self, vantage: str, repetition: int) -> Path:
-        """Record file of the probe stage."""
-        return self.stage_dir("probe", vantage, repetition) / "quic_probe.parquet"
+        """Record file of the probe stage, or of the watch stage of that period."""
+        watched = self.stage_dir("watch", vantage, repetition) / "quic_probe.parquet"
+        return watched if watched.is_file() else self.stage_dir("probe", vantage, repetition) / watched.name
 
     def capture(self, vantage: str, repetition: int) -> Path:
         """Capture beside the probe."""

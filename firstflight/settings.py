@@ -99,6 +99,18 @@ def _name(text: str) -> str:
     return text.lower()
 
 
+def _without_password(url: str) -> str:
+    """Settings are kept with the run, and in the store; a password is not."""
+    scheme, _, rest = url.partition("://")
+    user = rest.split("/")[0].rpartition("@")[0]
+    if scheme.startswith("clickhouse") and ":" in user:
+        raise ValueError(
+            "no password here, it would be kept with the run: give the URL in the environment "
+            "(FIRSTFLIGHT_STORE), or the password in a file (?password_file=FILE)"
+        )
+    return url
+
+
 PathSetting = Annotated[Path, AfterValidator(_absolute)]
 FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
@@ -300,7 +312,9 @@ class Network(Section):
 class Store(Section):
     """Where rows go: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
-    url: str | None = Field(default=None, pattern=r"^(chdb:.+|clickhouse://.+)$")
+    url: Annotated[str, AfterValidator(_without_password)] | None = Field(
+        default=None, pattern=r"^(chdb:.+|clickhouses?://.+)$"
+    )
 
 
 class Centre(Section):
@@ -423,7 +437,8 @@ def sentence(where: str, fault: Any) -> str:
     if fault["type"] == "missing":
         return f"{where}: {place}: missing"
     message = str(fault["msg"]).removeprefix("Value error, ")
-    given = fault.get("input")
+    # What is refused as a store's address may hold a password.
+    given = None if place == "store.url" else fault.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{where}: {place}: {message}{shown}"
 

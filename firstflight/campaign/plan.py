@@ -27,6 +27,12 @@ def describe(settings: Settings) -> Iterator[str]:
         f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "
         f"answer window {probe.timeout_s:g} s"
     )
+    if probe.per_address_rate or probe.per_prefix_rate:
+        together = len(settings.vantage) > 1 and settings.campaign.shared_limits
+        yield f"these limits hold for {'all vantage points together' if together else 'each vantage point'}"
+    control = settings.manners.control
+    if settings.manners.enabled and control:
+        yield f"control names: {', '.join(control)}, every {settings.manners.control_every_s:g} s"
     lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
     yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
     yield f"contact: {settings.campaign.contact or 'none'}" + (

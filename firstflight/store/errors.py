@@ -22,7 +22,10 @@ class StoreHeld(FirstflightError):
 
 
 class StoreUnreachable(FirstflightError):
-    """A server does not answer, or the connection to it broke and could not be made again in time."""
+    """A server does not answer, or the connection to it broke and could not be made again in time.
+
+    `exit_status` is 2 if it never answered, 1 if something was done before.
+    """
 
     exit_status = 2
 

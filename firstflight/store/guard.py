@@ -20,6 +20,7 @@ _OTHERS = frozenset({"file", "eval", "catboostevaluate"})
 
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 _NAME = re.compile(r"`(?P<quoted>(?:[^`\\]|\\.)*)`|(?P<plain>[A-Za-z_]\w*)")
+_PARAMETER = re.compile(r"\{\w+:")
 _OUTFILE = re.compile(r"^\s*INTO OUTFILE ", re.MULTILINE)
 _INFILE = re.compile(r"^INSERT INTO .*?\bFROM INFILE ", re.DOTALL)
 # Statements that name files, programs or hosts by other means than a function.
@@ -78,6 +79,7 @@ def _reaching(engine: Engine, bare: str) -> str | None:
     """The first function in a statement that reaches beside the store."""
     known = engine.run("SELECT lower(name) FROM system.table_functions WHERE NOT allow_readonly")
     names = (frozenset(known.decode().split()) - _HARMLESS) | _OTHERS
+    bare = _PARAMETER.sub("{:", bare)  # what parameters are called is the asker's affair
     for found in _NAME.finditer(bare):
         name = found["plain"] or found["quoted"] or ""
         lower = name.lower()

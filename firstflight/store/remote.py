@@ -23,10 +23,12 @@ from firstflight.store.errors import (
     READONLY,
     TRANSIENT,
     UNKNOWN_DATABASE,
+    StoreError,
     StoreUnreachable,
     from_engine,
 )
 from firstflight.store.native.blocks import Block, each_native
+from firstflight.store.native.columns import UnsupportedType
 from firstflight.store.native.statement import quoted_name
 from firstflight.store.native.wire import ProtocolError
 from firstflight.store.url import ServerPlace, nothing_in
@@ -73,7 +75,7 @@ class ServerStore:
         self._local: Engine | None = None
         self._settings: dict[str, object] = {}
         self._client = BlockClient(place, "" if write else place.database)
-        self._told = False
+        self._told = self._answered = False
         if write:
             self._settings = _SETTINGS | _WRITE_SETTINGS
             self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
@@ -209,6 +211,9 @@ class ServerStore:
                 if error.code not in TRANSIENT:
                     raise self._refused(error) from error
                 reason, last = str(self._refused(error)), error
+            except UnsupportedType as error:
+                self._client.disconnect()
+                raise StoreError(f"the store refused: {error}") from error
             except ssl.SSLCertVerificationError as error:
                 raise UsageError(
                     f"the certificate of {self.place} is not trusted: {error.verify_message}"
@@ -216,13 +221,18 @@ class ServerStore:
             except _BROKEN as error:
                 self._client.disconnect()
                 reason, last = _why(error), error
+            except driver_errors.Error as error:
+                self._client.disconnect()
+                raise StoreError(f"{self.place} cannot be understood: {_why(error)}") from error
             else:
-                self._told = False
+                self._told, self._answered = False, True
                 return result
             if time.monotonic() + pause > until:
-                raise StoreUnreachable(
+                gone = StoreUnreachable(
                     f"{self.place} does not answer ({reason}): nothing is lost, do it again when it does"
-                ) from last
+                )
+                gone.exit_status = 1 if self._answered else 2
+                raise gone from last
             if self._write and not self._told:
                 _log.warning("firstflight: %s does not answer (%s): trying again", self.place, reason)
                 self._told = True

@@ -35,7 +35,7 @@ def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.Comple
 
 
 def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
-    campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=15)))
+    campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
     until(world.runs, "a run folder")
     (run,) = world.runs()
     segments = run / "east" / "1" / "probe" / "segments"
@@ -98,7 +98,7 @@ def test_a_clock_that_is_off_is_written_down_and_said(world: World) -> None:
     again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
     done = firstflight(world, *again, "--centre-clock", str(ahead_ns))
     assert "the clock here is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
-    offsets = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
-    assert len(offsets) == 1 and 299.9e6 < offsets.pop() < 320e6
+    (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
+    assert isinstance(offset, int) and 299.9e6 < offset < 320e6
     (others,) = {row["clock_offset_us"] for row in world.rows(run, "west", 1)}
     assert isinstance(others, int) and abs(others) < 5e6

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.conftest import Made
+from tests.store.serving import serving
 
 FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 
@@ -29,10 +30,23 @@ def test_the_same_store_gives_the_same_bytes(made: Made, tmp_path: Path) -> None
         done = report(made, "--out", str(tmp_path / number), "--run", made.run, seed=number)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == f"{tmp_path / number / 'index.html'}\n"
-    files = [tmp_path / "1" / "index.html", tmp_path / "2" / "index.html", made.path]
-    # But for the version, which names the commit and may move on while tests of a checkout run.
-    pages = [re.sub(b"Made by firstflight [^ ]*", b"", file.read_bytes()) for file in files]
-    assert pages[0] == pages[1] == pages[2]
+    first, second = (_page(tmp_path / number / "index.html") for number in ("1", "2"))
+    assert first == second == _page(made.path)
+
+
+def test_a_server_gives_the_same_bytes_as_the_embedded_store(made: Made, tmp_path: Path) -> None:
+    environment = {**os.environ}
+    with serving(Path(made.url.removeprefix("chdb:"))) as served:
+        environment["FIRSTFLIGHT_STORE"] = served.url
+        command = [FIRSTFLIGHT, "report", "--out", str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert _page(tmp_path / "index.html") == _page(made.path)
+
+
+def _page(path: Path) -> bytes:
+    """Its bytes, but for the version: that names the commit, which may move on while tests run."""
+    return re.sub(b"Made by firstflight [^ ]*", b"", path.read_bytes())
 
 
 def test_figure_8_can_be_chosen(made: Made, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_improvement_is_the_papers_from_half_a_millisecond_on() -> None:
         for delta in (1, 4_000, 100_000):
             assert rfc9002.improvement(rtt, delta) == pytest.approx(rfc9002.paper_improvement(rtt, delta))
         assert rfc9002.spurious_improvement(rtt) == pytest.approx(rfc9002.PAPER_SPURIOUS)
-    # Below, a first PTO is the sample + 1 ms: (0.4 + 1 - (0.1 + 1)) / 0.1 = 3, where the paper's rule gives 9.
+    # Below, a first PTO is the sample + 1 ms: (0.4 + 1 - (0.1 + 1)) / 0.1 = 3; the paper's rule gives 9.
     assert rfc9002.improvement(100, 300) == pytest.approx(3)
     assert rfc9002.paper_improvement(100, 300) == pytest.approx(9)
     # delta = first PTO = 1.1 ms: (3 x 1.2 - 1.1) / 0.1

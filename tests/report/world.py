@@ -121,11 +121,12 @@ def odd_rows() -> dict[str, list[dict[str, Any]]]:
         "nothing instant": [probe("coalesced"), probe("sh_first", **other)],
         "nothing answered": [probe("timeout"), probe("refused", **other)],
         "nothing sent": [probe("blocked"), probe("blocked", **other)],
-        "no CDN": [{**row, "asn": None, "cdn": None} for row in both],
-        "IPv6 alone": [{**row, "ip": "2001:db8:48::1"} for row in both],
+        "no CDN, or IPv6": [{**both[0], "asn": None, "cdn": None}, {**both[1], "ip": "2001:db8:48::1"}],
         "no ACK Delay": [{**row, "ack_delay_raw": None, "ack_delay_us": None} for row in both],
-        "in the same microsecond": [probe(ack_us=20, sh_us=20), probe(ack_us=0, sh_us=9, **other)],
-        "far off": [probe(ack_us=5, sh_us=2_900_000), probe(ack_us=2_999_999, sh_us=3_000_000, **other)],
+        "extreme times": [
+            probe(ack_us=ack, sh_us=sh, domain=f"{ack}.example")
+            for ack, sh in ((20, 20), (0, 9), (5, 2_900_000), (2_999_999, 3_000_000))
+        ],
         "many CDNs": [
             probe(outcomes[n % 3], cdn=f"Net {n % 12:02}", domain=f"n{n}.example") for n in range(90)
         ],

@@ -95,6 +95,27 @@ def test_an_empty_database_says_what_to_do(address: str) -> None:
         pass
 
 
+def test_two_programs_migrate_at_once(address: str) -> None:
+    """Both begin with nothing; one does it all, the other finds it done."""
+    url = address.replace("firstflight_test_", "firstflight_twice_")
+    done: list[int] = []
+
+    def run() -> None:
+        with open_store(url, write=True) as store:
+            done.append(len(migrate.migrate(store)))
+
+    threads = [threading.Thread(target=run) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with open_store(url, write=True) as store:
+        steps = store.rows("SELECT count() AS n, uniqExact(part, name) AS different FROM schema_migration")
+        store.execute(store.dialect.render("DROP DATABASE ${database} ${on_cluster} SYNC"))
+    assert sorted(done) == [0, steps[0]["n"]]
+    assert steps[0]["n"] == steps[0]["different"] > 0
+
+
 def test_second_migration_applies_nothing(url: str) -> None:
     with open_store(url, write=True) as store:
         assert migrate.migrate(store) == []
@@ -330,6 +351,13 @@ def test_a_question_changes_nothing_and_errors_are_one_sentence(url: str, query:
         for noise in ("DB::Exception", "version", "Stack trace"):
             assert noise not in str(caught.value)
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_a_type_that_cannot_be_sent_is_one_sentence(url: str) -> None:
+    with open_store(url) as store:
+        with pytest.raises(StoreError, match=r"values of type AggregateFunction.* ask for them as text"):
+            store.rows("SELECT uniqState(number) AS u FROM numbers(3)")
+        assert store.rows("SELECT finalizeAggregation(uniqState(number)) AS u FROM numbers(3)") == [{"u": 3}]
 
 
 def test_views_answer(url: str, tmp_path: Path, run_id: str) -> None:

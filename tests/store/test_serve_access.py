@@ -182,6 +182,13 @@ def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, said:
     assert alive(served)
 
 
+def test_a_newer_client_comes_down_to_what_is_spoken(served: Served) -> None:
+    answer = talk(served, hello(packets.REVISION + 30) + text("") + varint(4), wait_s=1)
+    assert answer.startswith(varint(0) + text("ClickHouse"))
+    assert varint(packets.REVISION) in answer
+    assert answer.endswith(varint(5 - 1))  # Pong
+
+
 def test_random_bytes_harm_nobody(served: Served) -> None:
     moments = random.Random(20261120)
     good = hello(54429) + query("INSERT INTO FUNCTION null('a Int8') VALUES") + END_OF_TABLES + END_OF_TABLES

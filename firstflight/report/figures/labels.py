@@ -47,7 +47,7 @@ def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
             continue
         taken.append(found)
         x, y = axes.transData.inverted().transform(((found[:2] + found[2:]) / 2) / scale)
-        axes.text(x, y, line.text, ha="center", va="center", fontweight="bold", color=line.look.colour)
+        axes.text(x, y, line.text, ha="center", va="center", fontweight="bold", color=line.look.ink)
     return homeless
 
 

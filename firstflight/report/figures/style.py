@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from firstflight.report import wording
@@ -44,19 +45,25 @@ class Look:
     marker: str
 
     @property
+    def ink(self) -> tuple[float, float, float]:
+        """The colour, dark enough for text on white (a contrast of 4.5 or more)."""
+        red, green, blue = to_rgb(self.colour)
+        return 0.62 * red, 0.62 * green, 0.62 * blue
+
+    @property
     def line(self) -> dict[str, Any]:
         """For `Axes.plot` and legends."""
         return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.8}
 
 
-# Okabe and Ito's palette without its yellow, which white swallows, and Tol's wine.
+# After Okabe and Ito, without yellow and with a darker sky (3:1 on white or more), and with Tol's wine.
 _LOOKS = (
     Look("#0072B2", "-", "o"),
     Look("#D55E00", (0, (5, 2)), "s"),
     Look("#009E73", (0, (5, 1.5, 1, 1.5)), "^"),
     Look("#CC79A7", (0, (1.2, 1.4)), "D"),
     Look("#A6761D", (0, (5, 1.2, 1, 1.2, 1, 1.2)), "v"),
-    Look("#56B4E9", (0, (8, 1.5)), "P"),
+    Look("#3A92C8", (0, (8, 1.5)), "P"),
     Look("#882255", (0, (2.5, 1.2)), "X"),
 )
 _OTHERS = Look("#5f5f5f", (0, (1, 0.8)), "p")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import select
 import socket
 import ssl
@@ -20,6 +21,7 @@ from firstflight.store.native.statement import Insert, Statement
 from firstflight.store.native.wire import Disconnected, ProtocolError, Reader
 
 UNEXPECTED_PACKET = 101
+LOGICAL_ERROR = 49
 HELLO_S = 10.0
 _KILL_AGAIN_MS = 50
 
@@ -27,6 +29,9 @@ _EVENTS = Block(
     ["host_name", "current_time", "thread_id", "type", "name", "value"],
     ["String", "DateTime", "UInt64", "Enum8('increment' = 1, 'gauge' = 2)", "String", "Int64"],
 )
+
+
+_log = logging.getLogger(__name__)
 
 
 class Connection:
@@ -64,6 +69,9 @@ class Connection:
             self._send_last(packets.exception(UNEXPECTED_PACKET, str(error)))
         except (Disconnected, OSError):
             pass
+        except Exception as error:  # one client's fault, or ours, is not the others'
+            _log.error("firstflight: a client was sent away: %r", error)
+            self._send_last(packets.exception(LOGICAL_ERROR, repr(error)))
         finally:
             if session is not None:
                 session.close()

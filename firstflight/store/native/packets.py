@@ -1,7 +1,7 @@
 """The packets of ClickHouse's native protocol that a server reads and writes.
 
 Numbers and order of fields follow the protocol revision that both sides share, the lower of the two
-(`docs/design/0004-store-behind-native-protocol.md` says which parts are spoken).
+(docs/store.md says what is not spoken).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ TOO_MANY = 202
 MAX_CLIENTS = 100
 # A client whose host is gone is let go after this time, idle or not.
 _DEAD_AFTER_S = 120
+_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,18 @@ class NativeServer:
             except OSError:
                 if self._stopping:
                     break
+                time.sleep(_PAUSE_S)  # too many open files, for example
                 continue
             thread = threading.Thread(target=self._serve_client, args=(sock, number), daemon=True)
             thread.start()
         with self._changing:
-            left = list(self._connections.items())
-        for number, (connection, _) in left:
+            left = list(self._connections.values())
+        for connection, _ in left:
             connection.end()
-            self._kill(_tag(number))
-        for number, (_, thread) in left:
+        for _, thread in left:
             while thread.is_alive():
-                thread.join(0.05)
-                self._kill(_tag(number))
+                self._kill_where("1")
+                thread.join(_PAUSE_S)
         self._control.close()
 
     def stop(self) -> None:
@@ -146,7 +148,9 @@ class NativeServer:
 
     def _kill(self, tag: str) -> None:
         comment = "Settings['log_comment']"
-        condition = f"{comment} = {literal(tag)} OR startsWith({comment}, {literal(tag + ' ')})"
+        self._kill_where(f"{comment} = {literal(tag)} OR startsWith({comment}, {literal(tag + ' ')})")
+
+    def _kill_where(self, condition: str) -> None:
         with self._control_lock, contextlib.suppress(EngineError):  # it may have ended meanwhile
             self._control.run(f"KILL QUERY WHERE {condition} ASYNC")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -19,6 +22,8 @@ UNKNOWN_SETTING = 115
 NOT_IMPLEMENTED = 48
 NOT_ENOUGH_SPACE = 243
 
+# What an insert may hold in memory before its rows go to the disk.
+_MEMORY_BYTES = 64 << 20
 _ALWAYS: dict[str, object] = {
     # JSON is passed on as text, which clients understand and whose length is known.
     "output_format_native_write_json_as_string": 1,
@@ -41,18 +46,34 @@ class Refusal(Exception):
 
 
 class Spool:
-    """Blocks on their way into the engine, in a file without a name that goes when it is closed."""
+    """Blocks on their way into the engine, in a file without a name: in memory, or beside the store."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        """`file` is open for writing, and empty."""
-        self._file = file
+    def __init__(self, folder: Path) -> None:
+        """`folder` is where a large one goes."""
+        self._folder = folder
+        self._in_memory = True
+        self._file: IO[bytes] = open(os.memfd_create("firstflight-insert"), "w+b")  # noqa: PTH123, SIM115
         self.rows = 0
 
     def add(self, block: Block) -> None:
         """Keep one more block; Refusal if the disk is full."""
         with _kept():
+            if self._in_memory and self._file.tell() > _MEMORY_BYTES:
+                self._move()
             self._file.write(block.native())
         self.rows += block.rows
+
+    def close(self) -> None:
+        """Forget the blocks."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _move(self) -> None:
+        beside = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, beside)
+        self._file.close()
+        self._file, self._in_memory = beside, False
 
     @property
     def path(self) -> str:
@@ -78,7 +99,7 @@ def refusal(error: EngineError) -> Refusal:
 
 
 class Session:
-    """Statements of one client, one at a time. `tag` marks its queries, so that others can end them."""
+    """Statements of one client, one by one. `tag` marks its queries, so that others can end them."""
 
     def __init__(self, folder: Path, database: str, tag: str, *, read_only: bool) -> None:
         """Open a session on `folder`, a store that this process has open; Refusal if it has no `database`."""
@@ -150,11 +171,12 @@ class Session:
 
     @contextmanager
     def spool(self) -> Iterator[Spool]:
-        """A place for the blocks of an insert, on the disk of the store."""
-        with _kept():
-            file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        with file:
-            yield Spool(file)
+        """A place for the blocks of an insert."""
+        spool = Spool(self._folder)
+        try:
+            yield spool
+        finally:
+            spool.close()
 
     def insert(self, asked: statement.Insert, header: Block, spool: Spool) -> None:
         """Insert all blocks of `spool` as one: wholly or not at all, partition by partition."""
@@ -194,8 +216,9 @@ class Session:
         if wanted == self._applied and (self._locked or not self._read_only):
             return
         if self._locked:  # nothing can be set in a read-only session, so it needs another one
+            fresh = self._opened()
             self._engine.close()
-            self._engine = self._opened()
+            self._engine = fresh
             self._engine.on_progress(self._progress)
             self._applied, self._locked = {}, False
         for name in self._applied.keys() - wanted.keys():
