@@ -83,12 +83,12 @@ part. A stage that is tried again goes on where it stopped; rows are loaded exac
     LoadCentre(task_id="load_run", run=run)
 
     @task
-    def repetitions(run: str, *, params: dict[str, int]) -> list[int]:
+    def repetitions(**context) -> list[int]:  # type: ignore[no-untyped-def]
         """The numbers of the repetitions, from 1."""
-        del run
-        return list(range(1, params["repetitions"] + 1))
+        return list(range(1, context["params"]["repetitions"] + 1))
 
-    numbers = repetitions(run)
+    numbers = repetitions()
+    run >> numbers
     ends = []
     for vantage in VANTAGE_POINTS:
         with TaskGroup(vantage.name):

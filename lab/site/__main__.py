@@ -36,6 +36,11 @@ def raise_site(programs: Programs, port: int) -> int:
     site = programs.site
     plan.prepare(site)
     everything = plan.parts(site)
+    # First, because its port may be taken.
+    forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
+    forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
+    programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))
+    programs.wait_ready(["page"])
     centre = plan.centre_environment(site)
     log = site.logs / "prepare.log"
     say("preparing Airflow's database")
@@ -63,11 +68,7 @@ def raise_site(programs: Programs, port: int) -> int:
     for part in everything:
         if part.worker:
             programs.start(part)
-    forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
-    forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
-    door = programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))
-    programs.wait_ready(["page"])
-    return int(door.said().split("READY ")[1].split()[0])
+    return int(programs.started["page"].said().split("READY ")[1].split()[0])
 
 
 def main() -> int:

@@ -165,6 +165,8 @@ def centre_environment(site: Site) -> dict[str, str]:
     local = f"http://127.0.0.1:{API_PORT}"
     return {
         **shared_environment(site, "centre"),
+        # Named, since the Edge provider's commands refuse the default.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{site.home('centre') / 'site.db'}",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": str(site.paused),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{local}/execution/",
         "AIRFLOW__CORE__FERNET_KEY_CMD": f"cat {site.secrets.fernet}",
