@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint bench format clean
+.PHONY: help setup build demo airflow test lint bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -15,6 +15,9 @@ build: setup ## The same as setup.
 
 demo: setup ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
+
+airflow: setup ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
+	@.venv/bin/python -m lab.site
 
 test: setup ## Run every test.
 	cargo test --quiet --release --workspace --locked

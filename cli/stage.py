@@ -40,7 +40,11 @@ SENDING = {"resolve", "probe", "watch"}
 @click.command(epilog=_EPILOG)
 @click.argument("names", nargs=-1, required=True, type=click.Choice(sorted(STAGES)), metavar="NAME...")
 @click.option("--run", "run_name", required=True, metavar="RUN", help="Run id, or path of a run's folder.")
-@click.option("--vantage", metavar="V", help="Vantage point (resolve, probe, dissect, watch).")
+@click.option(
+    "--vantage",
+    metavar="V",
+    help="Vantage point (resolve, probe, dissect, watch; load: only what it measured).",
+)
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
 @click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="watch: how long.")
 @click.option(
@@ -90,8 +94,10 @@ def command(
             run.settings.vantage_named(vantage)
             _one(run, name, module, (vantage, repetition), again, timed if name == "watch" else {})
         else:
-            _one(run, name, module, (), again, {})
-            report = run.report(name)
+            # What a vantage point of a schedule loads of a run is its own part.
+            place = (vantage, repetition) if name == "load" and vantage and repetition else ()
+            _one(run, name, module, place, again, {})
+            report = run.report(name, *place)
             rejected = rejected or bool(report is not None and report.rejected)
     if rejected:  # the rest is done
         sys.exit(1)

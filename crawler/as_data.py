@@ -122,8 +122,13 @@ def _converted(
     if database.is_file() and notes.is_file():
         return database, files.read_json(notes)
     table = rib.RoutingTable()
-    for path in paths:
-        rib.read(path, table)
+    for path, source in zip(paths, sources, strict=True):
+        try:
+            rib.read(path, table)
+        except InputError:
+            if source.url is not None:
+                path.unlink()  # as the archive gave it: fetched anew next time, when it may be whole
+            raise
     if not table.origins:
         raise InputError(
             f"no prefix with an origin AS stands in {', '.join(map(str, paths))} ({dict(table.counts)})"

@@ -46,6 +46,8 @@ class Session(requests.Session):
             raise_on_status=False,
         )
         self.mount("https://", HTTPAdapter(max_retries=retry))
+        # For packages that take any status but 200 for "there is no such list".
+        self.hooks["response"].append(_refuse_server_error)
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """As requests', but never without a time limit."""
@@ -61,6 +63,11 @@ class Session(requests.Session):
         if self.ca_bundle is not None:
             merged["verify"] = str(self.ca_bundle)
         return merged
+
+
+def _refuse_server_error(response: requests.Response, *_: Any, **__: Any) -> None:
+    if response.status_code >= 500:
+        raise requests.HTTPError(f"the host answered {response.status_code} {response.reason}")
 
 
 @contextmanager

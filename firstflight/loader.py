@@ -55,14 +55,15 @@ class Refused:
 Result = Loaded | Refused
 
 
-def stage(run: Run) -> None:
-    """The load stage: all record files of a run into the store of its settings.
+def stage(run: Run, vantage: str | None = None, repetition: int | None = None) -> None:
+    """The load stage: all record files of a run, or those of one vantage point and repetition, into its
+    store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
     if a file was refused; the others are loaded then.
     """
-    with run.stage("load") as report:
-        results = load_run_folder(run, run.settings.store.url)
+    with run.stage("load", vantage, repetition) as report:
+        results = load_run_folder(run, run.settings.store.url, place=_place(vantage, repetition))
         done = [result for result in results if isinstance(result, Loaded)]
         report.rows_in = sum(result.in_file for result in done)
         report.rows_out = sum(result.in_store for result in done)
@@ -75,24 +76,36 @@ def stage(run: Run) -> None:
 
 
 def load_run_folder(
-    run: Run, url: str | None = None, told: Callable[[Result], None] = lambda _: None
+    run: Run,
+    url: str | None = None,
+    told: Callable[[Result], None] = lambda _: None,
+    place: tuple[str, int] | None = None,
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; `told` hears of each file as it is done.
 
-    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). FirstflightError if the sums of
+    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). `place`: of a vantage point and
+    repetition alone, and not the run's row, which belongs to the centre. FirstflightError if the sums of
     docs/definitions.md do not hold for what was loaded.
     """
-    paths = sorted(path for path in run.path.rglob("*.parquet") if path.stem in record_file.STEMS)
+    folder = run.path if place is None else run.path / place[0] / str(place[1])
+    paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store:
         migrate.migrate(store)
         results = list(_load_each(store, paths, told, written))
-        with lease.held(store, [f"run {run.id}"]):
-            load_run.load(store, run)
+        if place is None:
+            with lease.held(store, [f"run {run.id}"]):
+                load_run.load(store, run)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
     return results
+
+
+def _place(vantage: str | None, repetition: int | None) -> tuple[str, int] | None:
+    if vantage is None or repetition is None:
+        return None
+    return vantage, repetition
 
 
 def load_files(
@@ -276,8 +289,8 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     report = run.report("probe", vantage, int(repetition))
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
-        f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{file:String}} GROUP BY outcome",
-        {"file": run.name_of(path)},
+        f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{source:String}} GROUP BY outcome",
+        {"source": run.name_of(path)},
     )
     by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
     targets = sum(by_outcome.values())

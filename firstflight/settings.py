@@ -426,10 +426,11 @@ def check(data: Mapping[str, Any], where: str, base: Path, *, check_files: bool 
     try:
         return Settings.model_validate(dict(data), context={"base": base, "check_files": check_files})
     except ValidationError as error:
-        raise UsageError("\n".join(_sentence(where, fault) for fault in error.errors())) from error
+        raise UsageError("\n".join(sentence(where, fault) for fault in error.errors())) from error
 
 
-def _sentence(where: str, fault: Any) -> str:
+def sentence(where: str, fault: Any) -> str:
+    """One fault that pydantic found in the file `where`, for people."""
     place = ".".join(str(part) for part in fault["loc"]) or "settings"
     if fault["type"] == "extra_forbidden":
         return f"{where}: {place}: no such setting"

@@ -30,6 +30,8 @@ class Provenance:
     ruleset: str
     source_file: str
     clock_offset_us: int | None = None
+    host: str | None = None
+    worker: str | None = None  # of a schedule
 
 
 def closed_segments(folder: Path) -> list[Path]:
@@ -105,6 +107,8 @@ def merge(
         "cdn": cdn,
         "since_last_probe_s": _since_last(segments, earlier),
         "tool_version": _same(provenance.tool_version, pa.string(), length),
+        "host": _same(provenance.host, pa.string(), length),
+        "worker": _same(provenance.worker, pa.string(), length),
         "ruleset": _same(provenance.ruleset, pa.string(), length),
         "source_file": _same(provenance.source_file, pa.string(), length),
         "capture_file": _capture_files(segments["sent_at"], captures, capture_name),

@@ -7,7 +7,9 @@ are.
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -41,6 +43,9 @@ FACTS = (
     "max_new_per_second",
     "seed",
 )
+
+# Set by a scheduled task: the name of the worker that runs it.
+WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
@@ -264,6 +269,8 @@ def provenance(
         ruleset,
         run.name_of(out),
         None if offset is None else offset.offset_us,
+        host=socket.gethostname(),
+        worker=os.environ.get(WORKER_VARIABLE),
     )
 
 

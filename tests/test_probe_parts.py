@@ -145,7 +145,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     return merge.merge(
         merge.read_segments(merge.closed_segments(tmp_path / "segments")),
         plan,
-        merge.Provenance("R", "here", 2, "0.1", "abc", "R/quic_probe.parquet"),
+        merge.Provenance("R", "here", 2, "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),

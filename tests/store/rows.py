@@ -50,6 +50,8 @@ def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
         "discarded": 0,
         "after_close": 0,
         "tool_version": "0.1.0+test",
+        "host": "vm",
+        "worker": None,
         "ruleset": "0123456789ab",
     }
     row |= changes

@@ -1,0 +1,46 @@
+"""`firstflight spool`: what a vantage point measured and has not yet loaded."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.group(epilog="Example: firstflight spool status")
+def command() -> None:
+    """See, load and clear what this vantage point keeps (docs/operations.md)."""
+
+
+@command.command(epilog="Example: firstflight spool status")
+def status() -> None:
+    """List what was measured here, and whether it is in the store."""
+    from firstflight.schedule import spool
+
+    for part in spool.places():
+        state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
+        click.echo(f"{part.run.id}  {part.vantage}  {part.repetition}  {state}")
+
+
+@command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")
+def load() -> None:
+    """Load what waits into the store; what is there already stays as it is."""
+    from firstflight.schedule import spool
+
+    came_in, faults = spool.load_waiting()
+    click.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
+    if faults:
+        raise faults[0]
+
+
+@command.command(epilog="Example: firstflight spool clean --keep-days 90")
+@click.option("--keep-days", type=click.FloatRange(min=0), required=True, metavar="N")
+def clean(keep_days: float) -> None:
+    """Remove runs that are wholly loaded and older than N days, with their captures."""
+    from firstflight.schedule import spool
+
+    gone = spool.clean(keep_days)
+    for run in gone:
+        click.echo(run)
+    click.echo(f"{len(gone)} runs removed", err=True)
+    sys.exit(0)

@@ -1,0 +1,33 @@
+"""Routing table, AS organisations and CDN map, once a day (docs/operations.md)."""
+
+from __future__ import annotations
+
+import pendulum
+from airflow.sdk import DAG, Asset
+
+from firstflight.schedule.centre import FetchForDay
+from firstflight.schedule.operators import RETRIES
+
+AS_DATA = Asset("as_data")
+
+with DAG(
+    "as_data",
+    schedule="@daily",
+    start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRIES,
+    tags=["firstflight"],
+    doc_md="""
+### Which AS and which CDN an address belongs to
+
+Fetches the day's newest routing table (RouteViews, IPv4 and IPv6) and the AS data of site.toml, `[as_data]`,
+converts them, and publishes the asset `as_data` with date, number of prefixes and what was left out. A table
+that is cut short is refused as a whole, and fetched again.
+
+**Run it now:** the play button; no parameters. **An older day:** *Backfill*; RouteViews keeps all tables.
+
+**When it fails:** the task's log ends with one sentence; the task is tried again after 2, 4, 8 ... minutes.
+""",
+):
+    FetchForDay(task_id="fetch", stage="as_data", asset=AS_DATA)

@@ -1,0 +1,95 @@
+"""Names probed once a minute, and owned ones sixty times a minute, from every vantage point."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
+
+from firstflight.schedule.centre import LoadCentre, OpenWatch, period_of
+from firstflight.schedule.operators import (
+    RETRIES,
+    FetchInputs,
+    StageOperator,
+    WatchOperator,
+    at_vantage,
+    vantage_points,
+)
+
+ROWS = Asset("watch_slot")
+VANTAGE_POINTS = vantage_points()
+NAMES = [vantage.name for vantage in VANTAGE_POINTS]
+# A period does not wait for whoever tries again: soon, or its slots are over.
+SOON = {**RETRIES, "retry_delay": timedelta(seconds=15), "max_retry_delay": timedelta(minutes=2)}
+
+with DAG(
+    "cdn_watch",
+    # Early enough for the vantage points to fetch their inputs before the hour begins.
+    schedule=CronTriggerTimetable("55 * * * *", timezone="UTC"),
+    start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=4,
+    dagrun_timeout=timedelta(days=2),
+    default_args=RETRIES,
+    tags=["firstflight"],
+    params={
+        "vantage_points": Param(
+            NAMES, type="array", items={"enum": NAMES}, minItems=1, uniqueItems=True, title="Vantage points"
+        ),
+        "period_minutes": Param(
+            60, type="number", exclusiveMinimum=0, maximum=1440, description="Only of a run that you start."
+        ),
+        "begins_after_s": Param(
+            120, type="number", minimum=0, description="Only of a run that you start: seconds from now."
+        ),
+        "minute_s": Param(
+            None,
+            type=["null", "number"],
+            minimum=0.5,
+            description="How long a minute is; leave it alone but in the lab.",
+        ),
+    },
+    doc_md="""
+### How does an edge behave from minute to minute?
+
+Each run is one hour: every vantage point probes the names of `watch.toml` once a minute, and those under
+`owned` sixty times a minute. One task per vantage point and hour paces itself; Airflow only starts it, five
+minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run; the
+hour's number is its repetition. Ask the views `watch_hourly` (medians and quartiles) and `watch_coverage`
+(slots, skipped, why).
+
+**Run it now:** unpause it, and the next hour begins by itself; or the play button for a single period
+(beside a scheduled one both send at `watch_rate`).
+
+**Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
+watch that could pass a limit refuses to start.
+
+**Stop it:** pause the DAG. Probing ends in order within seconds; what is left of the hour is written as
+skipped (`stopped`), and probed after all if the DAG goes on within it.
+
+**When something fails:** the task's log ends with one sentence; a task that is tried again goes on with what
+is left of its hour. docs/operations.md has a page for each part.
+""",
+):
+    run = OpenWatch(task_id="open", as_data=Asset("as_data")).output
+    LoadCentre(task_id="load_run", run=run)
+
+    @task
+    def period(**context) -> int:  # type: ignore[no-untyped-def]
+        """The number of the period within its run."""
+        return period_of(context)[2]  # type: ignore[arg-type]
+
+    number = period()
+    for vantage in VANTAGE_POINTS:
+        with TaskGroup(vantage.name):
+            here = FetchInputs(
+                task_id="fetch_inputs", vantage=vantage.name, run=run, **{**SOON, **at_vantage(vantage)}
+            ).output
+            place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
+            (
+                WatchOperator(task_id="watch", pool=vantage.watch_pool, **{**SOON, **place})
+                >> StageOperator(task_id="dissect", stage="dissect", **place)
+                >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
+            )

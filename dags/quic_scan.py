@@ -1,0 +1,119 @@
+"""The instant-ACK campaign, from every vantage point, when a new list and a new table are there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, task, task_group
+
+from firstflight.schedule.centre import Gather, LoadCentre, OpenScan, Report
+from firstflight.schedule.operators import (
+    RETRIES,
+    FetchInputs,
+    StageOperator,
+    at_vantage,
+    vantage_points,
+)
+
+VANTAGE_POINTS = vantage_points()
+NAMES = [vantage.name for vantage in VANTAGE_POINTS]
+ROWS = Asset("quic_probe")
+
+with DAG(
+    "quic_scan",
+    schedule=[Asset("targets"), Asset("as_data")],
+    start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=8,
+    dagrun_timeout=timedelta(days=3),  # what a vantage point could not do by then it leaves out
+    default_args=RETRIES,
+    tags=["firstflight"],
+    params={
+        "repetitions": Param(1, type="integer", minimum=1, maximum=100, title="Repetitions"),
+        "repetition_interval_minutes": Param(
+            1440,
+            type="number",
+            minimum=0,
+            description="From the start of one repetition to the next: a day or more, less only in the lab.",
+        ),
+        "rate": Param(
+            None,
+            type=["null", "number"],
+            exclusiveMinimum=0,
+            description="New probes per second and vantage point, at most what vantage_points.toml allows.",
+        ),
+        "families": Param([4, 6], type="array", items={"enum": [4, 6]}, minItems=1, uniqueItems=True),
+        "vantage_points": Param(
+            NAMES, type="array", items={"enum": NAMES}, minItems=1, uniqueItems=True, title="Vantage points"
+        ),
+        "max_age_days": Param(
+            3, type="integer", minimum=0, description="An older list or table starts no scan."
+        ),
+        "report_after_minutes": Param(
+            720,
+            type="number",
+            minimum=0,
+            description="The report waits so long for vantage points, and then names those that are missing.",
+        ),
+    },
+    doc_md="""
+### How do the edges answer the first flight?
+
+`open` makes a run of the newest list and routing table. Each vantage point then fetches its inputs from the
+centre and, per repetition, resolves the names, probes them under capture, dissects its capture, and loads
+its rows into the store. `report` writes the page when all have come in, or after `report_after_minutes`, and
+names who is missing; `late_report` does it again when the last has come.
+
+**Run it now:** the play button, *Trigger with config*. It starts by itself when `targets` and `as_data` have
+come.
+
+**Where tasks run:** those of a vantage point on its worker alone (queue), one scan at a time (pool
+`scan_NAME`), at most `scan_rate` new probes per second. A vantage point that is down delays nobody: its
+tasks wait.
+
+**Stop it:** pause the DAG. Probing ends in order within seconds, nothing is lost, and goes on when the DAG
+does.
+
+**When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
+part. A stage that is tried again goes on where it stopped; rows are loaded exactly once.
+""",
+):
+    run = OpenScan(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
+    LoadCentre(task_id="load_run", run=run)
+
+    @task
+    def repetitions(**context) -> list[int]:  # type: ignore[no-untyped-def]
+        """The numbers of the repetitions, from 1."""
+        return list(range(1, context["params"]["repetitions"] + 1))
+
+    numbers = repetitions()
+    run >> numbers
+    ends = []
+    for vantage in VANTAGE_POINTS:
+        with TaskGroup(vantage.name):
+            here = FetchInputs(
+                task_id="fetch_inputs", vantage=vantage.name, run=run, **at_vantage(vantage)
+            ).output
+
+            @task_group(group_id="repetition")
+            def repetition(number: int, here=here, vantage=vantage) -> None:  # type: ignore[no-untyped-def]
+                """One repetition at this vantage point."""
+                place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
+                sends = {"pool": vantage.scan_pool, "max_active_tis_per_dagrun": 1}
+                (
+                    StageOperator(task_id="resolve", stage="resolve", **place, **sends)
+                    >> StageOperator(task_id="probe", stage="probe", **place, **sends)
+                    >> StageOperator(task_id="dissect", stage="dissect", **place)
+                    >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
+                )
+
+            done = repetition.expand(number=numbers)
+            ends.append(done)
+
+    last = [f"{name}.repetition.load" for name in NAMES]
+    gathered = Gather(task_id="gather", run=run, ends=last)
+    report = Report(task_id="report", run=run, outlets=[Asset("quic_report")])
+    late = Report(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)
+    gathered >> report >> late
+    ends >> late

@@ -1,0 +1,35 @@
+"""The list of names, once a day (docs/operations.md)."""
+
+from __future__ import annotations
+
+import pendulum
+from airflow.sdk import DAG, Asset
+
+from firstflight.schedule.centre import FetchForDay
+from firstflight.schedule.operators import RETRIES
+
+TARGETS = Asset("targets")
+
+with DAG(
+    "targets",
+    schedule="@daily",
+    start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRIES,
+    tags=["firstflight"],
+    doc_md="""
+### Which names are measured
+
+Fetches the target list of the run's day (site.toml, `[targets]`), checks every line, and publishes the asset
+`targets` with date, list id, number of names and of rejected lines. `quic_scan` starts when this and
+`as_data` have both come.
+
+**Run it now:** the play button; no parameters. **An older day:** *Backfill*, or
+`airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: lists of the past are
+kept by their publisher. An old list starts no scan (`max_age_days` of quic_scan).
+
+**When it fails:** the task's log ends with one sentence; the task is tried again after 2, 4, 8 ... minutes.
+""",
+):
+    FetchForDay(task_id="fetch", stage="targets", asset=TARGETS)

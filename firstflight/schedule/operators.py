@@ -1,0 +1,245 @@
+"""What a task does, in Airflow's terms: run a `firstflight` command, its output in the task's log.
+
+Tasks of a vantage point carry `queue` and `executor` both: with the queue alone Airflow would run them at the
+centre without a word (tests/airflow holds every DAG to it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
+
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.schedule.vantage_points import VantagePoint, declared
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firstflight.runs import Run
+    from firstflight.schedule.child import Child
+
+EDGE_EXECUTOR = "EdgeExecutor"
+CENTRE_EXECUTOR = "LocalExecutor"
+
+# Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
+# The variable is for those who cannot wait, such as tests.
+RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
+LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
+RETRIES: dict[str, Any] = {
+    "retries": 24,
+    "retry_delay": timedelta(seconds=RETRY_DELAY_S),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(hours=1),
+}
+
+
+def at_vantage(vantage: VantagePoint) -> dict[str, Any]:
+    """Arguments that bind a task to a vantage point's worker."""
+    return {"queue": vantage.queue, "executor": EDGE_EXECUTOR}
+
+
+class FirstflightOperator(BaseOperator):
+    """Base: a task that runs `firstflight` commands and ends them in order when it is told to end."""
+
+    _child: Child | None = None
+
+    def firstflight(
+        self, context: Context, *arguments: str, resumes: bool = False, judged: bool = True
+    ) -> None:
+        """Run `firstflight ARGUMENTS`. AirflowException with its last words if it fails, unless the caller
+        judges by what it left (`judged` false).
+
+        When the DAG is paused meanwhile the command is ended in order; with `resumes` the task goes on when
+        the DAG does, otherwise it counts as failed and is tried again.
+        """
+        from firstflight.schedule.child import Child
+
+        self.log.info("firstflight %s", " ".join(arguments))
+        self._child = Child(arguments, _provenance(context))
+        paused = False
+
+        def may_go_on() -> bool:
+            nonlocal paused
+            paused = is_paused(context)
+            return not paused
+
+        status = self._child.wait(self.log.info, may_go_on)
+        if paused and status != 0:
+            sentence = "the DAG is paused: the stage has ended in order and goes on when the DAG does"
+            self.log.info(sentence)
+            if resumes:
+                raise come_back(datetime.now(UTC) + LOOK_AGAIN)
+            raise AirflowException(sentence)
+        if status != 0 and judged:
+            raise self.failed(*arguments[:2])
+
+    def failed(self, *words: str) -> AirflowException:
+        """To raise: the command has failed, with the sentence that it ended with."""
+        said = self._child.last_words if self._child is not None else ""
+        return AirflowException(f"{' '.join(words)}: {said or 'ended without a word'}")
+
+    def on_kill(self) -> None:
+        """End the command in order; Airflow gives it a few seconds, and it goes on ending after those."""
+        if self._child is not None:
+            self._child.interrupt()
+
+
+class FetchInputs(FirstflightOperator):
+    """Bring a run's settings, targets, AS data and lists to the vantage point; gives the run's id."""
+
+    template_fields: Sequence[str] = ("run",)
+
+    def __init__(self, *, vantage: str, run: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vantage = vantage
+        self.run = run
+
+    def execute(self, context: Context) -> str:
+        """Fetch; what is there already is not fetched again."""
+        skip_unless_chosen(context, self.vantage)
+        from airflow.sdk.configuration import conf
+
+        from firstflight.schedule import centre_token, inputs
+
+        with in_one_sentence():
+            api = str(conf.get("edge", "api_url"))
+            secret = str(conf.get("api_auth", "jwt_secret"))
+            run = inputs.fetch(
+                str(self.run),
+                inputs.here(self.vantage),
+                api.partition("/edge_worker/")[0],
+                lambda: centre_token.sign(secret, str(self.run)),
+            )
+        return run.id
+
+
+class StageOperator(FirstflightOperator):
+    """One stage of a run at a vantage point; what is done already is not done again."""
+
+    template_fields: Sequence[str] = ("run", "repetition")
+
+    def __init__(self, *, stage: str, vantage: str, run: Any, repetition: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stage = stage
+        self.vantage = vantage
+        self.run = run
+        self.repetition = repetition
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the stage; gives its counts."""
+        from firstflight.runs import Run
+
+        with in_one_sentence():
+            run, repetition = Run.open(str(self.run)), int(self.repetition)
+            if self.stage == "resolve":
+                self._wait_until_due(run, repetition)
+            if self.stage == "load":
+                return self._load(context, run, repetition)
+            place = ("--vantage", self.vantage, "--repetition", str(repetition))
+            more = self._more(context)
+            self.firstflight(context, "stage", self.stage, "--run", run.id, *place, *more, resumes=True)
+            report = run.report(self.stage, self.vantage, repetition)
+            return {"rows": report.rows_out, **report.counts} if report is not None else {}
+
+    def _more(self, context: Context) -> list[str]:
+        """Options besides those of every stage."""
+        del context
+        return []
+
+    def _load(self, context: Context, run: Run, repetition: int) -> dict[str, Any]:
+        """Load this run's part, and whatever else waits in the spool."""
+        from firstflight.schedule import spool
+
+        # What another part lacks is said in the log, and does not fail this one.
+        self.firstflight(context, "spool", "load", judged=False)
+        if not spool.is_loaded(run, self.vantage, repetition):
+            raise self.failed("spool", "load")
+        report = run.report("load", self.vantage, repetition)
+        counts: dict[str, Any] = dict(report.counts) if report is not None else {}
+        for outlet in self.outlets:
+            extra: dict[str, Any] = {"run": run.id, "vantage": self.vantage, "repetition": repetition}
+            context["outlet_events"][outlet].extra = {**extra, "rows": counts}
+        return counts
+
+    def _wait_until_due(self, run: Run, repetition: int) -> None:
+        """Repetition N begins N - 1 intervals after the run was made (docs/definitions.md)."""
+        interval_s = run.settings.campaign.repetition_interval_s * (repetition - 1)
+        due = datetime.fromisoformat(str(run.manifest["started_at"])) + timedelta(seconds=interval_s)
+        if interval_s and due > datetime.now(UTC) and not run.done("resolve", self.vantage, repetition):
+            self.log.info("repetition %d begins at %s", repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
+            raise come_back(due)
+
+
+def come_back(at: datetime) -> Exception:
+    """To raise: the task gives its place up and is started again at that time; that is not a new try."""
+    again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
+    return again
+
+
+class WatchOperator(StageOperator):
+    """The watch stage for the period of the DAG's run; every try says the same period."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(stage="watch", **kwargs)
+
+    def _more(self, context: Context) -> list[str]:
+        from firstflight.schedule.centre import period_of
+
+        begins, length_s, _ = period_of(context)
+        return ["--start", f"{begins:%Y-%m-%dT%H:%M:%SZ}", "--period", f"{length_s:g}"]
+
+
+@contextlib.contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Turn our errors into Airflow's: a UsageError is not tried again, the others are."""
+    try:
+        yield
+    except Interrupted as error:
+        raise AirflowException(str(error)) from None
+    except UsageError as error:
+        raise AirflowFailException(str(error)) from None
+    except FirstflightError as error:
+        raise AirflowException(str(error)) from None
+
+
+def skip_unless_chosen(context: Context, vantage: str) -> None:
+    """Skip a vantage point that the run's parameters do not name."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    chosen = context["params"].get("vantage_points")
+    if chosen and vantage not in chosen:
+        raise AirflowSkipException(f"this run leaves {vantage} out (parameter vantage_points)")
+
+
+def is_paused(context: Context) -> bool:
+    """Whether the task's DAG is paused now, as the centre says; False while the centre does not answer."""
+    from airflow.sdk.execution_time.comms import DagResult, GetDag
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+
+    try:
+        answer = SUPERVISOR_COMMS.send(GetDag(dag_id=context["dag"].dag_id))
+    except Exception:  # whatever: measuring goes on while the centre is away
+        return False
+    return isinstance(answer, DagResult) and answer.is_paused
+
+
+def _provenance(context: Context) -> dict[str, str]:
+    """Variables from which a stage writes down where it ran (schemas/records/quic_probe.yaml: worker)."""
+    ti = context["ti"]
+    return {"FIRSTFLIGHT_WORKER": str(getattr(ti, "hostname", "") or _worker())}
+
+
+def _worker() -> str:
+    return os.environ.get("HOSTNAME") or socket.gethostname()
+
+
+def vantage_points() -> tuple[VantagePoint, ...]:
+    """The declared vantage points; what is wrong with their file becomes the DAG's import error."""
+    return declared().vantage

@@ -1,0 +1,103 @@
+"""The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
+store.
+
+Loading is the loader's (firstflight/loader.py): exactly once, however often it is tried. `load_waiting` tries
+whatever waits, so that what a day could not load comes in with a later one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from firstflight.errors import FirstflightError
+from firstflight.progress import say
+from firstflight.runs import Run
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Record files of one run, vantage point and repetition, and whether they are in the store."""
+
+    run: Run
+    vantage: str
+    repetition: int
+    loaded: bool
+    measured_at: datetime
+    message: str | None  # of the last try
+
+
+def places() -> Iterator[Waiting]:
+    """Everything that was measured here and is still on disk, oldest first."""
+    for run in Run.all():
+        for report in run.reports():
+            if report.stage not in ("probe", "watch") or report.state != "done":
+                continue
+            assert report.vantage is not None and report.repetition is not None
+            load = run.report("load", report.vantage, report.repetition)
+            yield Waiting(
+                run=run,
+                vantage=report.vantage,
+                repetition=report.repetition,
+                loaded=is_loaded(run, report.vantage, report.repetition),
+                measured_at=report.ended_at or report.started_at,
+                message=None if load is None else load.message,
+            )
+
+
+def is_loaded(run: Run, vantage: str, repetition: int) -> bool:
+    """Whether all that the stages of that place have written was loaded after they had ended."""
+    load = run.report("load", vantage, repetition)
+    if load is None or not run.done("load", vantage, repetition):
+        return False
+    others = [
+        report
+        for report in run.reports()
+        if (report.vantage, report.repetition) == (vantage, repetition) and report.stage != "load"
+    ]
+    return all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
+
+
+def load_waiting() -> tuple[int, list[FirstflightError]]:
+    """Load what waits; how many parts came in, and why the others did not.
+
+    The first fault of the store itself ends it: the rest would meet the same.
+    """
+    from firstflight import loader
+    from firstflight.errors import InputError
+
+    came_in = 0
+    faults: list[FirstflightError] = []
+    for waiting in places():
+        if waiting.loaded:
+            continue
+        where = f"{waiting.run.id} {waiting.vantage}, repetition {waiting.repetition}"
+        try:
+            loader.stage(waiting.run, waiting.vantage, waiting.repetition)
+        except InputError as error:  # of this file alone
+            faults.append(error)
+            say(f"{where}: not loaded: {error}")
+        except FirstflightError as error:
+            faults.append(error)
+            say(f"{where}: waits: {error}")
+            break
+        else:
+            came_in += 1
+            say(f"{where}: loaded")
+    return came_in, faults
+
+
+def clean(keep_days: float) -> list[str]:
+    """Remove runs that are wholly loaded and older than `keep_days`, captures and all; their ids."""
+    before = datetime.now(UTC) - timedelta(days=keep_days)
+    parts: dict[str, list[Waiting]] = {}
+    for waiting in places():
+        parts.setdefault(waiting.run.id, []).append(waiting)
+    gone = []
+    for run_id, all_parts in parts.items():
+        if all(part.loaded and part.measured_at < before for part in all_parts):
+            shutil.rmtree(all_parts[0].run.path)
+            gone.append(run_id)
+    return gone

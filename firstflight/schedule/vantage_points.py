@@ -1,0 +1,126 @@
+"""vantage_points.toml: which vantage points there are, and what each may do.
+
+One file, the same at the centre and at every vantage point, beside site.toml in the folder that
+FIRSTFLIGHT_SITE names. The DAG files make one group of tasks per entry; a vantage point's worker reads its
+queue from here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from firstflight import settings
+from firstflight.errors import UsageError
+
+VARIABLE = "FIRSTFLIGHT_SITE"
+FILE = "vantage_points.toml"
+
+
+def _network(text: str) -> str:
+    return str(ipaddress.ip_network(text))
+
+
+class VantagePoint(settings.Section):
+    """One vantage point: an Edge worker with a queue of its own."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")
+    city: str
+    # Of Airflow; a task in it is taken by this vantage point's worker alone.
+    queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
+    sources: tuple[settings.Address, ...] = ()
+    # To capture on; None = the one of the default route.
+    interface: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.@-]{1,15}$")
+    # The most that may leave here, new probes per second: of one scan, and of one watch.
+    scan_rate: float = Field(default=500, gt=0)
+    watch_rate: float = Field(default=50, gt=0)
+    ports: settings.PortRange | None = None
+    # Networks that are never probed from here, besides the site's own lists.
+    blocked: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
+    resolver: settings.Address | None = None
+
+    @property
+    def scan_pool(self) -> str:
+        """Pool with one slot: whoever holds it may send at `scan_rate`."""
+        return f"scan_{self.name}"
+
+    @property
+    def watch_pool(self) -> str:
+        """Pool with two slots: for the period that sends at `watch_rate`, and for the next in waiting."""
+        return f"watch_{self.name}"
+
+
+class VantagePoints(settings.Section):
+    """All vantage points of a site."""
+
+    vantage: tuple[VantagePoint, ...]
+
+    @model_validator(mode="after")
+    def _apart(self) -> VantagePoints:
+        if not self.vantage:
+            raise ValueError("there is no [[vantage]]: declare at least one")
+        for what in ("name", "queue"):
+            values = [getattr(vantage, what) for vantage in self.vantage]
+            for value in values:
+                if values.count(value) > 1:
+                    raise ValueError(f"two vantage points have the {what} {value}")
+        return self
+
+    def named(self, name: str) -> VantagePoint:
+        """The vantage point called `name`; UsageError if there is none."""
+        for vantage in self.vantage:
+            if vantage.name == name:
+                return vantage
+        known = ", ".join(v.name for v in self.vantage)
+        raise UsageError(f"no vantage point is called {name}; {FILE} names {known}")
+
+
+def site_folder() -> Path:
+    """Folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE does not name it."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        raise UsageError(f"{VARIABLE} is not set: let it name the folder of site.toml and {FILE}")
+    return Path(named)
+
+
+@cache
+def declared() -> VantagePoints:
+    """The site's vantage points, read once per process. UsageError: one sentence per fault."""
+    return load(site_folder() / FILE)
+
+
+def load(path: Path) -> VantagePoints:
+    """Read and check such a file. UsageError: one sentence per fault; an unknown key is one."""
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    try:
+        return VantagePoints.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(
+            "\n".join(settings.sentence(str(path), fault) for fault in error.errors())
+        ) from error
+
+
+def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
+    """What `airflow pools import` takes: two pools per vantage point."""
+    found: dict[str, dict[str, Any]] = {}
+    for vantage in points.vantage:
+        for name, slots, rate, what in (
+            (vantage.scan_pool, 1, vantage.scan_rate, "one scan at a time"),
+            # The period that runs, and the next, which is ready before it ends.
+            (vantage.watch_pool, 2, vantage.watch_rate, "one watch, and the next in waiting"),
+        ):
+            text = f"{vantage.city}: {what}, at most {rate:g} new probes per second"
+            found[name] = {"slots": slots, "description": text, "include_deferred": False}
+    return found

@@ -1,0 +1,1 @@
+"""A whole site on one machine: Airflow's central services, the store and four Edge workers, over the lab."""

@@ -1,0 +1,78 @@
+"""The secrets of a site: drawn once, kept in files that only their owner reads, told to no log."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+PASSWORD_CHARACTERS = 20
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Files of mode 0600 in one folder of mode 0700."""
+
+    folder: Path
+
+    @property
+    def jwt(self) -> Path:
+        """[api_auth] jwt_secret: whoever reads it can sign any token (docs/operations.md)."""
+        return self.folder / "jwt_secret"
+
+    @property
+    def fernet(self) -> Path:
+        """[core] fernet_key: encrypts connections and variables in Airflow's database."""
+        return self.folder / "fernet_key"
+
+    @property
+    def session(self) -> Path:
+        """[api] secret_key."""
+        return self.folder / "api_secret_key"
+
+    @property
+    def passwords(self) -> Path:
+        """Of the people who may open the page; Airflow's SimpleAuthManager reads it."""
+        return self.folder / "passwords.json"
+
+    @property
+    def store_password(self) -> Path:
+        """Of the store's user `firstflight`."""
+        return self.folder / "store_password"
+
+    @property
+    def store_url(self) -> Path:
+        """FIRSTFLIGHT_STORE_FILE: the store's address with its password."""
+        return self.folder / "store_url"
+
+    def admin_password(self) -> str:
+        """The password of user admin."""
+        password = json.loads(self.passwords.read_text(encoding="utf-8"))["admin"]
+        assert isinstance(password, str)
+        return password
+
+
+def draw(folder: Path, store: str) -> Secrets:
+    """Draw what is not there yet. `store`: the store's URL, with {password} for the password."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    found = Secrets(folder)
+    # 64 bytes: the key length of HS512, which Airflow signs with.
+    _keep(found.jwt, base64.urlsafe_b64encode(secrets.token_bytes(64)).decode())
+    _keep(found.fernet, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+    _keep(found.session, secrets.token_hex(32))
+    _keep(found.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
+    _keep(found.store_password, secrets.token_urlsafe(24))
+    _keep(found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), anew=True)
+    return found
+
+
+def _keep(path: Path, text: str, *, anew: bool = False) -> None:
+    if anew:
+        path.unlink(missing_ok=True)
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)

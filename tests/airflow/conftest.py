@@ -1,0 +1,74 @@
+"""Real Airflow in processes of its own, because it reads its configuration when it is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[2]
+SITE = TREE / "lab" / "site"
+
+
+def airflow_environment(home: Path) -> dict[str, str]:
+    """An Airflow that is alone, knows the lab's vantage points, and has no database."""
+    return {
+        **os.environ,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "sqlite:////nowhere/airflow.db",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(TREE / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor,airflow.providers.edge3.executors.EdgeExecutor",
+        "FIRSTFLIGHT_SITE": str(SITE),
+    }
+
+
+# Parses all DAG files as the dag-processor does, and tells what it found and what it cost.
+_PARSE = """
+import json, sys, time, warnings
+import airflow
+from airflow.sdk import DAG, Asset, BaseOperator, Param, TaskGroup, TriggerRule, task, task_group
+from airflow.dag_processing.dagbag import DagBag
+imported = time.process_time()
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    bag = DagBag(sys.argv[1])
+cost = time.process_time() - imported
+heavy = sorted(m for m in ("pyarrow", "chdb", "clickhouse_driver", "requests", "pandas") if m in sys.modules)
+def of(task):
+    return {"task_id": task.task_id, "queue": task.queue, "executor": task.executor, "pool": task.pool,
+        "retries": task.retries, "backoff": bool(task.retry_exponential_backoff),
+        "delay_s": task.retry_delay.total_seconds(), "upstream": sorted(task.upstream_task_ids),
+        "trigger_rule": task.trigger_rule.value}
+print(json.dumps({"cost_s": cost, "errors": bag.import_errors, "heavy": heavy,
+    "warnings": [str(w.message) for w in warned if "airflow" in str(w.filename) or "dags" in str(w.filename)],
+    "dags": {d.dag_id: {"doc": d.doc_md, "params": {k: p.schema for k, p in
+        ((k, d.params.get_param(k)) for k in d.params)},
+        "defaults": {k: d.params[k] for k in d.params}, "catchup": d.catchup,
+        "paused": d.is_paused_upon_creation,
+        "timetable": type(d.timetable).__name__, 
+        "tasks": [of(t) for t in d.tasks]} for d in bag.dags.values()}}))
+"""
+
+
+@pytest.fixture(scope="session")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """All DAGs as Airflow sees them: errors, cost, and each DAG's tasks and parameters."""
+    home = tmp_path_factory.mktemp("airflow")
+    done = subprocess.run(
+        [sys.executable, "-c", _PARSE, str(TREE / "dags")],
+        env=airflow_environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    found["stderr"] = done.stderr
+    assert isinstance(found, dict)
+    return found

@@ -1,0 +1,202 @@
+"""A site for tests: the very program behind `make airflow`, its REST interface, its store, its workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from lab.site.run import descendants
+from tests.airflow.conftest import TREE
+
+ENDED = ("success", "failed")
+
+
+class Site:
+    """A running site. All waiting has a limit and says what it waited for."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder = folder
+        self.process = process
+        about = json.loads((folder / "site.json").read_text())
+        self.page = str(about["page"])
+        self.central: dict[str, int] = about["processes"]
+        self.password = str(json.loads(Path(about["passwords"]).read_text())["admin"])
+        self._environment: dict[str, dict[str, str]] = about["environment"]
+        self._token = ""
+
+    # ---- Airflow's REST interface
+
+    def ask(self, method: str, path: str, **body: Any) -> Any:
+        """A question to /api/v2 with a token from /auth/token."""
+        if not self._token:
+            login = {"username": "admin", "password": self.password}
+            answer = requests.post(f"{self.page}/auth/token", json=login, timeout=30)
+            answer.raise_for_status()
+            self._token = answer.json()["access_token"]
+        answer = requests.request(
+            method,
+            f"{self.page}/api/v2{path}",
+            headers={"Authorization": f"Bearer {self._token}"},
+            timeout=30,
+            **body,
+        )
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
+        return answer.json() if answer.content else None
+
+    def pause(self, dag: str, paused: bool) -> None:
+        """Pause a DAG, or let it go on."""
+        self.ask("PATCH", f"/dags/{dag}", json={"is_paused": paused})
+
+    def trigger(self, dag: str, **conf: Any) -> str:
+        """Start a run by hand; its id."""
+        answer = self.ask("POST", f"/dags/{dag}/dagRuns", json={"conf": conf, "logical_date": None})
+        return str(answer["dag_run_id"])
+
+    def state(self, dag: str, run: str) -> str:
+        """Of a DAG's run."""
+        return str(self.ask("GET", f"/dags/{dag}/dagRuns/{run}")["state"])
+
+    def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
+        """task id (and #N for instances of a mapped one) -> task instance."""
+        found = self.ask("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances", params={"limit": 500})
+        return {
+            t["task_id"] + (f"#{t['map_index']}" if t["map_index"] >= 0 else ""): t
+            for t in found["task_instances"]
+        }
+
+    def log(self, dag: str, run: str, task: str, attempt: int = 1, number: int = -1) -> str:
+        """A task's log, as the page shows it."""
+        path = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
+        answer = self.ask("GET", path, params={"map_index": number, "full_content": "true"})
+        return "\n".join(json.dumps(entry) for entry in answer["content"])
+
+    def xcom(self, dag: str, run: str, task: str) -> Any:
+        """What a task gave back."""
+        path = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
+        value = self.ask("GET", path)["value"]
+        with suppress(TypeError, ValueError):
+            return json.loads(value)
+        return value
+
+    def run_to_end(self, dag: str, run: str, timeout_s: float) -> str:
+        """Wait for the end of a DAG's run; its state."""
+        wait_for(lambda: self.state(dag, run) in ENDED, timeout_s, lambda: self.describe(dag, run))
+        return self.state(dag, run)
+
+    def describe(self, dag: str, run: str) -> str:
+        """Where a run is, for people."""
+        states = {name: t["state"] for name, t in self.tasks(dag, run).items()}
+        return f"{dag} {run}: " + ", ".join(f"{name} {state}" for name, state in states.items())
+
+    # ---- processes and places
+
+    def kill_central(self, *names: str) -> None:
+        """kill -9 for central services (their names in site.json), with all that runs below them."""
+        for name in names:
+            for pid in descendants([self.central[name]]):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def worker_pid(self, name: str) -> int:
+        """The process of a vantage point's worker now."""
+        found = [pid for pid in descendants([self.process.pid]) if _is_worker(pid, name)]
+        assert found, f"the worker {name} does not run"
+        return min(found)
+
+    def kill_worker(self, name: str) -> list[int]:
+        """kill -9 for the worker and all that runs below it, as when a machine loses power."""
+        gone = descendants([self.worker_pid(name)])
+        for pid in gone:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return gone
+
+    def firstflight(self, place: str, *arguments: str) -> str:
+        """Run `firstflight` where the tasks of `place` run; its standard output."""
+        done = self.execute(place, sys.executable, "-P", "-m", "cli", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def execute(self, place: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a program on a host of the lab with the environment that Airflow has there."""
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "cli", "lab", "exec", place, *argv],
+            env={**os.environ, **self._environment[place]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The store's answer."""
+        said = self.firstflight("centre", "sql", query, "--format", "JSONEachRow")
+        return [json.loads(line) for line in said.splitlines()]
+
+
+def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], object]) -> None:
+    """Wait until `true`; after `timeout_s` fail with what `what` says."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, f"after {timeout_s:.0f} s: {what()}"
+        time.sleep(0.5)
+
+
+def _is_worker(pid: int, name: str) -> bool:
+    with suppress(OSError):
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return f"airflow edge worker: {name}" in title
+    return False
+
+
+@contextmanager
+def raised(folder: Path, lab: Path, *options: str) -> Iterator[Site]:
+    """Raise a site and its lab; afterwards end it by Ctrl-C's signal and see that nothing is left."""
+    environment = {**os.environ, "FIRSTFLIGHT_LAB": str(lab), "FIRSTFLIGHT_RETRY_DELAY_S": "3"}
+    log = folder.with_suffix(".log")
+    program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(folder)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*program, "--port", "0", "--paused", "--heartbeat", "2", "--silence", "15", *options],
+            cwd=TREE,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_for(
+            lambda: (folder / "site.json").is_file() or process.poll() is not None,
+            240,
+            lambda: log.read_text(),
+        )
+        assert process.poll() is None, log.read_text()
+        yield Site(folder, process)
+    finally:
+        everything = descendants([process.pid])
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        finally:
+            left = [pid for pid in everything if _lives(pid)]
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    assert left == [], f"the site left processes behind: {left}; {log.read_text()}"
+    assert process.returncode == 0, log.read_text()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -1,0 +1,122 @@
+"""The DAG files: they load without a database, cheaply, and bind each task to where it belongs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from firstflight.schedule.vantage_points import load
+from tests.airflow.conftest import SITE, TREE, airflow_environment
+
+VANTAGES = load(SITE / "vantage_points.toml").vantage
+
+
+def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) -> None:
+    assert parsed["errors"] == {}
+    assert parsed["warnings"] == []
+    assert "Deprecat" not in parsed["stderr"]
+    assert {"targets", "as_data", "quic_scan"} <= set(parsed["dags"])
+
+
+def test_parsing_costs_less_than_a_cpu_second_and_no_heavy_import(parsed: dict[str, Any]) -> None:
+    assert parsed["cost_s"] < 1.0
+    assert parsed["heavy"] == []
+
+
+def test_tasks_of_a_vantage_point_go_to_its_worker_and_no_other_task_does(parsed: dict[str, Any]) -> None:
+    queues = {vantage.name: vantage.queue for vantage in VANTAGES}
+    at_vantage = 0
+    for dag in parsed["dags"].values():
+        for task in dag["tasks"]:
+            name = task["task_id"].split(".")[0]
+            if name in queues:
+                at_vantage += 1
+                assert (task["queue"], task["executor"]) == (queues[name], "EdgeExecutor"), task
+            else:
+                assert (task["queue"], task["executor"]) == ("default", None), task
+    assert at_vantage >= 5 * len(VANTAGES)
+
+
+def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, Any]) -> None:
+    pools = {vantage.scan_pool for vantage in VANTAGES} | {vantage.watch_pool for vantage in VANTAGES}
+    for dag in parsed["dags"].values():
+        for task in dag["tasks"]:
+            sends = task["task_id"].rpartition(".")[2] in ("resolve", "probe", "watch")
+            assert (task["pool"] in pools) is sends, task
+            if sends:
+                assert task["pool"].endswith("_" + task["task_id"].split(".")[0])
+
+
+def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
+    for name in ("targets", "as_data", "quic_scan"):
+        for task in parsed["dags"][name]["tasks"]:
+            assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
+
+
+def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
+    tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
+    assert tasks["report"]["upstream"] == ["gather", "open"]
+    assert tasks["gather"]["upstream"] == ["open"]
+    late = tasks["late_report"]
+    assert late["trigger_rule"] == "all_done"
+    assert set(late["upstream"]) == {"report", "open", *(f"{v.name}.repetition.load" for v in VANTAGES)}
+    for vantage in VANTAGES:
+        for task_id, task in tasks.items():
+            others = [u for u in task["upstream"] if "." in u and not u.startswith(f"{vantage.name}.")]
+            assert not (task_id.startswith(f"{vantage.name}.") and others), task
+
+
+def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
+    for name, dag in parsed["dags"].items():
+        assert "Run it now" in dag["doc"], name
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("repetitions", [1, 30], [0, 1.5, "2", None]),
+        ("repetition_interval_minutes", [0, 1440, 0.5], [-1, "day"]),
+        ("rate", [None, 20, 0.5], [0, -1, "fast"]),
+        ("families", [[4], [6, 4]], [[], [5], [4, 4], 4]),
+        ("vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
+        ("max_age_days", [0, 7], [-1, None]),
+        ("report_after_minutes", [0, 720], [-5, "soon"]),
+    ],
+)
+def test_parameters_refuse_what_makes_no_sense(
+    parsed: dict[str, Any], name: str, good: list[object], bad: list[object]
+) -> None:
+    schema = parsed["dags"]["quic_scan"]["params"][name]
+    for value in good:
+        jsonschema.validate(value, schema)
+    for value in bad:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(value, schema)
+
+
+def test_daily_fetches_can_be_filled_back_and_a_measurement_cannot(parsed: dict[str, Any]) -> None:
+    dags = parsed["dags"]
+    for name in ("targets", "as_data"):
+        assert "Interval" in dags[name]["timetable"] or "Cron" in dags[name]["timetable"]
+        assert dags[name]["catchup"] is False
+    assert "Asset" in dags["quic_scan"]["timetable"]
+
+
+def test_a_wrong_vantage_file_is_one_sentence_in_the_page(tmp_path: Path) -> None:
+    (tmp_path / "vantage_points.toml").write_text(
+        '[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\nrat = 5\n'
+    )
+    environment = {**airflow_environment(tmp_path), "FIRSTFLIGHT_SITE": str(tmp_path)}
+    script = (
+        "from airflow.dag_processing.dagbag import DagBag\n"
+        f"print(list(DagBag({str(TREE / 'dags')!r}).import_errors.values())[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"{tmp_path}/vantage_points.toml: vantage.0.rat: no such setting" in done.stdout

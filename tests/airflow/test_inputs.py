@@ -1,0 +1,244 @@
+"""The inputs of a run on their way to a vantage point: the real interface behind uvicorn, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+import pytest
+import requests
+
+from firstflight import files
+from firstflight.errors import InputError
+from firstflight.runs import Run, StageReport, tool_version
+from firstflight.schedule import centre_token, inputs, site, vantage_points
+from firstflight.schedule.vantage_points import VantagePoint
+from tests.airflow.conftest import SITE, TREE, airflow_environment
+
+SECRET = "s" * 64
+HAMBURG = VantagePoint(
+    name="hamburg", city="Hamburg", queue="hamburg", blocked=("198.18.159.240/28",), resolver="198.18.0.99"
+)
+
+
+def centre_files(folder: Path) -> None:
+    """site.toml and what it names."""
+    (folder / "names.txt").write_text("a.test\n")
+    (folder / "rib").write_bytes(b"")
+    (folder / "block.conf").write_text("198.18.158.0/24\n")
+    (folder / "site.toml").write_text(
+        '[targets]\nsource = "file"\nfile = "names.txt"\n[as_data]\nrib = "file"\nfiles = ["rib"]\n'
+        '[probe]\nblocklist = ["block.conf"]\nallow_net = ["198.18.0.0/15"]\n'
+    )
+
+
+def open_run(folder: Path, list_bytes: int) -> Run:
+    """A run at the centre as `open` makes it: its targets taken from another run, published."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_RUNS", str(folder / "centre"))
+        patch.setenv("FIRSTFLIGHT_SITE", str(folder))
+        points = vantage_points.load(SITE / "vantage_points.toml").vantage
+        earlier = site.new_run(date(2024, 8, 7), points)
+        with earlier.stage("targets") as report:
+            files.write_text(earlier.targets, "x" * list_bytes)
+            earlier.add_output(report, earlier.targets)
+        run = site.new_run(date(2024, 8, 7), points)
+        site.take_stage(run, "targets", earlier)
+        assert run.done("targets") and run.targets.samefile(earlier.targets)
+        inputs.publish(run)
+    return run
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The interface as the api-server mounts it; its URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mount = (
+        "from fastapi import FastAPI; import uvicorn; from firstflight.schedule.inputs_app import app\n"
+        "main = FastAPI(); main.mount('/firstflight/v1', app)\n"
+        f"uvicorn.run(main, host='127.0.0.1', port={port}, log_level='warning')"
+    )
+    environment = airflow_environment(folder / "home")
+    runs = str(folder / "centre")
+    environment |= {"AIRFLOW__API_AUTH__JWT_SECRET": SECRET, "FIRSTFLIGHT_RUNS": runs}
+    process = subprocess.Popen([sys.executable, "-c", mount], env=environment)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                requests.get(url, timeout=5)
+                break
+            except requests.ConnectionError:
+                assert process.poll() is None
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def centre_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The centre's folder."""
+    folder = tmp_path_factory.mktemp("centre")
+    centre_files(folder)
+    return folder
+
+
+@pytest.fixture
+def centre_run(centre_folder: Path) -> Run:
+    """A run, ready to be fetched."""
+    return open_run(centre_folder, 30_000)
+
+
+@pytest.fixture(scope="module")
+def centre(centre_folder: Path) -> Iterator[str]:
+    """The centre's URL."""
+    with serving(centre_folder) as url:
+        yield url
+
+
+def token_for(run: str, secret: str = SECRET) -> Callable[[], str]:
+    return lambda: centre_token.sign(secret, run)
+
+
+def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    assert run.path == tmp_path / "spool" / centre_run.id
+    assert run.targets.read_bytes() == centre_run.targets.read_bytes()
+    assert run.done("targets")
+    assert run.manifest["cid_key"] == centre_run.manifest["cid_key"]
+    assert run.manifest["vantage"] == "hamburg" and abs(run.manifest["clock_offset_s"]) < 2
+    # Paths mean the spool, wherever the centre had its files.
+    assert [p.read_text() for p in run.settings.probe.blocklist] == [
+        "198.18.158.0/24\n",
+        "198.18.159.240/28\n",
+    ]
+    assert all(p.is_relative_to(run.path) for p in run.settings.probe.blocklist)
+    assert run.settings.resolve.resolver == "198.18.0.99"
+    assert [v.name for v in run.settings.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
+
+    # Again changes nothing, not even a settings file or what was measured meanwhile.
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()}
+    inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_nobody_without_the_sites_secret_gets_anything(centre: str, centre_run: Run) -> None:
+    url = f"{centre}/firstflight/v1/runs/{centre_run.id}/inputs"
+    import jwt
+
+    now = int(time.time())
+    good = {"aud": centre_token.AUDIENCE, "iat": now, "nbf": now, "exp": now + 60, "run": centre_run.id}
+    refused = {
+        "none": "",
+        "another secret": centre_token.sign("x" * 64, centre_run.id),
+        "another run": centre_token.sign(SECRET, "20260101T000000Z-000000"),
+        "an Edge worker's own token": jwt.encode({**good, "aud": "api"}, SECRET, algorithm="HS512"),
+        "expired": jwt.encode({**good, "exp": now - 300}, SECRET, algorithm="HS512"),
+        "from the future": jwt.encode({**good, "nbf": now + 300}, SECRET, algorithm="HS512"),
+        "without end": jwt.encode({k: v for k, v in good.items() if k != "exp"}, SECRET, algorithm="HS512"),
+        "unsigned": jwt.encode(good, "", algorithm="none"),
+    }
+    for what, token in refused.items():
+        for name in ("", "/manifest.json", "/settings.json"):
+            answer = requests.get(url + name, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+            assert answer.status_code == 403, what
+            assert "cid_key" not in answer.text and answer.text.count("\n") == 0
+
+
+def test_only_listed_files_are_offered(centre: str, centre_run: Run) -> None:
+    headers = {"Authorization": f"Bearer {centre_token.sign(SECRET, centre_run.id)}"}
+    url = f"{centre}/firstflight/v1/runs/{centre_run.id}/inputs"
+    assert requests.get(f"{url}/settings.json", headers=headers, timeout=10).status_code == 200
+    for name in ("manifest.json", "inputs.json", "..%2f..%2fnames.txt", "%2e%2e/x", "/etc/passwd", "targets"):
+        assert requests.get(f"{url}/{name}", headers=headers, timeout=10).status_code == 404, name
+    strange = {"Authorization": f"Bearer {centre_token.sign(SECRET, '..')}"}
+    path = f"{centre}/firstflight/v1/runs/%2e%2e/inputs"
+    assert requests.get(path, headers=strange, timeout=10).status_code in (403, 404)
+
+
+@pytest.mark.parametrize("offset_s", [-180, 180])
+def test_a_wrong_clock_sends_nothing(offset_s: int) -> None:
+    with pytest.raises(inputs.NotTheSame, match=r"180 s (ahead of|behind) the centre's: nothing was sent"):
+        inputs.check_same(offset_s, tool_version(), HAMBURG)
+
+
+def test_other_code_sends_nothing() -> None:
+    with pytest.raises(inputs.NotTheSame, match=r"hamburg has firstflight .* made by 0\.0\.9\+abc: nothing"):
+        inputs.check_same(0.0, "0.0.9+abc", HAMBURG)
+
+
+def test_a_file_that_comes_cut_short_is_not_kept(
+    centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    centre_run.targets.unlink()
+    centre_run.targets.write_text("something else")
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    with pytest.raises(inputs.CentreUnreachable, match="cut short or changed"):
+        inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
+    spooled = Run(tmp_path / "spool" / centre_run.id)
+    assert not spooled.targets.exists() and not (spooled.path / "manifest.json").exists()
+
+
+def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path))
+    with pytest.raises(inputs.CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as told:
+        inputs.fetch("20260101T000000Z-000000", HAMBURG, "http://127.0.0.1:9", lambda: "t")
+    assert "\n" not in str(told.value)
+
+
+def test_a_stage_that_is_not_whole_is_not_taken(
+    centre_folder: Path, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    run = site.new_run(date(2024, 8, 7), points)
+    centre_run.targets.unlink()
+    with pytest.raises(InputError, match="holds no finished targets: run the DAG targets again"):
+        site.take_stage(run, "targets", centre_run)
+    assert isinstance(centre_run.report("targets"), StageReport)
+
+
+_OTHER_CODE = """
+from pathlib import Path
+from tests.airflow.test_inputs import HAMBURG, token_for
+from firstflight.errors import FirstflightError
+from firstflight.schedule import inputs
+try:
+    inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
+except FirstflightError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_vantage_point_with_other_code_sends_nothing(centre: str, centre_run: Run, tmp_path: Path) -> None:
+    """A second installation, of another commit."""
+    for package in ("firstflight", "schemas", "tests"):
+        shutil.copytree(TREE / package, tmp_path / package, ignore=shutil.ignore_patterns("fixtures"))
+    (tmp_path / "firstflight" / "COMMIT").write_text("0123456789ab\n")
+    done = subprocess.run(
+        [sys.executable, "-c", _OTHER_CODE.format(run=centre_run.id, centre=centre)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "FIRSTFLIGHT_RUNS": str(tmp_path / "spool")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.match(r"NotTheSame hamburg has firstflight \S+\+0123456789ab and the run was made", done.stdout)
+    assert not (tmp_path / "spool").exists()

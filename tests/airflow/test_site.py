@@ -1,0 +1,359 @@
+"""A whole site over the lab, as `make airflow` raises it: scans whose worker, or whose centre, is killed."""
+
+from __future__ import annotations
+
+import bz2
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.airflow.site import Site, raised, wait_for
+from tests.browser import Browser
+from tests.browser import browser as browser
+
+VANTAGES = {
+    "hamburg": ("198.18.0.11", "2001:db8:0:11::1"),
+    "los_angeles": ("198.18.0.12", "2001:db8:0:12::1"),
+    "sao_paulo": ("198.18.0.13", "2001:db8:0:13::1"),
+    "hong_kong": ("198.18.0.14", "2001:db8:0:14::1"),
+}
+KILLED = "hamburg"
+DAILY = ("targets", "as_data")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The site, all DAGs paused."""
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_LAB", str(folder / "lab"))
+        with raised(folder / "site", folder / "lab") as found:
+            yield found
+
+
+@pytest.fixture(scope="module")
+def first_tries(site: Site) -> dict[str, str]:
+    """The lists fetched, after the list host has answered 500 and offered a routing table cut short.
+
+    Gives the log of the first try of `targets` and `as_data`.
+    """
+    web = site.folder / "lab" / "web"
+    config, master = web / "nginx.conf", _master(web)
+    whole = config.read_text()
+    config.write_text(whole.replace("location = /daily_list_id {", "location = /daily_list_id { return 500;"))
+    os.kill(master, signal.SIGHUP)
+    table = sorted(web.rglob("bgpdata/*/RIBS/rib.*.bz2"))[-1]
+    published = table.read_bytes()
+    table.write_bytes(bz2.compress(bz2.decompress(published)[:-40]))
+    for dag in DAILY:
+        site.pause(dag, False)
+    logs = {}
+    for dag in DAILY:
+        wait_for(partial(_tried_once, site, dag), 90, partial(_runs, site, dag))
+        logs[dag] = site.log(dag, _runs(site, dag)[0]["dag_run_id"], "fetch")
+    config.write_text(whole)
+    os.kill(master, signal.SIGHUP)
+    table.write_bytes(published)
+    for dag in DAILY:
+        wait_for(partial(_fetched, site, dag), 90, partial(_runs, site, dag))
+    return logs
+
+
+def _master(web: Path) -> int:
+    """The process of the nginx that serves lists and tables, as seen from here."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if line.startswith("nginx: master") and f"-p {web.resolve()}/" in line:
+            return int(entry.parent.name)
+    raise AssertionError(f"no nginx serves {web}")
+
+
+def _tried_once(site: Site, dag: str) -> bool:
+    runs = _runs(site, dag)
+    states = [site.tasks(dag, run["dag_run_id"])["fetch"] for run in runs]
+    return any(task["state"] == "up_for_retry" or task["try_number"] > 1 for task in states)
+
+
+def _fetched(site: Site, dag: str) -> bool:
+    return any(run["state"] == "success" for run in _runs(site, dag))
+
+
+def _runs(site: Site, dag: str) -> list[dict[str, Any]]:
+    found = site.ask("GET", f"/dags/{dag}/dagRuns")["dag_runs"]
+    assert isinstance(found, list)
+    return found
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The scan of this test: Airflow's id of it, and the run's."""
+
+    dag_run: str
+    run: str
+    killed: list[int]
+
+
+@pytest.fixture(scope="module")
+def scan(site: Site, first_tries: dict[str, str]) -> Scan:
+    """quic_scan, triggered through the REST interface; one worker dies by kill -9 while it probes."""
+    del first_tries  # needed, and not looked at
+    site.pause("quic_scan", False)
+    dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5)
+    segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
+    wait_for(
+        lambda: len(list((site.folder / KILLED).glob(segments))) >= 2,
+        90,
+        lambda: site.describe("quic_scan", dag_run),
+    )
+    killed = site.kill_worker(KILLED)
+    assert site.run_to_end("quic_scan", dag_run, 300) == "success", site.describe("quic_scan", dag_run)
+    return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
+
+
+def test_broken_lists_are_refused_said_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
+    assert "cannot fetch the Tranco list of" in first_tries["targets"]
+    assert "the host answered 500" in first_tries["targets"]
+    assert "is cut short" in first_tries["as_data"]
+    for dag in DAILY:
+        (run,) = _runs(site, dag)
+        assert site.tasks(dag, run["dag_run_id"])["fetch"]["try_number"] == 2
+
+
+def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
+    asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+    rows = site.rows(f"{asked} WHERE run = '{scan.run}' GROUP BY vantage")
+    targets = {
+        vantage: sum(1 for _ in (folder / "1/probe/targets.csv").open()) - 1
+        for vantage in VANTAGES
+        for folder in [site.folder / vantage / "runs" / scan.run / vantage]
+    }
+    assert all(count > 400 for count in targets.values())
+    assert {row["vantage"]: row["n"] for row in rows} == targets
+    assert {row["vantage"]: row["different"] for row in rows} == targets
+
+
+def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site, scan: Scan) -> None:
+    asked = "SELECT DISTINCT vantage, src_ip, worker FROM quic_probe "
+    rows = site.rows(f"{asked} WHERE run = '{scan.run}' AND attempts > 0 ORDER BY ALL")
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        assert row["worker"] == row["vantage"]
+        found.setdefault(row["vantage"], set()).add(row["src_ip"])
+    assert found == {vantage: set(sources) for vantage, sources in VANTAGES.items()}
+
+
+def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan) -> None:
+    assert len(scan.killed) > 2, "the worker had no task when it was killed"
+    tasks = site.tasks("quic_scan", scan.dag_run)
+    assert tasks[f"{KILLED}.repetition.probe#0"]["try_number"] == 2
+    captures = sorted(p.name for p in (site.folder / KILLED / "runs" / scan.run).rglob("probe*.pcap"))
+    assert captures == ["probe-2.pcap", "probe.pcap"]
+    for name, task in tasks.items():
+        vantage = name.split(".")[0]
+        if vantage in VANTAGES:
+            assert (task["queue"], task["hostname"]) == (vantage, vantage), name
+        if name != f"{KILLED}.repetition.probe#0":
+            assert task["try_number"] == 1, name
+
+
+def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
+    told = site.xcom("quic_scan", scan.dag_run, "report")
+    assert told["missing"] == [] and set(told["rows"]) == set(VANTAGES)
+    assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
+    rows = site.rows(f"SELECT state, manifest FROM run WHERE run = '{scan.run}'")
+    assert [row["state"] for row in rows] == ["done"]
+    assert json.loads(rows[0]["manifest"])["missing"] == []
+    assert site.tasks("quic_scan", scan.dag_run)["late_report"]["state"] == "skipped"
+
+
+def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
+    events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
+    by_asset: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        by_asset.setdefault(event["name"], []).append(event["extra"])
+    (targets,) = by_asset["targets"]
+    assert targets["rows"] == 447 and len(targets["id"]) == 5 and targets["date"].startswith("20")
+    (as_data,) = by_asset["as_data"]
+    assert as_data["rows"] == 35 and len(as_data["id"]) == 16
+    loaded = {extra["vantage"]: extra["rows"] for extra in by_asset["quic_probe"] if extra["run"] == scan.run}
+    assert set(loaded) == set(VANTAGES) and all(rows["quic_probe"] > 400 for rows in loaded.values())
+
+
+def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> None:
+    browser.open(f"{site.page}/auth/login")
+    token = site.ask("GET", "/version")  # the REST interface answers beside the page
+    assert token["version"] == "3.3.2"
+    driver = browser.driver
+    wait_for(lambda: "password" in driver.page_source, 30, lambda: driver.page_source[:2000])
+    driver.find_element("css selector", 'input[name="username"]').send_keys("admin")
+    driver.find_element("css selector", 'input[name="password"]').send_keys(site.password)
+    driver.find_element("css selector", 'button[type="submit"]').click()
+    wait_for(lambda: "login" not in driver.current_url, 30, lambda: driver.current_url)
+    seen = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
+    wait_for(
+        lambda: "hong_kong" in browser.script("return document.body.innerText"),
+        60,
+        lambda: str(browser.script("return document.body.innerText"))[:2000],
+    )
+    assert "quic_scan" in browser.script("return document.body.innerText")
+    assert all(site.page in address for address in seen.requests if address.startswith("http"))
+
+
+def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None:
+    del scan
+    secrets = site.folder / "secrets"
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    values = {site.password.encode()}
+    for path in secrets.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        if path.suffix != ".json" and path.name != "store_url":
+            values.add(path.read_bytes().strip())
+    looked = 0
+    for path in [p for p in site.folder.rglob("*") if p.is_file() and not p.is_relative_to(secrets)]:
+        if path.suffix in (".log", ".json", ".toml", ".conf", ".cfg", ".html"):
+            looked += 1
+            content = path.read_bytes()
+            assert not [value for value in values if value in content], path
+    assert looked > 50
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes()
+        except OSError:
+            continue
+        assert not [value for value in values if value in line], entry
+
+
+def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site) -> None:
+    offered = {"/": 404, "/api/v2/dags": 404, "/auth/token": 404, "/edge_worker/v1/health": 200}
+    script = (
+        "import requests\n"
+        f"for path in {list(offered)!r}:\n"
+        "    answer = requests.get('https://198.18.0.10' + path, timeout=20, allow_redirects=False)\n"
+        "    print(answer.status_code)"
+    )
+    done = site.execute(KILLED, sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert [int(line) for line in done.stdout.split()] == list(offered.values())
+    assert site.ask("GET", "/dags")["total_entries"] >= 3  # they are there all the same
+
+
+@pytest.fixture(scope="module")
+def watched(site: Site, first_tries: dict[str, str]) -> str:
+    """One short period of cdn_watch, started by hand: its DAG run. It runs beside the next test's scans."""
+    del first_tries
+    site.pause("cdn_watch", False)
+    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 30}
+    return site.trigger("cdn_watch", vantage_points=[KILLED], **times)
+
+
+def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
+    site: Site, watched: str
+) -> None:
+    """The DAG is paused in the middle, the centre dies and comes back, one vantage point is down for long."""
+    del watched  # beside it
+    site.pause("quic_scan", False)
+    names, down = ["los_angeles", "sao_paulo"], "hong_kong"
+    _edge(site, "request-maintenance", down, "--comments", "test")
+    idle = site.folder / "logs" / f"worker-{down}.log"
+    wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
+    first = site.trigger("quic_scan", vantage_points=names, rate=30)
+    second = site.trigger("quic_scan", vantage_points=[names[0], down], report_after_minutes=1)
+    probe = "sao_paulo.repetition.probe#0"
+    segments = "runs/*/sao_paulo/1/probe/segments/*.arrow"
+    before = len(list((site.folder / "sao_paulo").glob(segments)))
+
+    def probing() -> bool:
+        return len(list((site.folder / "sao_paulo").glob(segments))) >= before + 2
+
+    wait_for(probing, 120, lambda: site.describe("quic_scan", first))
+    site.pause("quic_scan", True)
+    wait_for(
+        lambda: site.tasks("quic_scan", first)[probe]["state"] == "up_for_reschedule",
+        30,
+        lambda: site.describe("quic_scan", first),
+    )
+    log = partial(site.log, "quic_scan", first, "sao_paulo.repetition.probe", number=0)
+    wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
+
+    site.kill_central("api-server", "scheduler", "dag-processor")
+    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
+    site.pause("quic_scan", False)
+    assert site.run_to_end("quic_scan", first, 300) == "success", site.describe("quic_scan", first)
+    # The vantage point that is down delays nobody, and the report names it.
+    reported = lambda: site.tasks("quic_scan", second)["report"]["state"] == "success"  # noqa: E731
+    wait_for(reported, 300, lambda: site.describe("quic_scan", second))
+    told = site.xcom("quic_scan", second, "report")
+    assert told["missing"] == [f"{down}, repetition 1"] and told["rows"][names[0]] > 400
+    _edge(site, "exit-maintenance", down)
+    assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
+    assert site.xcom("quic_scan", second, "late_report")["missing"] == []
+
+    runs = {}
+    for dag_run, vantages in ((first, names), (second, [down, names[0]])):
+        run = runs[dag_run] = str(site.xcom("quic_scan", dag_run, "open"))
+        asked = "SELECT vantage, count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+        rows = site.rows(f"{asked} WHERE run = '{run}' GROUP BY vantage ORDER BY vantage")
+        assert [row["vantage"] for row in rows] == vantages
+        assert all(row["n"] == row["different"] > 400 for row in rows)
+        tasks = site.tasks("quic_scan", dag_run)
+        assert tasks["hamburg.fetch_inputs"]["state"] == "skipped"
+        assert all(task["state"] in ("success", "skipped") for task in tasks.values())
+    # One scan at a time sends from a vantage point, whatever the number of runs.
+    spans = site.rows(
+        "SELECT min(sent_at) AS a, max(sent_at) AS b FROM quic_probe WHERE vantage = 'los_angeles' "
+        f"AND run IN ('{runs[first]}', '{runs[second]}') GROUP BY run ORDER BY a"
+    )
+    assert spans[0]["b"] < spans[1]["a"]
+
+
+def _edge(site: Site, what: str, worker: str, *more: str) -> None:
+    """Put a worker into maintenance, in which it takes no task, or out of it."""
+    argv = ("airflow", "edge", f"remote-edge-worker-{what}", "--edge-hostname", worker, *more)
+    done = site.execute("centre", sys.executable, "-P", "-m", *argv)
+    assert done.returncode == 0, done.stderr
+
+
+def _answers(site: Site) -> bool:
+    try:
+        site.ask("GET", "/version")
+    except requests.ConnectionError:
+        return False
+    return True
+
+
+def test_a_watch_paces_itself_and_every_slot_is_a_row(site: Site, watched: str) -> None:
+    assert site.run_to_end("cdn_watch", watched, 240) == "success", site.describe("cdn_watch", watched)
+    run = site.xcom("cdn_watch", watched, "open")
+    rows = site.rows(
+        "SELECT purpose, count() AS slots, countIf(state = 'probed') AS probed, uniqExact(slot) AS different "
+        f"FROM watch_slot WHERE run = '{run}' AND vantage = '{KILLED}' GROUP BY purpose"
+    )
+    # Three minutes of ten seconds: nine names, and the owned one sixty times a minute.
+    assert {row["purpose"]: row["slots"] for row in rows} == {"watch": 27, "owned": 180}
+    assert all(row["different"] == row["slots"] for row in rows)
+    assert sum(row["probed"] for row in rows) > 150
+    probes = site.rows(
+        f"SELECT vantage, worker, count() AS n FROM quic_probe WHERE run = '{run}' GROUP BY ALL"
+    )
+    assert probes == [{"vantage": KILLED, "worker": KILLED, "n": sum(row["probed"] for row in rows)}]
+
+
+def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> None:
+    worker = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", KILLED)
+    done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
+    assert done.returncode == 1
+    assert "worker hamburg: the clock here is 180 s ahead of the centre's" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,163 @@
+"""The spool of a vantage point: waits for the store, loads exactly once, loses nothing on a full disk."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from firstflight import files, settings
+from firstflight.runs import Run
+from firstflight.schedule import spool
+from firstflight.store import open_store
+from tests import minimal
+from tests.airflow import test_inputs as centre
+from tests.store import rows
+
+FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
+
+
+def measured(name: str, vantage: str = "hamburg", count: int = 5) -> Run:
+    """A run with a finished probe stage of that vantage point, as `inputs.fetch` and the stages leave it."""
+    run = Run(Path(os.environ["FIRSTFLIGHT_RUNS"]) / name)
+    run.path.mkdir(parents=True, exist_ok=True)
+    in_force, _ = settings.load(minimal.write(run.path))
+    files.write_json(run.path / "settings.json", in_force.model_dump(mode="json"))
+    files.write_json(
+        run.path / "manifest.json",
+        {"id": name, "state": "running", "started_at": datetime.now(UTC).isoformat(), "repetitions": 1},
+    )
+    with run.stage("probe", vantage, 1) as report:
+        path = run.quic_probe(vantage, 1)
+        rows.write(path, rows.many(count, run=name, vantage=vantage))
+        report.rows_in = count
+        run.add_output(report, path)
+    return run
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A vantage point: its folder of runs, and a store that is not there yet."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
+    return tmp_path
+
+
+def counts() -> dict[str, int]:
+    with open_store() as store:
+        found = store.rows("SELECT run, count() AS n FROM quic_probe GROUP BY run ORDER BY run")
+    return {str(row["run"]): int(row["n"]) for row in found}
+
+
+def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> None:
+    del place
+    first = measured("20261120T060000Z-aaaaaa")
+    assert [part.loaded for part in spool.places()] == [False]
+    assert spool.load_waiting() == (1, [])
+    assert [part.loaded for part in spool.places()] == [True]
+    assert spool.load_waiting() == (0, [])
+    measured("20261121T060000Z-bbbbbb", count=7)
+    assert spool.load_waiting() == (1, [])
+    assert counts() == {first.id: 5, "20261121T060000Z-bbbbbb": 7}
+
+    # A stage that was done again is loaded again, in place of what was there.
+    measured("20261120T060000Z-aaaaaa", count=6)
+    assert [part.loaded for part in spool.places()] == [False, True]
+    assert spool.load_waiting() == (1, [])
+    assert counts()[first.id] == 6
+
+
+def test_the_store_refuses_then_comes_back(place: Path) -> None:
+    """The real server, not there at first: one sentence, files wait; afterwards every row once."""
+    names = ["20261120T060000Z-aaaaaa", "20261121T060000Z-bbbbbb"]
+    for name in names:
+        measured(name)
+    environment = {**os.environ, "FIRSTFLIGHT_STORE": "clickhouse://127.0.0.1:9/firstflight"}
+    load = [*FIRSTFLIGHT, "spool", "load"]
+    done = subprocess.run(load, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode not in (0, 130)
+    assert "Traceback" not in done.stderr and "127.0.0.1" in done.stderr.splitlines()[-1]
+    waits = subprocess.run(
+        [*FIRSTFLIGHT, "spool", "status"], env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert [line.split()[0] for line in waits] == names and all("waits" in line for line in waits)
+
+    serve = [*FIRSTFLIGHT, "store", "serve", "--port", "0"]
+    server = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, cwd=place)
+    try:
+        assert server.stderr is not None
+        port = server.stderr.readline().rstrip().rpartition(":")[2]
+        environment["FIRSTFLIGHT_STORE"] = f"clickhouse://127.0.0.1:{port}/firstflight"
+        for _ in range(2):
+            done = subprocess.run(load, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+    finally:
+        server.terminate()
+        server.wait()
+    assert counts() == dict.fromkeys(names, 5)
+
+
+def test_a_broken_file_holds_up_no_other(place: Path) -> None:
+    del place
+    broken = measured("20261120T060000Z-aaaaaa")
+    broken.quic_probe("hamburg", 1).write_bytes(b"PAR1")
+    measured("20261121T060000Z-bbbbbb")
+    came_in, faults = spool.load_waiting()
+    assert came_in == 1 and len(faults) == 1
+    assert "quic_probe.parquet" in str(faults[0])
+    assert counts() == {"20261121T060000Z-bbbbbb": 5}
+
+
+def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
+    del place
+    loaded = measured("20261120T060000Z-aaaaaa")
+    spool.load_waiting()
+    waiting = measured("20261121T060000Z-bbbbbb")
+    assert spool.clean(1) == []
+    assert spool.clean(0) == [loaded.id]
+    assert not loaded.path.exists() and waiting.path.exists()
+
+
+# Room for the settings, and not for a list of two megabytes.
+_FULL = """
+mount -t tmpfs -o size=1m none {spool}
+{python} -c {fetch} >{folder}/first.out 2>&1
+mount -o remount,size=50m {spool}
+{python} -c {fetch} >{folder}/second.out 2>&1
+"""
+
+_FETCH = """
+from tests.airflow.test_inputs import HAMBURG, token_for
+from firstflight.schedule import inputs
+from firstflight.errors import FirstflightError
+try:
+    run = inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
+    print("whole", run.done("targets"))
+except FirstflightError as error:
+    print("said:", error)
+"""
+
+
+def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> None:
+    """A small mounted file system as the spool; the inputs come from a real server."""
+    (place / "spool").mkdir()
+    centre.centre_files(place)
+    run = centre.open_run(place, 2_000_000)
+    with centre.serving(place) as url:
+        script = _FULL.format(
+            spool=place / "spool",
+            python=sys.executable,
+            fetch=shlex.quote(_FETCH.format(run=run.id, centre=url)),
+            folder=place,
+        )
+        unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+        environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "spool")}
+        subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
+    first = (place / "first.out").read_text()
+    assert first.startswith("said: the disk that holds") and "is full" in first and first.count("\n") == 1
+    assert "whole True" in (place / "second.out").read_text()

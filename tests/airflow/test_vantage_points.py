@@ -1,0 +1,110 @@
+"""vantage_points.toml: what it declares, and every fault as one sentence."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import UsageError
+from firstflight.schedule import site, vantage_points
+from tests.airflow.conftest import SITE
+
+GOOD = '[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\n'
+
+
+def test_the_labs_file_declares_four() -> None:
+    points = vantage_points.load(SITE / "vantage_points.toml")
+    assert [v.name for v in points.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
+    assert points.named("hong_kong").sources == ("198.18.0.14", "2001:db8:0:14::1")
+    with pytest.raises(UsageError, match=r"no vantage point is called x; .* names hamburg"):
+        points.named("x")
+
+
+def test_a_pool_for_scans_and_one_for_watches() -> None:
+    pools = vantage_points.pools(vantage_points.load(SITE / "vantage_points.toml"))
+    assert len(pools) == 8
+    assert {name.split("_")[0]: pool["slots"] for name, pool in pools.items()} == {"scan": 1, "watch": 2}
+    assert "150 new probes per second" in pools["scan_hamburg"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "vantage: missing"),
+        ("vantage = []", "there is no [[vantage]]"),
+        (GOOD + "[x", "is not TOML"),
+        (GOOD + "speed = 3\n", "vantage.0.speed: no such setting"),
+        (GOOD + GOOD, "two vantage points have the name a"),
+        (GOOD + GOOD.replace('name = "a"', 'name = "b"'), "two vantage points have the queue a"),
+        (GOOD + 'sources = ["198.18.0.300"]\n', "vantage.0.sources.0: '198.18.0.300' does not appear to be"),
+        (GOOD + 'blocked = ["198.18.0.1/24"]\n', "vantage.0.blocked.0: 198.18.0.1/24 has host bits set"),
+        (GOOD + "scan_rate = 0\n", "vantage.0.scan_rate: Input should be greater than 0"),
+        (GOOD.replace('"a"\ncity', '"A b"\ncity'), "vantage.0.name: String should match pattern"),
+        (GOOD.replace('city = "A"\n', ""), "vantage.0.city: missing"),
+    ],
+)
+def test_a_fault_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "vantage_points.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as told:
+        vantage_points.load(path)
+    assert str(told.value).startswith(str(path)) and says in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_site_that_is_not_named_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FIRSTFLIGHT_SITE", raising=False)
+    with pytest.raises(UsageError, match="FIRSTFLIGHT_SITE is not set"):
+        vantage_points.site_folder()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[[vantage]]\nname = "x"\n', "stands in vantage_points.toml"),
+        ('[campaign]\nbefore_repetition = ["true"]\n', "does not work on a schedule"),
+        ('[probe]\nspeed = "x"\n', "probe.speed: no such setting"),
+    ],
+)
+def test_a_fault_in_site_toml_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, says: str
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    text = '[targets]\nsource = "tranco"\ntop = 5\n[as_data]\nrib = "routeviews"\n'
+    (tmp_path / "site.toml").write_text(text + more)
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    with pytest.raises(UsageError) as told:
+        site.settings_for(date(2024, 8, 7), points)
+    assert says in str(told.value)
+
+
+def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    (tmp_path / "site.toml").write_text(
+        '[campaign]\ncontact = "a@example.org"\n[targets]\nsource = "tranco"\ntop = 5\n'
+        '[as_data]\nrib = "routeviews"\n'
+    )
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    settings, _ = site.settings_for(date(2024, 8, 7), points)
+    assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
+    assert [settings.rate_at(v) for v in settings.vantage] == [150.0] * 4
+    assert settings.vantage_named("hamburg").sources == ("198.18.0.11", "2001:db8:0:11::1")
+
+
+@pytest.mark.parametrize(
+    ("day", "month"), [("2026-11-20", "202610"), ("2026-11-14", "202609"), ("2027-01-20", "202612")]
+)
+def test_the_months_list_that_is_out_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: str, month: str
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(tmp_path))
+    (tmp_path / "site.toml").write_text(
+        '[campaign]\ncontact = "a@example.org"\n[targets]\nsource = "tranco+crux"\ntop = 5\n'
+        '[as_data]\nrib = "routeviews"\nas2org = "caida"\n'
+    )
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    settings, _ = site.settings_for(date.fromisoformat(day), points)
+    assert settings.targets.crux_month == month
+    assert settings.as_data.as2org_date == settings.targets.date == date.fromisoformat(day)
