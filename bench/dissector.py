@@ -9,14 +9,12 @@ it for the ended process.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from bench.process import run
 from firstflight import native
 
 RECORDINGS = sorted((native.repository() / "tests" / "fixtures" / "interop").glob("*.pcap"))
@@ -48,25 +46,6 @@ FIELDS = [
     "tls.handshake.type",
     "tls.handshake.extensions_server_name",
 ]
-
-
-@dataclass(frozen=True)
-class Used:
-    """What a process took."""
-
-    cpu_s: float
-    peak_mb: float
-
-
-def run(argv: Sequence[str | Path], *, source: int | None = None, out: Path | None = None) -> Used:
-    """Run a command to its end; it must end well."""
-    with (out or Path(os.devnull)).open("wb") as sink:
-        process = subprocess.Popen([str(part) for part in argv], stdin=source, stdout=sink)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"bench: {argv[0]} ended with status {process.returncode}")
-    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
 
 
 def count(path: Path, text: str) -> int:
