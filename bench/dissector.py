@@ -70,7 +70,8 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
     totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
     peaks = dict.fromkeys(totals, 0.0)
     packets = size = opened = 0
-    for number in range(-(-handshakes // PER_CAPTURE)):
+    captures = -(-handshakes // PER_CAPTURE)
+    for number in range(captures):
         capture, keys = make(folder, number)
         size += capture.stat().st_size
         text = folder / "fields.txt"
@@ -90,7 +91,9 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text):
             path.unlink()
-    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},")
+    print(
+        f"{captures * PER_CAPTURE} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},"
+    )
     print(f"  {RATE} begun in a second; HANDSHAKE_DONE read in {opened} of them with keys")
     print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
     print(
