@@ -91,9 +91,8 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text):
             path.unlink()
-    print(
-        f"{captures * PER_CAPTURE} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},"
-    )
+    made = f"{captures * PER_CAPTURE} handshakes, {packets} packets, {size / 1e6:.0f} MB"
+    print(f"{made} in captures of {PER_CAPTURE},")
     print(f"  {RATE} begun in a second; HANDSHAKE_DONE read in {opened} of them with keys")
     print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
     print(
