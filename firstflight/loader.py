@@ -127,9 +127,7 @@ def _load_units(store: Store, opened: RecordFile, units: _Units, leases: Sequenc
         for held in leases:
             held.keep()
         store.insert(kind, opened.stored(batch), token=units.token(number))
-    for held in leases:
-        held.confirm()
-    in_store = units.end()
+    in_store = units.end(leases)
     return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
 
 
@@ -186,8 +184,10 @@ class _Units:
             self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is(unit)}")
         return bool(full)
 
-    def end(self) -> int:
+    def end(self, leases: Sequence[Lease]) -> int:
         """Count the units' rows, which must be as many as in the file, and note that they are loaded."""
+        for held in leases:
+            held.confirm()
         in_store = sum(self._in_store(unit) for unit in self._units)
         if in_store != self._file.rows:
             raise FirstflightError(
@@ -195,6 +195,8 @@ class _Units:
                 "load it again"
             )
         derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
+        for held in leases:
+            held.confirm()
         self._book("loaded")
         return in_store
 
