@@ -142,9 +142,12 @@ class _Units:
         self._books = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
+        # Of the books only what concerns this file: they grow with every file that was ever loaded.
+        units = ", ".join(_literal(_named(unit)) for unit in content.rows) or "''"
         rows = store.rows(
-            f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}}",
-            {"kind": opened.kind.name},
+            f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}} "
+            f"AND (unit IN ({units}) OR source_file = {{source:String}})",
+            {"kind": opened.kind.name, "source": opened.name},
         )
         self._booked: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
         # What this very file held before and holds no more goes as well.
@@ -165,7 +168,7 @@ class _Units:
     def subjects(self) -> list[str]:
         """What a loader of this file must hold alone."""
         kind = self._file.kind.name
-        subjects = [f"{kind} {json.dumps(unit, ensure_ascii=False)}" for unit in self._units]
+        subjects = [f"{kind} {_named(unit)}" for unit in self._units]
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
@@ -215,7 +218,7 @@ class _Units:
             version = int(self._booked.get(unit, {"version": 0})["version"]) + 1
             values = {
                 "kind": kind.name,
-                "unit": json.dumps(unit, ensure_ascii=False),
+                "unit": _named(unit),
                 "run": unit[kind.unit.index("run")] if "run" in kind.unit else "",
                 "source_file": self._file.name,
                 "sha256": self._file.sha256,
@@ -287,6 +290,11 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
         # A stage that was stopped has rows of what it probed.
         targets = report.rows_in - len(report.rejected) - int(report.facts.get("not_probed") or 0)
     accounting.balance(targets, sum(int(row["sent"]) for row in rows), by_outcome, str(path))
+
+
+def _named(unit: Unit) -> str:
+    """A unit as the books and leases call it."""
+    return json.dumps(unit, ensure_ascii=False)
 
 
 def _value(name: str, value: object) -> str:
