@@ -105,7 +105,7 @@ impl Index {
     fn with(&self, wanted: u64) -> impl Iterator<Item = u64> {
         let places = &self.places;
         // Randoms are spread evenly, so that the place is nearly known; the search widens from there.
-        let guess = (u128::from(wanted) * places.len() as u128 >> 64) as usize;
+        let guess = ((u128::from(wanted) * places.len() as u128) >> 64) as usize;
         let mut width = 64;
         let range = loop {
             let (from, to) = (
