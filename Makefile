@@ -13,7 +13,7 @@ setup: ## Install what is missing and build the native programs.
 
 build: setup ## The same as setup.
 
-demo: setup ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth.
+demo: setup ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
 
 test: setup ## Run every test.

@@ -1,6 +1,6 @@
 """Every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
 
-`python -m bench NAME...` takes only those named.
+`python -m bench NAME... [OPTION...]` takes only those named, and gives them the options.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import sys
 MEASUREMENTS = {
     "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
     "prober": "the native prober: targets per CPU second, memory, rate kept",
-    "store": "the store: bytes per row on disk, rows loaded per second",
+    "database": "the database with 10 million probes: loading, bytes per row, each named query",
 }
 
 
 def main() -> int:
     """Run the named measurements (all when none is named); the exit status is the number that failed."""
-    wanted = sys.argv[1:] or list(MEASUREMENTS)
+    given = sys.argv[1:]
+    first = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
+    wanted, options = given[:first] or list(MEASUREMENTS), given[first:]
     unknown = [name for name in wanted if name not in MEASUREMENTS]
     if unknown:
         print(f"bench: no measurement {unknown[0]!r}; there are {', '.join(MEASUREMENTS)}", file=sys.stderr)
@@ -25,7 +27,9 @@ def main() -> int:
     failed = 0
     for name in wanted:
         print(f"== {name}: {MEASUREMENTS[name]}", flush=True)
-        failed += subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode != 0
+        failed += (
+            subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=False).returncode != 0
+        )
         print(flush=True)
     return failed
 

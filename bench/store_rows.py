@@ -1,190 +1,299 @@
-"""Makes probe records as a campaign over a large list would: 4 vantage points, 3 repetitions, many names.
+"""Makes runs over many names, as folders of record files: months apart, with the answers of the lab.
 
-What costs space is made as random as in the field: connection IDs of 8 bytes (client) and 20 bytes
-(server) are uniform, send stamps and source ports too, arrival times are a round-trip time per (vantage
-point, address) with jitter. What repeats in the field repeats here: name, address, AS, CDN.
+Every name behaves like a name of the lab (bench/lab_answers.py), so that the mix of outcomes, delays, address
+families, changes between runs and round-trip times is the lab's. What costs space is as random as in the
+field: connection IDs of 8 bytes (client) and 20 bytes (server), send stamps, source ports, arrival times.
 """
 
 from __future__ import annotations
 
+import argparse
+import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bench import lab_answers
+from firstflight import files, settings
+from firstflight.runs import Run
+from lab import internet
+from lab.internet import Internet
 from schemas import records
 
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
-# CDN, AS number, share of the answering names (Table 1 of the paper), share of instant ACK, median delay us
-GROUPS = (
-    ("Akamai", 20940, 0.002, 0.32, 20_900),
-    ("Amazon", 16509, 0.015, 0.41, 6_400),
-    ("Cloudflare", 13335, 0.857, 0.999, 3_200),
-    ("Fastly", 54113, 0.014, 0.0, 0),
-    ("Google", 15169, 0.021, 0.115, 30_300),
-    ("Others", 64500, 0.091, 0.215, 5_000),
-)
+REPETITIONS = 2  # a day apart
+_FIRST_RUN = datetime(2026, 1, 7, 6, 0, tzinfo=UTC)
+_BETWEEN_RUNS = timedelta(days=30)
+_RATE = 500  # probes per second
+_TOOL, _RULES = "0.1.0+0123456789ab", "0123456789ab"
+
 _CONSONANTS = [*"bcdfghjklmnprstvwxz", "st", "ch", "tr", "sh"]
 _VOWELS = [*"aeiou", "ai", "oo", "ea"]
-_TLDS = ["com"] * 50 + [
-    "net",
-    "org",
-    "io",
-    "de",
-    "ru",
-    "com.br",
-    "co.uk",
-    "fr",
-    "in",
-    "app",
-    "dev",
-    "info",
-] * 4
+_OTHER_TLDS = ("net", "org", "io", "de", "ru", "com.br", "co.uk", "fr", "in", "app", "dev", "info")
+_TLDS = ["com"] * 50 + 4 * [*_OTHER_TLDS]
 
 
 @dataclass(frozen=True)
-class Names:
-    """`count` names with what stays the same for each of them, drawn from `seed`."""
+class Copies:
+    """`copies` of each name and each address of the lab, everything drawn from `seed`, for so many `runs`."""
 
-    count: int
-    seed: int
-
-    @cached_property
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
+    copies: int
+    runs: int
+    seed: int = 1
 
     @cached_property
-    def domains(self) -> list[str]:
+    def lab(self) -> Internet:
+        """The lab."""
+        return internet.load()
+
+    @cached_property
+    def answers(self) -> lab_answers.Answers:
+        """How its endpoints answer."""
+        return lab_answers.read(self.lab)
+
+    @property
+    def names(self) -> int:
+        """How many names there are."""
+        return self.copies * (int(self.answers.name.max()) + 1)
+
+    @property
+    def rows(self) -> int:
+        """How many probes one vantage point makes in one repetition."""
+        return self.copies * len(self.endpoints_in(1))
+
+    def endpoints_in(self, epoch: int) -> NDArray[np.int64]:
+        """Which of the lab's endpoints DNS gives in an epoch."""
+        return np.flatnonzero([epoch in epochs for epochs in self.answers.epochs])
+
+    @cached_property
+    def domains(self) -> pa.Array:
         """Distinct names of syllables, 5 to 25 characters like those of Tranco."""
-        rng, made = self._rng, dict[str, None]()
-        while len(made) < self.count:
-            syllables = "".join(
-                str(rng.choice(_CONSONANTS)) + str(rng.choice(_VOWELS))
-                for _ in range(int(rng.integers(2, 6)))
-            )
-            made[f"{syllables}.{rng.choice(_TLDS)}"] = None
-        return list(made)
+        draw = random.Random(self.seed)
+        made: dict[str, None] = {}
+        while len(made) < self.names:
+            syllables = (draw.choice(_CONSONANTS) + draw.choice(_VOWELS) for _ in range(draw.randint(2, 5)))
+            made["".join(syllables) + "." + draw.choice(_TLDS)] = None
+        return pa.array(made)
 
     @cached_property
-    def group(self) -> NDArray[np.int64]:
-        """Index into GROUPS, per name."""
-        shares = np.array([group[2] for group in GROUPS])
-        return self._rng.choice(len(GROUPS), size=self.count, p=shares / shares.sum())
+    def ranks(self) -> NDArray[np.int64]:
+        """Rank of each name in the list, from 1."""
+        return np.random.default_rng([self.seed, 1]).permutation(self.names) + 1
 
     @cached_property
-    def ips(self) -> list[str]:
-        """IPv4 addresses: a CDN's names share its /14."""
-        low = self._rng.integers(0, 1 << 18, size=self.count)
-        return [
-            f"{20 + g}.{64 + (int(n) >> 16)}.{(int(n) >> 8) & 255}.{int(n) & 255}"
-            for g, n in zip(self.group, low, strict=True)
-        ]
+    def _slowness(self) -> NDArray[np.float64]:
+        """By what factor the delays of a copy differ from the lab's: no two names have the same server."""
+        return np.random.default_rng([self.seed, 2]).lognormal(0, 0.1, self.copies)
+
+    def probes(self, run: str, number: int, vantage: str, repetition: int) -> pa.Table:
+        """The records of one probe stage of the run with that `number` (from 0), in the order of probing."""
+        at = _Stage(run, number, vantage, repetition)
+        rng = np.random.default_rng([self.seed, number, repetition, VANTAGES.index(vantage)])
+        # The lab's epochs share the months among them, so that names that change their ways do it for good.
+        chosen = self.endpoints_in(number * self.lab.epochs // self.runs + 1)
+        endpoint = np.tile(chosen, self.copies)
+        copy = np.repeat(np.arange(self.copies), len(chosen))
+        order = rng.permutation(len(endpoint))
+        endpoint, copy = endpoint[order], copy[order]
+        columns = self.answers.common.take(pa.array(endpoint))
+        made = self._made(at, endpoint, copy, rng, columns)
+        schema = records.load("quic_probe").arrow_schema()
+        nulls = {field.name: pa.nulls(len(endpoint), field.type) for field in schema}
+        filled = nulls | dict(zip(columns.column_names, columns.columns, strict=True)) | made
+        arrays = [filled[field.name].cast(field.type) for field in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _made(
+        self,
+        at: _Stage,
+        endpoint: NDArray[np.int64],
+        copy: NDArray[np.int64],
+        rng: np.random.Generator,
+        common: pa.Table,
+    ) -> dict[str, Any]:
+        """The columns that differ from probe to probe."""
+        n = len(endpoint)
+        answers = self.answers
+        name = answers.name[endpoint] * self.copies + copy
+        arrival = answers.rtt_us(self.lab, at.vantage)[endpoint] + rng.exponential(120, n)
+        ack = arrival + answers.ack_after[endpoint] * self._slowness[copy]
+        sh = arrival + answers.sh_after[endpoint] * self._slowness[copy]
+        # A later datagram has its own way to go; packets of one datagram have one time.
+        apart = answers.sh_after[endpoint] != answers.ack_after[endpoint]
+        sh += np.where(apart, rng.exponential(20, n), 0)
+        late = np.where(rng.random(n) < 0.7, 0, rng.integers(20, 900, n))
+        behind = answers.handshake_after[endpoint] + late
+        ack_us, sh_us = _observed(ack), _observed(sh)
+        retried = common["retried"].combine_chunks()
+        sent = pc.greater(common["attempts"], 0).combine_chunks()
+        heard = pc.and_(sent, pc.greater(common["bytes_received"], 0)).combine_chunks()
+        delay_raw = pc.add(common["ack_delay_raw"], pa.array(rng.integers(0, 40, n)))
+        received, bytes_sent = common["bytes_received"], common["bytes_sent"]
+        ratio = pc.divide(received.cast(pa.float64()), bytes_sent.cast(pa.float64())).cast(pa.float32())
+        stamps = at.began_ns + np.arange(n) * (10**9 // _RATE) + rng.integers(0, 10**6, n)
+
+        def where(condition: pa.Array, values: Any) -> pa.Array:
+            return pc.if_else(condition, values, None)
+
+        return {
+            "run": pa.repeat(at.run, n),
+            "vantage": pa.repeat(at.vantage, n),
+            "repetition": pa.repeat(at.repetition, n),
+            "list_id": pa.repeat(_list_id(at.number), n),
+            "rank": pa.array(self.ranks[name]),
+            "domain": self.domains.take(pa.array(name)),
+            "ip": self._ips.take(pa.array(answers.address[endpoint] * self.copies + copy)),
+            "resolver": pa.repeat("198.51.100.53", n),
+            "sent_at": where(sent, pa.array(stamps)),
+            "src_ip": where(sent, pa.scalar(f"198.51.100.{10 + VANTAGES.index(at.vantage)}")),
+            "src_port": where(sent, pa.array(rng.integers(61_000, 61_064, n))),
+            "client_cid": where(sent, _hex(rng, n, 8)),
+            "ack_us": ack_us,
+            "sh_us": sh_us,
+            "ack_to_sh_us": pc.subtract(sh_us, ack_us),
+            "sh_to_handshake_us": _observed(behind),
+            "retry_us": where(retried, pa.array(arrival.astype(np.int64))),
+            "ack_delay_raw": delay_raw,
+            "ack_delay_us": pc.multiply(delay_raw, 8),
+            "amplification": where(pc.and_(sent, pc.invert(retried)), ratio),
+            "after_close": pc.add(common["after_close"], _or_zero(heard, rng.integers(0, 3, n))),
+            "since_last_probe_s": pa.array(rng.normal(86_400, 60, n), mask=np.full(n, at.repetition == 1)),
+            "server_cid": where(heard, _hex(rng, n, 20)),
+            "tool_version": pa.repeat(_TOOL, n),
+            "host": pa.repeat("vm", n),
+            "clock_offset_us": pa.repeat(0, n),
+            "ruleset": pa.repeat(_RULES, n),
+            "capture_file": where(
+                sent, pa.scalar(f"{at.run}/{at.vantage}/{at.repetition}/capture/probe.pcap")
+            ),
+        }
 
     @cached_property
-    def instant(self) -> NDArray[np.bool_]:
-        """Whether the name's edge sends instant ACKs."""
-        return self._rng.random(self.count) < np.array([g[3] for g in GROUPS])[self.group]
+    def _ips(self) -> pa.Array:
+        """An address for each copy of each address of the lab, from 10.0.0.0/8 and 2001:db8::/32."""
+        lab_ips = dict.fromkeys(each.ip for each in self.answers.endpoints)
+        made = []
+        for place, ip in enumerate(lab_ips):
+            numbers = range(place * self.copies, (place + 1) * self.copies)
+            if ":" in ip:
+                made += [f"2001:db8::{n >> 16:x}:{n & 0xFFFF:x}" for n in numbers]
+            else:
+                made += [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in numbers]
+        return pa.array(made)
 
-    @cached_property
-    def rtt_us(self) -> NDArray[np.float64]:
-        """Round-trip time in us, per (vantage point, name)."""
-        return self._rng.lognormal(np.log(25_000), 0.8, size=(len(VANTAGES), self.count))
-
-
-def tables(names: Names, repetitions: int) -> Iterator[tuple[str, int, pa.Table]]:
-    """One quic_probe record table per vantage point and repetition, in the order of probing."""
-    schema = records.load("quic_probe").arrow_schema()
-    for repetition in range(1, repetitions + 1):
-        for v, vantage in enumerate(VANTAGES):
-            rng = np.random.default_rng([names.seed, repetition, v])
-            columns = _columns(names, v, repetition, rng)
-            arrays = [
-                pa.array(columns[f.name]).cast(f.type) if f.name in columns else pa.nulls(names.count, f.type)
-                for f in schema
-            ]
-            order = rng.permutation(names.count)
-            yield vantage, repetition, pa.Table.from_arrays(arrays, schema=schema).take(pa.array(order))
-
-
-def _columns(names: Names, v: int, repetition: int, rng: np.random.Generator) -> dict[str, object]:
-    n = names.count
-    answered = rng.random(n) > 0.01
-    instant = names.instant
-    ack = np.floor(names.rtt_us[v] + rng.exponential(400, n)).astype(np.int64)
-    medians = np.array([group[4] for group in GROUPS], dtype=np.float64)[names.group]
-    wait = np.where(instant, np.floor(medians * rng.lognormal(0, 0.5, n)), 0).astype(np.int64)
-    sh = ack + wait
-    ack_delay = np.where(instant, rng.integers(0, 40, n), rng.integers(100, 3_000, n))
-    received = np.where(instant, rng.choice([2_400, 2_462, 3_600], n), rng.integers(2_400, 3_700, n))
-    start_ns = 1_790_000_000_000_000_000 + repetition * 86_400 * 10**9
-    sent_at = start_ns + rng.integers(0, n * 2_000_000, n)  # 500 probes per second in random order
-    initial = np.full(n, 1252)
-
-    def seen(values: NDArray[np.int64]) -> pa.Array:
-        return pa.array(values, mask=~answered)
-
-    def same(value: object) -> list[object]:
-        return [value] * n
-
-    return {
-        "run": same("20260921T000000Z-a1b2c3"),
-        "vantage": same(VANTAGES[v]),
-        "repetition": np.full(n, repetition),
-        "list_id": same("X6QPN"),
-        "rank": np.arange(1, n + 1),
-        "domain": names.domains,
-        "ip": names.ips,
-        "port": np.full(n, 443),
-        "address_rank": np.zeros(n, dtype=np.int64),
-        "resolver": same("198.51.100.53"),
-        "asn": [GROUPS[g][1] for g in names.group],
-        "cdn": [GROUPS[g][0] for g in names.group],
-        "outcome": np.where(answered, np.where(instant, "iack", "coalesced"), "timeout").tolist(),
-        "sent_at": sent_at,
-        "src_ip": same(f"198.51.100.{10 + v}"),
-        "src_port": rng.integers(61_000, 65_000, n),
-        "initial_size": initial,
-        "version": same("0x00000001"),
-        "client_cid": _hex(rng, n, 8),
-        "attempts": np.where(answered, 1, 2),
-        "retried": np.zeros(n, dtype=bool),
-        "hello_retry": np.zeros(n, dtype=bool),
-        "ack_us": seen(ack),
-        "sh_us": seen(sh),
-        "ack_to_sh_us": seen(wait),
-        "sh_to_handshake_us": seen(np.where(rng.random(n) < 0.7, 0, rng.integers(20, 900, n))),
-        "ack_delay_raw": seen(ack_delay),
-        "ack_delay_us": seen(ack_delay * 8),
-        "ack_datagram_bytes": seen(np.where(instant, 1200, 1252)),
-        "ack_frames": [
-            ("ack,padding" if i else "ack,crypto") if a else None
-            for a, i in zip(answered, instant, strict=True)
-        ],
-        "ack_eliciting": pa.array(~instant, mask=~answered),
-        "ack_pn": seen(np.zeros(n, dtype=np.int64)),
-        "sh_pn": seen(instant.astype(np.int64)),
-        "ack_largest": seen(np.zeros(n, dtype=np.int64)),
-        "first_ack_range": seen(np.zeros(n, dtype=np.int64)),
-        "gap_before_sh": pa.array(np.zeros(n, dtype=bool), mask=~answered),
-        "bytes_sent": initial,
-        "bytes_received": np.where(answered, received, 0),
-        "datagrams_received": np.where(answered, 3, 0),
-        "amplification": (np.where(answered, received, 0) / initial).astype(np.float32),
-        "discarded": np.zeros(n, dtype=np.int64),
-        "after_close": np.where(answered, rng.integers(0, 3, n), 0),
-        "ttl": seen(40 + (names.rtt_us[v].astype(np.int64) % 20)),
-        "since_last_probe_s": pa.array(rng.normal(86_400, 60, n), mask=np.full(n, repetition == 1)),
-        "server_cid": pa.array(_hex(rng, n, 20), mask=~answered),
-        "tool_version": same("0.1.0+0123456789ab"),
-        "ruleset": same("0123456789ab"),
-        "capture_file": same(f"20260921T000000Z-a1b2c3/{VANTAGES[v]}/{repetition}/capture/probe.pcap"),
-    }
+    def targets(self, number: int) -> pa.Table:
+        """The target list of a run."""
+        order = np.argsort(self.ranks)
+        columns = {
+            "rank": pa.array(self.ranks[order]),
+            "domain": self.domains.take(pa.array(order)),
+            "list_id": pa.repeat(_list_id(number), self.names),
+        }
+        schema = records.load("target").arrow_schema()
+        nulls = {field.name: pa.nulls(self.names, field.type) for field in schema}
+        arrays = [(nulls | columns)[field.name].cast(field.type) for field in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _hex(rng: np.random.Generator, count: int, size: int) -> list[str]:
+@dataclass(frozen=True)
+class _Stage:
+    run: str
+    number: int
+    vantage: str
+    repetition: int
+
+    @property
+    def began_ns(self) -> int:
+        began = _began(self.number) + timedelta(days=self.repetition - 1)
+        return int(began.timestamp()) * 10**9
+
+
+def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
+    """Write the folders of all runs, oldest first, with what the loader takes from them."""
+    for number in range(copies.runs):
+        began = _began(number)
+        run = Run(root / f"{began:%Y%m%dT%H%M%SZ}-{number:06x}")
+        run.path.mkdir(parents=True)
+        told = {
+            "targets": {"source": "file", "file": "names.csv"},
+            "as_data": {"rib": "file", "files": ["rib.mrt"]},
+            "campaign": {"name": "bench", "contact": "noc@example.org", "repetitions": REPETITIONS},
+            "vantage": [{"name": name} for name in VANTAGES],
+        }
+        checked = settings.check(told, "bench", run.path, check_files=False)
+        files.write_text(run.path / "settings.json", checked.model_dump_json())
+        run.write_manifest(
+            {
+                "id": run.id,
+                "name": "bench",
+                "state": "done",
+                "started_at": began.isoformat(),
+                "tool_version": _TOOL,
+                "seed": copies.seed,
+                "repetitions": REPETITIONS,
+            }
+        )
+        _write(copies.targets(number), run.targets)
+        for repetition in range(1, REPETITIONS + 1):
+            for vantage in VANTAGES:
+                probes = copies.probes(run.id, number, vantage, repetition)
+                _write(probes, run.quic_probe(vantage, repetition))
+        yield run
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    """As stages write their record files."""
+    path.parent.mkdir(parents=True)
+    pq.write_table(table, path, compression="zstd")
+
+
+def _began(number: int) -> datetime:
+    return _FIRST_RUN + number * _BETWEEN_RUNS
+
+
+def _list_id(number: int) -> str:
+    return f"{number:05X}"
+
+
+def _observed(times: NDArray[np.float64]) -> pa.Array:
+    """Floored microseconds; NaN becomes null."""
+    return pa.array(np.floor(np.nan_to_num(times)).astype(np.int64), mask=np.isnan(times))
+
+
+def _or_zero(condition: pa.Array, values: NDArray[np.int64]) -> pa.Array:
+    return pc.if_else(condition, pa.array(values), 0)
+
+
+def _hex(rng: np.random.Generator, count: int, size: int) -> pa.Array:
     """`count` uniform byte strings of `size` bytes, in hex."""
-    text = rng.bytes(count * size).hex()
-    return [text[i : i + 2 * size] for i in range(0, len(text), 2 * size)]
+    offsets = np.arange(count + 1, dtype=np.int32) * (2 * size)
+    text = rng.bytes(count * size).hex().encode()
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+
+
+def main() -> int:
+    """Write runs into a folder; print the id and the probes of each. Alone, as it takes memory."""
+    parser = argparse.ArgumentParser(prog="bench.store_rows")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--runs", type=int, required=True)
+    options = parser.parse_args()
+    stages = options.runs * REPETITIONS * len(VANTAGES)
+    copies = Copies(max(1, round(options.rows / stages / len(Copies(1, 1).endpoints_in(1)))), options.runs)
+    for run in write_runs(copies, options.folder):
+        print(run.id, copies.rows * REPETITIONS * len(VANTAGES), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -39,7 +39,9 @@ NAMED = {
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Names to take from the list.")
 @click.option("--resolver", metavar="IP")
 @click.option("--rate", type=float, metavar="N", help="New probes per second and vantage point.")
-@click.option("--store", metavar="URL", help="chdb:PATH or clickhouse://USER:PASSWORD@HOST:PORT/DB.")
+@click.option(
+    "--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE."
+)
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
 def run(
@@ -64,6 +66,8 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
     if resume is not None:
         the_run = Run.open(resume)
+        if the_run.manifest.get("kind") == "watch":
+            raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):
             raise UsageError(
@@ -73,6 +77,7 @@ def run(
             _print([*plan.describe(the_run.settings), *plan.outstanding(the_run)])
             return
         with the_run.lock():
+            the_run.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
                 the_run.write_manifest({**the_run.manifest, "repetitions": repetitions})
     else:

@@ -43,3 +43,29 @@ def status() -> None:
         for size in sizes:
             per_row = f", {size['bytes'] / size['rows']:.1f} a row" if size["rows"] else ""
             click.echo(f"table    {size['table']}: {size['rows']} rows, {size['bytes']} bytes{per_row}")
+
+
+@command.command(
+    epilog="Example: firstflight db retention quic_connection 18\n\nExample: firstflight db retention"
+)
+@click.argument("table", required=False)
+@click.argument("months", required=False, metavar="MONTHS|forever")
+def retention(table: str | None, months: str | None) -> None:
+    """Say, or set, for how many months the rows of a table are kept; without arguments list all.
+
+    Older rows are dropped a whole month at a time, when the engine comes round to it. Record files stay, and
+    can be loaded again.
+    """
+    from firstflight.errors import UsageError
+    from firstflight.store import open_store
+    from firstflight.store import retention as kept
+
+    if table is not None and months is not None:
+        if months != "forever" and not (months.isdigit() and 0 < int(months) <= 1200):
+            raise UsageError(f"{months!r} is no number of months from 1 to 1200, and not `forever`")
+        with open_store(write=True) as store:
+            kept.keep(store, table, None if months == "forever" else int(months))
+    with open_store() as store:
+        for one in kept.each(store):
+            if table in (None, one.table):
+                click.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")

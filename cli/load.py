@@ -18,8 +18,8 @@ from firstflight.errors import UsageError
 def command(what: tuple[str, ...]) -> None:
     """Load runs (all their record files) or single record files (Parquet) into the store.
 
-    Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read or
-    contradicts its kind is named and left out, the others are loaded (exit 1 or 3).
+    Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read,
+    contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
     """
     from firstflight import loader
     from firstflight.runs import Run
@@ -48,6 +48,7 @@ def _tell(result: object) -> None:
 
 def _sum_up(results: Sequence[object]) -> None:
     """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
+    from firstflight.errors import InputError
     from firstflight.loader import Loaded, Refused
     from firstflight.record_file import Contradiction
 
@@ -62,5 +63,6 @@ def _sum_up(results: Sequence[object]) -> None:
         f"{sum(r.in_store for r in loaded)} of them in the store"
     )
     if refused:
-        readable = all(isinstance(result.error, Contradiction) for result in refused)
-        sys.exit(1 if readable else 3)
+        errors = [result.error for result in refused]
+        unreadable = any(isinstance(e, InputError) and not isinstance(e, Contradiction) for e in errors)
+        sys.exit(3 if unreadable else 1)

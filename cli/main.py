@@ -23,12 +23,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("cli.lab", "Raise, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
-    "report": ("cli.report", "Print the tables of the papers from the store."),
+    "query": ("cli.query", "Ask the store one of the named questions."),
+    "report": ("cli.report", "Make a page about a run, or print the tables of the papers."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
     "sql": ("cli.sql", "Ask the store a question (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
+    "store": ("cli.store", "Share the embedded store with several programs."),
     "trace": ("cli.trace", "Show the packets behind a row."),
+    "watch": ("cli.watch", "Probe names at set times, again and again."),
 }
 
 

@@ -1,4 +1,4 @@
-"""`firstflight report`: the papers' tables, from the store and from captures."""
+"""`firstflight report`: a page about a run, and the papers' tables, from the store and from captures."""
 
 from __future__ import annotations
 
@@ -6,15 +6,59 @@ import csv
 import io
 import json
 import sys
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 
-@click.group(epilog="Example: firstflight report table1")
-def command() -> None:
-    """Print the tables of the papers."""
+@click.group(
+    invoke_without_command=True,
+    no_args_is_help=True,
+    epilog="Example: firstflight report --out var/report\n\nExample: firstflight report table1",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a page with tables and figures about a run to DIR/index.html.",
+)
+@click.option("--run", metavar="RUN", help="Run id (default: the newest run in the store).")
+@click.option("--vantage", metavar="NAME", help="Vantage point of Figure 8 (default: with most to show).")
+@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Day (UTC) of Figure 8.")
+@click.pass_context
+def command(
+    context: click.Context, out: Path | None, run: str | None, vantage: str | None, day: datetime | None
+) -> None:
+    """Make a page about a run, or print the tables of the papers.
+
+    The page is one file that needs no server, no network and no script; its path is printed.
+    """
+    if context.invoked_subcommand is not None:
+        if out or run or vantage or day:
+            raise click.UsageError(
+                f"--out, --run, --vantage and --day before {context.invoked_subcommand} have no meaning: "
+                "leave them away, or write behind it what belongs to it"
+            )
+        return
+    if out is None:
+        raise click.UsageError("say where the page goes (--out DIR), or which table to print")
+    _page(out, run, vantage, day.date() if day else None)
+
+
+def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
+    from firstflight.report import page
+    from firstflight.store import open_store
+
+    with open_store() as store:
+        gathered = page.collect(store, run, vantage, day)
+    if gathered is None:
+        click.echo("the store holds no run: the page says so", err=True)
+    elif gathered.coverage.missing:
+        for sentence in gathered.coverage.missing:
+            click.echo(f"missing: {sentence}", err=True)
+    click.echo(page.write(gathered, out))
 
 
 @command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")

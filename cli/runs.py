@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import click
 
+from firstflight.errors import FirstflightError, UsageError
 
-@click.command(epilog="Example: firstflight runs --format jsonl")
+# A campaign gives its stages 40 s to end in order (firstflight/campaign/process.py).
+STOP_WAIT_S = 60.0
+
+
+@click.command(
+    epilog="Example: firstflight runs --format jsonl\n\n"
+    "Example: firstflight runs stop 20261120T063905Z-a1b2c3"
+)
 @click.argument("names", nargs=-1, metavar="[RUN]...")
 @click.option("--format", "form", type=click.Choice(["table", "jsonl"]), default="table", show_default=True)
 def command(names: tuple[str, ...], form: str) -> None:
-    """List runs, oldest first, with state and counts; with RUN, its stages too."""
+    """List runs, oldest first, with state and counts; with RUN, its stages too.
+
+    `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
+    written.
+    """
     from firstflight.runs import Run
 
+    if names and names[0] == "stop":
+        if len(names) == 1:
+            raise UsageError("say which run to stop: firstflight runs stop RUN")
+        for run in [Run.open(name) for name in names[1:]]:
+            _stop(run)
+        return
     runs = [Run.open(name) for name in names] if names else Run.all()
     entries = [_entry(run) for run in runs]
     if form == "jsonl":
@@ -27,6 +46,25 @@ def command(names: tuple[str, ...], form: str) -> None:
         _print(entry, with_stages=bool(names))
 
 
+def _stop(run: Any) -> None:
+    from firstflight import files
+
+    files.write_text(run.stop_file, "")
+    if not run.is_held():
+        click.echo(
+            f"run {run.id}: no campaign is running on it; nothing will be sent until it is resumed", err=True
+        )
+        return
+    deadline = time.monotonic() + STOP_WAIT_S
+    while run.is_held():
+        if time.monotonic() > deadline:
+            raise FirstflightError(
+                f"run {run.id} is told to stop and has not ended within {STOP_WAIT_S:.0f} s"
+            )
+        time.sleep(0.1)
+    click.echo(f"run {run.id}: {run.manifest['state']}", err=True)
+
+
 def _entry(run: Any) -> dict[str, Any]:
     from firstflight.campaign.record import stage_entries
 
@@ -35,7 +73,7 @@ def _entry(run: Any) -> dict[str, Any]:
     state = manifest["state"]
     if state == "running" and not run.is_held():
         state = "cut"  # killed: nobody could write down its end
-    probes = [s for s in stages if s["stage"] == "probe" and s["state"] == "done"]
+    probes = [s for s in stages if s["stage"] in ("probe", "watch") and s["state"] == "done"]
     outcomes: dict[str, int] = {}
     for stage in probes:
         for name, count in stage["counts"].items():
@@ -49,7 +87,7 @@ def _entry(run: Any) -> dict[str, Any]:
         "repetitions": manifest["repetitions"],
         "vantages": [vantage.name for vantage in run.settings.vantage],
         "probe_stages_done": len(probes),
-        "probes": sum(stage["rows_out"] or 0 for stage in probes),
+        "probes": sum(stage["counts"].get("probed", stage["rows_out"] or 0) for stage in probes),
         "counts": outcomes,
         "rejected": sum(stage["rejected"] for stage in stages),
         "warnings": sum(len(stage["warnings"]) for stage in stages),

@@ -15,8 +15,11 @@ import click
 @click.argument("domain")
 @click.argument("ip")
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Only this one [default: all].")
+@click.option("--slot", type=click.IntRange(min=0), metavar="N", help="Of a watch: only this slot.")
 @click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
-def command(run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, form: str) -> None:
+def command(
+    run_name: str, vantage: str, domain: str, ip: str, repetition: int | None, slot: int | None, form: str
+) -> None:
     """Show the packets behind a row, from the capture, with times since the Initial.
 
     DOMAIN and IP as in the row (an empty DOMAIN is written ""). With jsonl: the rows of quic_packet.
@@ -24,7 +27,7 @@ def command(run_name: str, vantage: str, domain: str, ip: str, repetition: int |
     from firstflight import trace
     from firstflight.runs import Run
 
-    for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition):
+    for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition, slot):
         if form == "jsonl":
             for packet in found.packets:
                 click.echo(json.dumps({"repetition": found.row["repetition"], **packet}))

@@ -1,4 +1,7 @@
-"""The `as_data` stage: routing table -> origin AS, and the AS -> CDN map in force, stored with the run."""
+"""The `as_data` stage: routing table -> origin AS, the AS -> CDN map in force, and who holds an AS.
+
+All of it is stored with the run: as a pyasn database for the other stages, as record files for the store.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from crawler import cdn_map, https, rib, routeviews
+from crawler import as2org, as_records, cdn_map, https, rib, routeviews
 from firstflight import files
 from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
 from firstflight.errors import InputError
@@ -22,7 +26,7 @@ RULES = 1
 
 @dataclass(frozen=True)
 class Source:
-    """A routing table as it was read. `url` is None for the user's own file."""
+    """A file as it was read. `url` is None for the user's own file."""
 
     file: str
     url: str | None
@@ -31,9 +35,11 @@ class Source:
 
 
 def stage(run: Run) -> None:
-    """Write RUN/as_data: rib.pyasn, cdn_map.toml and as_data.json (sources, hashes, counts).
+    """Write RUN/as_data: rib.pyasn, cdn_map.toml, as_data.json (sources, hashes, counts), as_prefix.parquet.
 
-    FetchError if a table has to be fetched and cannot be, InputError if one cannot be read (no part of it is
+    And as_org.parquet, if the settings name a file of AS organisations.
+
+    FetchError if a file has to be fetched and cannot be, InputError if one cannot be read (no part of it is
     used then), UsageError if a CDN map does not hold together.
     """
     settings = run.settings.as_data
@@ -45,6 +51,7 @@ def stage(run: Run) -> None:
         tables = _tables(settings, session)
         sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
         database, about = _converted([path for path, _ in tables], sources, settings.cache_dir)
+        organisations = _organisations(settings, session)
         with files.replacing(folder / RIB_FILE) as part:
             shutil.copyfile(database, part)
         files.write_text(folder / CDN_MAP_FILE, cdn_map.render(cdn_of, maps))
@@ -57,11 +64,45 @@ def stage(run: Run) -> None:
                 "rib_sha256": files.sha256_of(folder / RIB_FILE),
                 "cdn_map_sha256": files.sha256_of(folder / CDN_MAP_FILE),
                 "cdn_map_sources": [{"file": path.name, "sha256": files.sha256_of(path)} for path in maps],
+                "as2org": None if organisations is None else asdict(organisations.source),
             },
         )
+        at = datetime.fromisoformat(about["dumped_at"])
+        as_records.write_prefixes(folder / RIB_FILE, at, cdn_of, folder / as_records.PREFIX_FILE)
+        outputs = [RIB_FILE, CDN_MAP_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
         _fill(report, about)
-        for name in (RIB_FILE, CDN_MAP_FILE, AS_DATA_FILE):
+        if organisations is not None:
+            of = organisations.found.of
+            as_records.write_organisations(
+                of, at, organisations.source.file, folder / as_records.ORGANISATION_FILE
+            )
+            outputs.append(as_records.ORGANISATION_FILE)
+            report.counts |= {"as_orgs": len(of), "as_orgs_unknown": organisations.found.unknown_orgs}
+        else:
+            (folder / as_records.ORGANISATION_FILE).unlink(missing_ok=True)
+        for name in outputs:
             run.add_output(report, folder / name)
+
+
+@dataclass(frozen=True)
+class Organisations:
+    """A file of AS organisations as it was read, and where it came from."""
+
+    source: Source
+    found: as2org.AsOrganisations
+
+
+def _organisations(settings: AsData, session: https.Session) -> Organisations | None:
+    url: str | None = None
+    if settings.as2org == "caida":
+        assert settings.as2org_date is not None  # settings check it
+        path, url = as2org.fetch(settings.as2org_date, settings.as2org_cache_dir, session)
+    elif settings.as2org_file is not None:
+        path = settings.as2org_file
+    else:
+        return None
+    source = Source(path.name, url, files.sha256_of(path), path.stat().st_size)
+    return Organisations(source, as2org.read(path))
 
 
 def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | None]]:

@@ -13,10 +13,11 @@ MAX_RANK = 2**32 - 1
 
 
 class Target(NamedTuple):
-    """One name of the list."""
+    """One name of the list. `rank` is None if the list gives a bucket only, `rank_bucket` if it has none."""
 
-    rank: int
+    rank: int | None
     domain: str
+    rank_bucket: int | None = None
 
 
 class Rejected(NamedTuple):
@@ -92,3 +93,21 @@ def _parse(text: str, place: int) -> Target:
             f"{shown(rank)} is not a rank (a whole number from 1); write `domain` or `rank,domain`"
         )
     return Target(int(rank), normalise(name))
+
+
+def joined(first: TargetList, second: TargetList) -> TargetList:
+    """The names of both lists, those of `first` before those that only `second` has.
+
+    A name in both keeps its rank in the first and takes its bucket from the second; lines rejected by either
+    stand in `rejected`, those of the first before those of the second.
+    """
+    bucket_of = {target.domain: target.rank_bucket for target in second.targets}
+    both = TargetList(
+        f"{first.list_id}+{second.list_id}",
+        [target._replace(rank_bucket=bucket_of.pop(target.domain, None)) for target in first.targets],
+        first.rejected + second.rejected,
+        first.duplicates + second.duplicates,
+        first.lines + second.lines,
+    )
+    both.targets += [target for target in second.targets if target.domain in bucket_of]
+    return both

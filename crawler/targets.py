@@ -1,12 +1,12 @@
-"""The `targets` stage: the names of a run, from Tranco or the user's own file, as targets.parquet."""
+"""The `targets` stage: the names of a run, from Tranco, CrUX or the user's own file, as targets.parquet."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crawler import https, own_list, tranco_list
-from crawler.target_list import TargetList
+from crawler import crux_list, https, own_list, tranco_list
+from crawler.target_list import TargetList, joined
 from firstflight import files
 from firstflight.errors import InputError
 from firstflight.progress import say
@@ -16,7 +16,7 @@ from schemas import records
 
 
 def stage(run: Run) -> None:
-    """Write RUN/targets/targets.parquet (record kind `target`): rank, domain, list_id, in the list's order.
+    """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
 
     Rejected lines stand in the stage's report with their numbers, the rest is done. InputError if no line
     holds a name; FetchError if the list has to be fetched and cannot be.
@@ -41,13 +41,22 @@ def read(targets: Targets, network: Network, contact: str) -> TargetList:
     if targets.source == "file":
         assert targets.file is not None  # settings check it
         return own_list.read(targets.file, targets.top)
-    return tranco_list.read(
+    session = https.Session(network.ca_bundle, contact)
+    if targets.source == "crux":
+        return _crux(targets, session)
+    tranco = tranco_list.read(
         date=targets.date,
         list_id=targets.list_id,
         top=targets.top,
         cache_dir=targets.cache_dir,
-        session=https.Session(network.ca_bundle, contact),
+        session=session,
     )
+    return joined(tranco, _crux(targets, session)) if targets.source == "tranco+crux" else tranco
+
+
+def _crux(targets: Targets, session: https.Session) -> TargetList:
+    assert targets.crux_month is not None  # settings check it
+    return crux_list.read(targets.crux_month, targets.top, targets.crux_url, targets.crux_cache_dir, session)
 
 
 def _write(run: Run, found: TargetList) -> None:
@@ -55,6 +64,7 @@ def _write(run: Run, found: TargetList) -> None:
         "rank": [target.rank for target in found.targets],
         "domain": [target.domain for target in found.targets],
         "list_id": [found.list_id] * len(found.targets),
+        "rank_bucket": [target.rank_bucket for target in found.targets],
     }
     table = pa.table(rows, schema=records.load("target").arrow_schema())
     with files.replacing(run.targets) as part:

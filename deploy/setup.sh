@@ -29,6 +29,7 @@ need gcc 10 "$(version_of gcc -dumpfullversion)"
 declare -A PACKAGES=(
     [tcpdump]=tcpdump [tshark]=tshark [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
     [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
+    [chromium]=chromium [chromium-driver]=chromedriver
     [libclang-dev]=/usr/lib/llvm-14/lib/libclang.so [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
 missing=()

@@ -24,6 +24,7 @@ def start(
     argv: Sequence[str],
     *,
     own_session: bool = False,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] | None = None,
     stderr: int | IO[bytes] | None = None,
     cwd: Path | None = None,
@@ -38,7 +39,8 @@ def start(
         # preexec_fn is safe here: our processes have no other threads when they start children.
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
+            bufsize=0,
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,

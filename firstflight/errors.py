@@ -22,6 +22,6 @@ class InputError(FirstflightError):
 
 
 class Interrupted(FirstflightError):
-    """Stopped in order by a signal (exit 130)."""
+    """Stopped in order by a signal, or by the run's stop file (exit 130)."""
 
     exit_status = 130

@@ -2,9 +2,12 @@
 
 Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The
 books (`load_file`) say `loading` before a unit is touched, `loaded` when its rows are counted in the store.
-A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew. This
-needs one loader at a time per unit and nothing else of the engine: it holds for an embedded store (whose lock
-ensures it) as for a server, and a file that a stage made again replaces what it was before.
+A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew, so a
+file that a stage made again replaces what it was before.
+
+This needs one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
+lease on the units of its file. And every batch carries a token made of the file's content and the versions
+in the books: sent again after a broken connection, it is added once.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from firstflight import accounting, load_run, record_file
+from firstflight import accounting, derived, load_run, record_file
 from firstflight.errors import FirstflightError, InputError
 from firstflight.record_file import Content, Contradiction, RecordFile, Unit
 from firstflight.runs import Rejected, Run
-from firstflight.store import Store, migrate, open_store
+from firstflight.store import Store, lease, migrate, open_store
+from firstflight.store.errors import StoreError, StoreHeld
+from firstflight.store.lease import Lease
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +49,7 @@ class Refused:
     """A file that was not loaded, and the sentence that says why."""
 
     path: Path
-    error: InputError
+    error: InputError | StoreError | StoreHeld
 
 
 Result = Loaded | Refused
@@ -52,8 +58,8 @@ Result = Loaded | Refused
 def stage(run: Run) -> None:
     """The load stage: all record files of a run into the store of its settings.
 
-    The report counts rows in files (rows_in) and in the store (rows_out). Raises InputError at the end if a
-    file was refused; the others are loaded then.
+    The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
+    if a file was refused; the others are loaded then.
     """
     with run.stage("load") as report:
         results = load_run_folder(run, run.settings.store.url)
@@ -81,7 +87,8 @@ def load_run_folder(
     with open_store(url, write=True) as store:
         migrate.migrate(store)
         results = list(_load_each(store, paths, told, written))
-        load_run.load(store, run)
+        with lease.held(store, [f"run {run.id}"]):
+            load_run.load(store, run)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
@@ -104,10 +111,24 @@ def load_one(store: Store, opened: RecordFile) -> Loaded:
     units = _Units(store, opened, content)
     if units.all_there():
         return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+    with lease.held(store, units.subjects()) as leases:
+        if leases:  # another loader may have been at work until now
+            units = _Units(store, opened, content)
+            if units.all_there():
+                return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+        return _load_units(store, opened, units, leases)
+
+
+def _load_units(store: Store, opened: RecordFile, units: _Units, leases: Sequence[Lease]) -> Loaded:
+    kind = opened.kind.name
     units.begin()
     removed = units.remove()
-    for batch in opened.batches():
-        store.insert(kind, opened.stored(batch))
+    for number, batch in enumerate(opened.batches()):
+        for held in leases:
+            held.keep()
+        store.insert(kind, opened.stored(batch), token=units.token(number))
+    for held in leases:
+        held.confirm()
     in_store = units.end()
     return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
 
@@ -121,6 +142,8 @@ class _Units:
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
         self._books = f"{store.dialect.database}.load_file"
+        for table in ("load_file", opened.kind.name):
+            store.catch_up(table)
         rows = store.rows(
             f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}}",
             {"kind": opened.kind.name},
@@ -137,8 +160,20 @@ class _Units:
             and self._booked[unit]["state"] == "loaded"
             and self._booked[unit]["sha256"] == self._file.sha256
             and self._in_store(unit) == self._content.rows[unit]
+            and derived.complete(self._store, self._file.kind.name, self._is(unit), self._content.rows[unit])
             for unit in self._units
         )
+
+    def subjects(self) -> list[str]:
+        """What a loader of this file must hold alone."""
+        kind = self._file.kind.name
+        subjects = [f"{kind} {json.dumps(unit, ensure_ascii=False)}" for unit in self._units]
+        return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
+
+    def token(self, number: int) -> str:
+        """By which the store knows batch `number` of this load: the same for the same file and books only."""
+        versions = [(unit, self._booked[unit]["version"]) for unit in self._units]
+        return sha256(repr((self._file.kind.name, self._file.sha256, versions, number)).encode()).hexdigest()
 
     def begin(self) -> None:
         """Note that the units are being changed: until `end`, a load that finds them does them again."""
@@ -159,6 +194,7 @@ class _Units:
                 f"{self._file.path}: {self._file.rows} rows in the file, {in_store} in the store afterwards: "
                 "load it again"
             )
+        derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
         self._book("loaded")
         return in_store
 
@@ -207,6 +243,10 @@ def _load_each(
             result = load_one(store, opened)
         except InputError as error:
             result = Refused(path, error)
+        except StoreError as error:
+            result = Refused(path, StoreError(f"{path}: {error}", error.code))
+        except StoreHeld as error:
+            result = Refused(path, StoreHeld(f"{path}: {error}"))
         told(result)
         yield result
 
@@ -242,7 +282,8 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
     targets = sum(by_outcome.values())
     if report is not None and report.rows_in is not None:
-        targets = report.rows_in - len(report.rejected)
+        # A stage that was stopped has rows of what it probed.
+        targets = report.rows_in - len(report.rejected) - int(report.facts.get("not_probed") or 0)
     accounting.balance(targets, sum(int(row["sent"]) for row in rows), by_outcome, str(path))
 
 

@@ -170,8 +170,7 @@ class RecordFile:
         aggregates: list[tuple[str | list[str], str]] = [([], "count_all")] + (
             [(time, "min"), (time, "max")] if time else []
         )
-        groups = table.group_by(from_file).aggregate(aggregates) if from_file else None
-        for group in groups.to_pylist() if groups is not None else [{"count_all": table.num_rows}]:
+        for group in table.group_by(from_file).aggregate(aggregates).to_pylist():
             unit = tuple(
                 self.filled[name] if name in self.filled else str(group[name]) for name in self.kind.unit
             )

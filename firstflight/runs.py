@@ -22,13 +22,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from firstflight import files
+from firstflight import files, lock
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.settings import Settings, check
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 CENTRE_STAGES = ("targets", "as_data")
-VANTAGE_STAGES = ("resolve", "probe", "dissect")
+VANTAGE_STAGES = ("resolve", "probe", "dissect", "watch")
 
 State = Literal["running", "done", "failed", "interrupted"]
 
@@ -159,8 +159,9 @@ class Run:
         return self.stage_dir("resolve", vantage, repetition) / "dns_answer.parquet"
 
     def quic_probe(self, vantage: str, repetition: int) -> Path:
-        """Record file of the probe stage."""
-        return self.stage_dir("probe", vantage, repetition) / "quic_probe.parquet"
+        """Record file of the probe stage, or of the watch stage of that period."""
+        watched = self.stage_dir("watch", vantage, repetition) / "quic_probe.parquet"
+        return watched if watched.is_file() else self.stage_dir("probe", vantage, repetition) / watched.name
 
     def capture(self, vantage: str, repetition: int) -> Path:
         """Capture beside the probe."""
@@ -179,6 +180,21 @@ class Run:
     def name_of(self, path: Path) -> str:
         """A file's name in records: RUN/ and the path within the run."""
         return f"{self.id}/{path.relative_to(self.path)}"
+
+    # ---- being told to stop
+
+    @property
+    def stop_file(self) -> Path:
+        """Where it lies, the run is to end in order and nothing more is sent."""
+        return self.path / "stop"
+
+    def check_not_stopped(self) -> None:
+        """Interrupted (exit 130) if the stop file is there."""
+        if self.stop_file.exists():
+            raise Interrupted(
+                f"run {self.id} was stopped by {self.stop_file}; what was probed is kept, and "
+                f"`firstflight campaign run --resume {self.id}` goes on"
+            )
 
     # ---- what was done
 
@@ -218,7 +234,7 @@ class Run:
         The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
         """
         # A process that a killed campaign left behind may still be ending in order: wait for it a while.
-        with files.locked(self.stage_dir(stage, vantage, repetition) / "lock", f"stage {stage}", wait_s=30):
+        with lock.locked(self.stage_dir(stage, vantage, repetition) / "lock", f"stage {stage}", wait_s=30):
             report = StageReport(
                 stage=stage,
                 vantage=vantage,
@@ -244,15 +260,15 @@ class Run:
 
     def lock(self) -> AbstractContextManager[None]:
         """Held by the campaign as long as it runs; UsageError at once if another holds it."""
-        return files.locked(self.path / "lock", f"run {self.id}")
+        return lock.locked(self.path / "lock", f"run {self.id}")
 
     def stage_is_held(self, stage: str, vantage: str | None, repetition: int | None) -> bool:
         """Whether a process is doing that stage now."""
-        return files.is_locked(self.stage_dir(stage, vantage, repetition) / "lock")
+        return lock.is_locked(self.stage_dir(stage, vantage, repetition) / "lock")
 
     def is_held(self) -> bool:
         """Whether a campaign is running on this run now."""
-        return files.is_locked(self.path / "lock")
+        return lock.is_locked(self.path / "lock")
 
     def add_output(self, report: StageReport, path: Path) -> None:
         """Note a finished output file, with its hash, in the stage's report."""

@@ -30,6 +30,9 @@ from firstflight.errors import UsageError
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+# As the prober takes them.
+HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+
 # Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
 LAB_NETWORKS = tuple(
     ipaddress.ip_network(net)
@@ -86,6 +89,28 @@ def _address(text: str) -> str:
     return str(ipaddress.ip_address(text))
 
 
+# The folder of CrUX' monthly global lists.
+CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
+
+
+def _name(text: str) -> str:
+    if not HOST_NAME.fullmatch(text.lower()) or len(text) > 253:
+        raise ValueError(f"{text!r} is not a host name in ASCII (write international names as xn--...)")
+    return text.lower()
+
+
+def _without_password(url: str) -> str:
+    """Settings are kept with the run, and in the store; a password is not."""
+    scheme, _, rest = url.partition("://")
+    user = rest.split("/")[0].rpartition("@")[0]
+    if scheme.startswith("clickhouse") and ":" in user:
+        raise ValueError(
+            "no password here, it would be kept with the run: give the URL in the environment "
+            "(FIRSTFLIGHT_STORE), or the password in a file (?password_file=FILE)"
+        )
+    return url
+
+
 PathSetting = Annotated[Path, AfterValidator(_absolute)]
 FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
@@ -114,28 +139,46 @@ class Campaign(Section):
     repetition_interval_s: float = Field(default=86_400, ge=0)
     # Run here before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
+    # The limits of [probe] per address and prefix hold for all vantage points together
+    # (firstflight/ledger.py).
+    shared_limits: bool = True
+    # What the clocks of vantage points may differ by, and packets be under way, without harm to that.
+    clock_slack_s: float = Field(default=2.0, gt=0, le=60)
 
 
 class Targets(Section):
     """Where the names come from."""
 
-    source: Literal["tranco", "file"]
+    source: Literal["tranco", "file", "crux", "tranco+crux"]
     # Tranco: the list of a day, or a list by its id.
     date: DateSetting | None = None
     list_id: str | None = None
+    # CrUX: the list of a month as YYYYMM, and the folder of the monthly files.
+    crux_month: str | None = Field(default=None, pattern=r"^20\d\d(0[1-9]|1[0-2])$")
+    crux_url: str = Field(default=CRUX_URL, pattern=r"^https://.+$")
     # The user's own list: a name per line, or `rank,name`.
     file: FileSetting | None = None
     top: int | None = Field(default=None, ge=1)
     cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
+    crux_cache_dir: PathSetting = Field(default=Path("var/cache/crux"), validate_default=True)
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Targets:
+        if ("crux" in self.source) != (self.crux_month is not None):
+            raise ValueError(
+                '`crux_month` (YYYYMM) goes with source = "crux" or "tranco+crux", and only with them'
+            )
+        if self.source == "crux" and (self.file is not None or self.date or self.list_id):
+            raise ValueError('source = "crux" needs `crux_month`, and no `date`, `list_id` or `file`')
         if self.source == "file" and (self.file is None or self.date or self.list_id):
             raise ValueError('source = "file" needs `file`, and neither `date` nor `list_id`')
-        if self.source == "tranco" and (self.file is not None or bool(self.date) == bool(self.list_id)):
-            raise ValueError('source = "tranco" needs either `date` or `list_id`, and no `file`')
-        if self.source == "tranco" and self.top is None:
-            raise ValueError('source = "tranco" needs `top`, the number of names to take from the list')
+        tranco = self.source in ("tranco", "tranco+crux")
+        if tranco and (self.file is not None or bool(self.date) == bool(self.list_id)):
+            raise ValueError(f'source = "{self.source}" needs either `date` or `list_id`, and no `file`')
+        if tranco and self.top is None:
+            raise ValueError(
+                f'source = "{self.source}" needs `top`, the number of names to take from the list'
+            )
         return self
 
 
@@ -148,7 +191,12 @@ class AsData(Section):
     # None = the list of the paper's Table 5 that comes with firstflight.
     cdn_map: FileSetting | None = None
     cdn_map_extra: tuple[FileSetting, ...] = ()
+    # Who holds an AS: CAIDA's newest file of that day or before, or a file of its layout. None = not known.
+    as2org: Literal["caida", "file"] | None = None
+    as2org_date: DateSetting | None = None
+    as2org_file: FileSetting | None = None
     cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
+    as2org_cache_dir: PathSetting = Field(default=Path("var/cache/as2org"), validate_default=True)
 
     @model_validator(mode="after")
     def _rib_is_named(self) -> AsData:
@@ -156,6 +204,12 @@ class AsData(Section):
             raise ValueError('rib = "file" needs `files` (MRT table dumps, may be bz2 or gz), and no `date`')
         if self.rib == "routeviews" and (self.files or not self.date):
             raise ValueError('rib = "routeviews" needs `date`, and no `files`')
+        wanted = {None: (False, False), "caida": (True, False), "file": (False, True)}[self.as2org]
+        if wanted != (self.as2org_date is not None, self.as2org_file is not None):
+            raise ValueError(
+                'as2org = "caida" goes with `as2org_date`, as2org = "file" with `as2org_file`, '
+                "and neither key stands without"
+            )
         return self
 
 
@@ -193,6 +247,51 @@ class Probe(Section):
     allow_net: tuple[Annotated[str, AfterValidator(_lab_network)], ...] = ()
 
 
+class Watch(Section):
+    """Names probed again and again at set times: those of the target list, and `owned` ones more often."""
+
+    period_s: float = Field(default=3600, ge=1, le=86_400)  # what one stage does
+    # From one probe of a name to the next. A minute; shorter only in a lab.
+    minute_s: float = Field(default=60, ge=0.5, le=3600)
+    owned: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
+    owned_per_minute: int = Field(default=60, ge=1, le=600)
+    # Who owns these names and agreed: only they may be probed above the limit per address.
+    ownership: str = ""
+    families: tuple[Literal[4, 6], ...] = (4,)
+    grace_ms: int = Field(default=250, ge=1, le=60_000)  # a slot that cannot leave by then is skipped
+    resolve_every_s: float = Field(default=300, ge=1)
+
+    @model_validator(mode="after")
+    def _is_owned(self) -> Watch:
+        if self.owned and not self.ownership.strip():
+            raise ValueError(
+                "`owned` needs `ownership`: say who owns these names and agreed to have them probed so often"
+            )
+        return self
+
+
+class Manners(Section):
+    """When a network is left in peace, and the control names by which it is judged."""
+
+    enabled: bool = True
+    control: tuple[Annotated[str, AfterValidator(_name)], ...] = ()  # probed beside the campaign
+    control_every_s: float = Field(default=60, ge=0.5)
+    baseline_s: float = Field(default=300, gt=0)  # an AS's first minutes
+    window_s: float = Field(default=120, gt=0)  # compared with them
+    least_probes: int = Field(default=30, ge=5)  # in either, before anything is said
+    factor: float = Field(default=2.0, gt=1)
+    least_share: float = Field(default=0.1, gt=0, lt=1)  # below it nothing is said
+    resume_after_s: float = Field(default=1800, ge=0)  # 0 = not in this repetition
+
+
+class Clock(Section):
+    """What a vantage point's clock is compared with."""
+
+    # Any page of a machine with a right clock (its Date header); None = the campaign's own clock.
+    reference: str | None = Field(default=None, pattern=r"^https?://.+$")
+    warn_s: float = Field(default=5.0, gt=0)
+
+
 class Capture(Section):
     """The capture beside the probe."""
 
@@ -213,7 +312,9 @@ class Network(Section):
 class Store(Section):
     """Where rows go: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
-    url: str | None = Field(default=None, pattern=r"^(chdb:.+|clickhouse://.+)$")
+    url: Annotated[str, AfterValidator(_without_password)] | None = Field(
+        default=None, pattern=r"^(chdb:.+|clickhouses?://.+)$"
+    )
 
 
 class Centre(Section):
@@ -245,6 +346,9 @@ class Settings(Section):
     as_data: AsData
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
+    watch: Watch = Watch()
+    manners: Manners = Manners()
+    clock: Clock = Clock()
     capture: Capture = Capture()
     network: Network = Network()
     store: Store = Store()
@@ -282,9 +386,20 @@ class Settings(Section):
         """New probes per second at that vantage point."""
         return self.probe.rate if vantage.rate is None else vantage.rate
 
-    def ports_at(self, vantage: Vantage) -> str:
-        """Source ports there, as FIRST-LAST."""
-        return vantage.ports or self.probe.ports
+    def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
+        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
+        ports = vantage.ports or self.probe.ports
+        if half is None:
+            return ports
+        first, last = map(int, ports.split("-"))
+        middle = (first + last + 1) // 2
+        if middle - first < 2 or last - middle < 1:
+            raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
+        return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
+
+    def place_of(self, name: str) -> int:
+        """Which of the vantage points that is, from 0."""
+        return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
@@ -321,7 +436,8 @@ def _sentence(where: str, fault: Any) -> str:
     if fault["type"] == "missing":
         return f"{where}: {place}: missing"
     message = str(fault["msg"]).removeprefix("Value error, ")
-    given = fault.get("input")
+    # What is refused as a store's address may hold a password.
+    given = None if place == "store.url" else fault.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{where}: {place}: {message}{shown}"
 

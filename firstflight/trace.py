@@ -53,8 +53,11 @@ class Trace:
         return int(min(times, key=lambda time_ns: abs(time_ns - sent_at)))
 
 
-def trace(run: Run, vantage: str, domain: str, ip: str, repetition: int | None = None) -> list[Trace]:
-    """Rows of `domain` at `ip` from `vantage`, with their packets; of all repetitions unless one is named.
+def trace(
+    run: Run, vantage: str, domain: str, ip: str, repetition: int | None = None, slot: int | None = None
+) -> list[Trace]:
+    """Rows of `domain` at `ip` from `vantage`, with their packets; of all repetitions and slots unless one is
+    named.
 
     UsageError if there is no such row; InputError if a record file or capture cannot be read.
     """
@@ -64,7 +67,8 @@ def trace(run: Run, vantage: str, domain: str, ip: str, repetition: int | None =
     for number in wanted:
         path = run.quic_probe(vantage, number)
         if path.is_file():
-            found += [_with_packets(run, row, path) for row in _rows(path, domain, ip)]
+            rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
+            found += [_with_packets(run, row, path) for row in rows]
     if not found:
         where = f"repetition {repetition}" if repetition is not None else "any repetition"
         raise UsageError(f"run {run.id} has no probe of {domain} at {ip} from {vantage} in {where}")

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import dns, list_host, routeviews, routing, web
+from lab import as2org_host, crux_host, dns, list_host, routeviews, routing, web
 from lab.certificates import Authority, issue, make_authority
 from lab.internet import Internet
 from lab.model import DnsRecord, Host, HostKind, Service
 
 ARCHIVE_HOST = "archive.routeviews.org"
-WEB_NAMES = (list_host.HOST, ARCHIVE_HOST)
+WEB_NAMES = (list_host.HOST, ARCHIVE_HOST, crux_host.HOST, as2org_host.HOST)
 FIRST_EPOCH = 1
 
 
@@ -37,6 +37,9 @@ def services(internet: Internet, state: Path) -> list[Service]:
     lists_root, archive_root = state / "web" / "tranco", state / "web" / "routeviews"
     list_host.write_tree(lists_root, lists)
     archive_root.mkdir(parents=True, exist_ok=True)
+    crux_root, as2org_root = state / "web" / "crux", state / "web" / "as2org"
+    crux_host.write_tree(crux_root, [domain for _, domain in internet.names])
+    as2org_host.write_tree(as2org_root, _organisations(internet))
     authority = make_authority(state)
     sites = [
         _site(
@@ -47,6 +50,8 @@ def services(internet: Internet, state: Path) -> list[Service]:
             locations=list_host.nginx_locations(lists),
         ),
         _site(authority, ARCHIVE_HOST, archive_root),
+        _site(authority, crux_host.HOST, crux_root),
+        _site(authority, as2org_host.HOST, as2org_root),
     ]
 
     v4, v6 = routing.split_families(internet.routes)
@@ -80,6 +85,14 @@ def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]
 def _site(authority: Authority, name: str, root: Path, *, before: str = "", locations: str = "") -> web.Site:
     certificate = issue(authority, name, [name])
     return web.Site(name, root, certificate.chain, certificate.key, before, locations)
+
+
+def _organisations(internet: Internet) -> dict[int, str]:
+    """Who each origin AS of the lab's routes belongs to: `Lab CDN`, one organisation per CDN of the truth."""
+    cdn_of = {endpoint.asn: endpoint.cdn for endpoint in internet.endpoints if endpoint.asn is not None}
+    return {
+        route.as_path[-1]: f"Lab {cdn_of.get(route.as_path[-1]) or 'Others'}" for route in internet.routes
+    }
 
 
 def _only(internet: Internet, kind: HostKind) -> Host:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,12 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
     return pa.Table.from_pylist(list(chosen.values()), schema=PLAN)
 
 
-def write_targets(plan: pa.Table, port: int, path: Path, *, probed_already: bool) -> None:
-    """Write targets.csv (`ip,domain,port`), one line per row of the plan, in its order.
+def write_targets(
+    plan: pa.Table, port: int, path: Path, asn_of: Callable[[str], int | None], *, probed_already: bool
+) -> None:
+    """Write targets.csv (`ip,domain,port,group`), one line per row of the plan, in its order.
+
+    The group is the address's origin AS: the prober can leave it in peace as a whole.
 
     With `probed_already` the file must be there with the same content, because closed segments refer to its
     line numbers; UsageError if the DNS answers have changed since.
@@ -75,9 +79,9 @@ def write_targets(plan: pa.Table, port: int, path: Path, *, probed_already: bool
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["ip", "domain", "port"])
+            writer.writerow(["ip", "domain", "port", "group"])
             for ip, domain in zip(plan["ip"].to_pylist(), plan["domain"].to_pylist(), strict=True):
-                writer.writerow([ip, domain, port])
+                writer.writerow([ip, domain, port, asn_of(ip) or ""])
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(

@@ -15,6 +15,7 @@ from firstflight import files
 from firstflight.capture import CaptureRecord
 from firstflight.errors import InputError
 from scanner import choose
+from scanner.pauses import Pause, paused_at
 from schemas import records
 
 
@@ -28,6 +29,7 @@ class Provenance:
     tool_version: str
     ruleset: str
     source_file: str
+    clock_offset_us: int | None = None
 
 
 def closed_segments(folder: Path) -> list[Path]:
@@ -52,11 +54,11 @@ def read_segments(paths: Sequence[Path]) -> pa.Table:
     return table
 
 
-def rows_in(path: Path) -> int:
-    """Number of rows of a segment."""
+def targets_in(path: Path) -> list[int]:
+    """The targets that a segment has rows of."""
     with pa.memory_map(str(path)) as source:
-        reader = pa.ipc.open_file(source)
-        return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+        targets: list[int] = pa.ipc.open_file(source).read_all()["target"].to_pylist()
+        return targets
 
 
 def merge(
@@ -68,21 +70,30 @@ def merge(
     captures: Sequence[CaptureRecord],
     capture_name: Callable[[str], str],
     earlier: Sequence[Path],
+    pauses: Sequence[Pause] = (),
+    slots: pa.Array | None = None,
 ) -> pa.Table:
     """Put the prober's columns and the stage's together, in the order of the record kind quic_probe.
 
-    `segments` from read_segments; `plan` from choose; `origin` gives AS and CDN of an address; `captures` are
-    the captures that ran, oldest first, named in rows by `capture_name`; `earlier` are the record files of
-    this vantage point's earlier repetitions.
+    `segments` from read_segments; `plan` from choose, or for a watch its `slots` (numbers of the rows' slots)
+    and a plan with a row for each; `origin` gives AS and CDN of an address; `pauses` those of networks;
+    `captures` are the captures that ran, oldest first, named in rows by `capture_name`; `earlier` are the
+    record files of this vantage point's earlier repetitions.
     """
     kind = records.load("quic_probe")
-    own = plan.take(pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32())))
+    if slots is None:
+        own = plan.take(pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32())))
+    else:
+        own = plan
     for column in ("domain", "ip"):
         if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
             raise InputError(f"the segments' column {column} does not fit targets.csv")
     asn, cdn = _origins(segments["ip"], origin)
     length = segments.num_rows
     stage: dict[str, Any] = {
+        "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
+        "network_paused_at": paused_at(segments, asn, pauses),
+        "clock_offset_us": _same(provenance.clock_offset_us, pa.int64(), length),
         "run": _same(provenance.run, pa.string(), length),
         "vantage": _same(provenance.vantage, pa.string(), length),
         "repetition": _same(provenance.repetition, pa.uint16(), length),

@@ -1,12 +1,14 @@
 """The probe stage: choose addresses, probe them under capture, write quic_probe.parquet.
 
 Can be cut at any moment: the prober's closed segments stay, a second start leaves out what they answer, and
-the record file is written in one step at the end.
+the record file is written in one step at the end. A stage that is stopped in order writes the rows that there
+are.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,13 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firstflight import accounting, capture, files
+from firstflight import accounting, capture, clock, files, ledger
 from firstflight.as_map import CDN_MAP_FILE, Mapper
-from firstflight.errors import InputError
+from firstflight.errors import InputError, Interrupted
 from firstflight.progress import Progress
 from firstflight.runs import Rejected, Run, StageReport, ruleset_hash
 from firstflight.settings import Vantage
-from scanner import choose, merge, prober_process
+from scanner import choose, control, merge, pauses, prober_process, slot_records
+from scanner.feed import FIRST_SLOT, Feed
+from scanner.guard import Guard
 from schemas import records
 
 # From the prober's summary into the manifest.
@@ -55,16 +59,31 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         report.rows_in = plan.num_rows
         segments = folder / "segments"
         begun = merge.closed_segments(segments)
-        choose.write_targets(plan, settings.probe.port, folder / "targets.csv", probed_already=bool(begun))
+        mapper = Mapper(run.as_data)
+        choose.write_targets(
+            plan,
+            settings.probe.port,
+            folder / "targets.csv",
+            lambda ip: mapper.origin(ip).asn,
+            probed_already=bool(begun),
+        )
         rules = rule_files(run)
         keep_rules(run, rules)
-        answered = sum(merge.rows_in(path) for path in begun)
+        answered = sum(1 for path in begun for target in merge.targets_in(path) if target < FIRST_SLOT)
+        stopped: Interrupted | None = None
         # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
-            _probe(run, settings.vantage_named(vantage), repetition, plan.num_rows, report)
+            try:
+                _probe(run, settings.vantage_named(vantage), repetition, plan.num_rows, report, mapper)
+            except Interrupted as error:
+                stopped = error
         elif plan.num_rows == 0:
             report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
-        _write_records(run, vantage, repetition, plan, ruleset_hash(rules), report)
+        _write_records(
+            run, vantage, repetition, plan, ruleset_hash(rules), report, mapper, stopped is not None
+        )
+        if stopped is not None:
+            raise stopped
 
 
 def rule_files(run: Run) -> list[Path]:
@@ -86,7 +105,9 @@ def keep_rules(run: Run, rules: Sequence[Path]) -> None:
                 shutil.copyfile(path, temporary)
 
 
-def _probe(run: Run, vantage: Vantage, repetition: int, targets: int, report: StageReport) -> None:
+def _probe(
+    run: Run, vantage: Vantage, repetition: int, targets: int, report: StageReport, mapper: Mapper
+) -> None:
     """Run the prober with the capture beside it, until every target has a row in a closed segment."""
     settings, manifest = run.settings, run.manifest
     folder = run.stage_dir("probe", vantage.name, repetition)
@@ -101,29 +122,44 @@ def _probe(run: Run, vantage: Vantage, repetition: int, targets: int, report: St
         seed=(int(manifest["seed"]) ^ int(prober_process.derive(key, vantage.name, repetition, 7), 16)),
         cid_key=prober_process.derive(key, vantage.name, repetition, 16),
         resume=bool(merge.closed_segments(segments)),
+        turn=ledger.turn_of(settings, vantage.name),
+        clock=clock.of(run, vantage.name, repetition),
     )
+    feed, label = Feed(), f"{vantage.name}, repetition {repetition}"
+    looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
+        controls = stack.enter_context(control.Controls(run, vantage, repetition, feed, mapper))
         running = (
-            stack.enter_context(_capture(run, vantage, repetition)) if settings.capture.enabled else None
+            stack.enter_context(capture_beside(run, vantage, repetition))
+            if settings.capture.enabled
+            else None
         )
         progress = stack.enter_context(Progress(folder, f"{vantage.name} probe {repetition}", targets))
-        count = _Counter(segments)
 
         def watch() -> None:
             if running is not None:
                 running.check()
-            progress.update(count())
+            run.check_not_stopped()
+            now_ns = time.time_ns()
+            controls.tick(now_ns)
+            looking.look(now_ns)
+            progress.update(looking.rows)
 
-        prober_process.run(argv, folder / "prober.log", watch)
-        progress.update(count())
+        try:
+            prober_process.run(argv, folder / "prober.log", feed, watch)
+        finally:
+            looking.look(time.time_ns())
+            progress.update(looking.rows)
+            report.warnings += looking.warnings
     if running is not None:
         report.warnings += running.losses()
 
 
-def _capture(run: Run, vantage: Vantage, repetition: int) -> capture.Capture:
+def capture_beside(run: Run, vantage: Vantage, repetition: int, ports: str | None = None) -> capture.Capture:
+    """The capture that runs beside the probes of a vantage point and repetition, not started yet."""
     settings = run.settings
     folder = run.stage_dir("capture", vantage.name, repetition)
-    ports = settings.ports_at(vantage)
+    ports = ports or settings.ports_at(vantage)
     return capture.Capture(
         capture.next_path(folder),
         vantage.interface or capture.default_interface(),
@@ -134,20 +170,9 @@ def _capture(run: Run, vantage: Vantage, repetition: int) -> capture.Capture:
     )
 
 
-class _Counter:
-    """Counts the rows of closed segments, opening each segment once."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._seen: set[Path] = set()
-        self._rows = 0
-
-    def __call__(self) -> int:
-        for path in merge.closed_segments(self._folder):
-            if path not in self._seen:
-                self._seen.add(path)
-                self._rows += merge.rows_in(path)
-        return self._rows
+def _listed(segments: pa.Table) -> pa.Table:
+    """The rows of the list's targets, without those of control names."""
+    return segments.filter(pc.less(segments["target"], pa.scalar(FIRST_SLOT, pa.uint32())))
 
 
 def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
@@ -158,7 +183,7 @@ def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> li
     return [Rejected(line=line, reason="rejected by the prober; prober.log says why") for line in lines]
 
 
-def _note(summary: dict[str, Any], report: StageReport) -> None:
+def note(summary: dict[str, Any], report: StageReport) -> None:
     """Take over from the prober's summary what the run's manifest should hold, and what went wrong."""
     report.facts = {name: summary[name] for name in FACTS}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
@@ -167,7 +192,14 @@ def _note(summary: dict[str, Any], report: StageReport) -> None:
 
 
 def _write_records(
-    run: Run, vantage: str, repetition: int, plan: pa.Table, ruleset: str, report: StageReport
+    run: Run,
+    vantage: str,
+    repetition: int,
+    plan: pa.Table,
+    ruleset: str,
+    report: StageReport,
+    mapper: Mapper,
+    stopped: bool,
 ) -> None:
     where = f"{vantage}, repetition {repetition}"
     out = run.quic_probe(vantage, repetition)
@@ -177,25 +209,34 @@ def _write_records(
         report.counts = {"sent": 0}
         run.add_output(report, out)
         return
-    segments = merge.read_segments(
-        merge.closed_segments(run.stage_dir("probe", vantage, repetition) / "segments")
-    )
-    summary = files.read_json(run.stage_dir("probe", vantage, repetition) / "summary.json")
-    _note(summary, report)
-    report.rejected = _rejected(segments, plan, summary)
+    folder = run.stage_dir("probe", vantage, repetition)
+    closed = merge.closed_segments(folder / "segments")
+    if stopped and not (closed and (folder / "summary.json").is_file()):
+        return
+    everything = merge.read_segments(closed)
+    segments = _listed(everything)
+    summary = files.read_json(folder / "summary.json")
+    note(summary, report)
+    if stopped:
+        # The rows that there are, so that they can be loaded; --resume probes the rest.
+        report.facts["not_probed"] = plan.num_rows - segments.num_rows
+    else:
+        report.rejected = _rejected(segments, plan, summary)
     by_outcome = {
         str(entry["values"]): int(entry["counts"])
         for entry in pc.value_counts(segments["outcome"]).to_pylist()
     }
     sent = pc.sum(pc.greater(segments["attempts"], 0).cast(pa.uint32())).as_py()
-    accounting.balance(plan.num_rows - len(report.rejected), sent, by_outcome, where)
+    not_probed = int(report.facts.get("not_probed") or 0)
+    accounting.balance(plan.num_rows - len(report.rejected) - not_probed, sent, by_outcome, where)
     table = merge.merge(
         segments,
         plan,
-        merge.Provenance(run.id, vantage, repetition, report.tool_version, ruleset, run.name_of(out)),
-        origin=Mapper(run.as_data).origin,
+        provenance(run, vantage, repetition, report.tool_version, ruleset, out),
+        origin=mapper.origin,
+        pauses=pauses.read_pauses(folder),
         captures=capture.records(run.stage_dir("capture", vantage, repetition)),
-        capture_name=_capture_name(run, vantage, repetition),
+        capture_name=capture_name(run, vantage, repetition),
         earlier=[p for n in range(1, repetition) if (p := run.quic_probe(vantage, n)).is_file()],
     )
     merge.write(table, out)
@@ -203,8 +244,42 @@ def _write_records(
     report.counts = {"sent": sent, **dict(sorted(by_outcome.items()))}
     report.warnings = list(dict.fromkeys(report.warnings))
     run.add_output(report, out)
+    slots = control.write_slots(
+        folder, slot_records.of_segments(everything), slot_columns(run, vantage, repetition, report), mapper
+    )
+    if slots is not None:
+        run.add_output(report, slots)
 
 
-def _capture_name(run: Run, vantage: str, repetition: int) -> Callable[[str], str]:
+def provenance(
+    run: Run, vantage: str, repetition: int, tool_version: str, ruleset: str, out: Path
+) -> merge.Provenance:
+    """What is the same in all rows of one stage."""
+    offset = clock.of(run, vantage, repetition)
+    return merge.Provenance(
+        run.id,
+        vantage,
+        repetition,
+        tool_version,
+        ruleset,
+        run.name_of(out),
+        None if offset is None else offset.offset_us,
+    )
+
+
+def slot_columns(run: Run, vantage: str, repetition: int, report: StageReport) -> dict[str, Any]:
+    """The columns that are the same in all watch_slot records of one stage."""
+    offset = clock.of(run, vantage, repetition)
+    return {
+        "run": run.id,
+        "vantage": vantage,
+        "repetition": repetition,
+        "clock_offset_us": None if offset is None else offset.offset_us,
+        "tool_version": report.tool_version,
+    }
+
+
+def capture_name(run: Run, vantage: str, repetition: int) -> Callable[[str], str]:
+    """How rows name a capture."""
     folder = run.stage_dir("capture", vantage, repetition)
     return lambda name: run.name_of(folder / name)

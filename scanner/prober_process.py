@@ -10,8 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from firstflight import children, native
+from firstflight.clock import Offset
 from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.ledger import Turn
 from firstflight.settings import Settings, Vantage
+from scanner.feed import Feed
 
 # After SIGINT the prober sends nothing new and waits for what is on its way.
 GRACE_S = 20.0
@@ -19,13 +22,30 @@ WATCH_EVERY_S = 0.1
 
 
 def arguments(
-    settings: Settings, vantage: Vantage, folder: Path, *, seed: int, cid_key: str, resume: bool
+    settings: Settings,
+    vantage: Vantage,
+    folder: Path,
+    *,
+    seed: int,
+    cid_key: str,
+    resume: bool,
+    listed: bool = True,
+    ports: str | None = None,
+    turn: Turn | None = None,
+    clock: Offset | None = None,
 ) -> list[str]:
-    """Argument list of `firstflight-prober` for targets.csv, segments/ and summary.json in `folder`."""
+    """Argument list of `firstflight-prober` for targets.csv, segments/ and summary.json in `folder`, and a
+    feed.
+
+    `listed` False: there is no targets.csv, only slots come; `ports`: other than all of the vantage point's.
+    `turn`: how limits are shared with other vantage points; `clock`: what is known of the clock here, for
+    that.
+    """
     probe = settings.probe
-    argv = [str(native.find("firstflight-prober"))]
-    options: list[tuple[str, object]] = [
-        ("--targets", folder / "targets.csv"),
+    argv = [str(native.find("firstflight-prober")), "--feed"]
+    options: list[tuple[str, object]] = [("--targets", folder / "targets.csv")] if listed else []
+    options += [
+        ("--skipped", folder / "skipped.jsonl"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
         ("--rate", _number(settings.rate_at(vantage))),
@@ -34,12 +54,16 @@ def arguments(
         ("--timeout", _number(probe.timeout_s)),
         ("--settle-ms", probe.settle_ms),
         ("--attempts", probe.attempts),
-        ("--ports", settings.ports_at(vantage)),
+        ("--ports", ports or settings.ports_at(vantage)),
         ("--seed", seed),
         ("--cid-key", cid_key),
     ]
     if probe.initial_size is not None:
         options.append(("--initial-size", probe.initial_size))
+    if turn is not None:
+        options.append(("--turn", turn))
+        if clock is not None and clock.off_by() > settings.clock.warn_s * 1e6:
+            options.append(("--clock-offset-ms", clock.offset_us // 1000))
     if settings.campaign.contact.strip():
         options.append(("--contact", settings.campaign.contact))
     options += [("--source", source) for source in vantage.sources]
@@ -59,16 +83,25 @@ def derive(secret: str, vantage: str, repetition: int, size: int) -> str:
     return digest[:size].hex()
 
 
-def run(argv: list[str], log: Path, watch: Callable[[], None]) -> None:
+def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> None:
     """Run the prober until it ends; `watch` is called ten times a second and may raise to stop it.
+
+    `feed` becomes its standard input.
 
     Its messages go to `log`; rejected lines (status 1) are counted in the summary. Raises UsageError (2:
     nothing was sent), Interrupted (130, or a signal to us: it has ended in order and closed its segments),
     or FirstflightError with its last words.
     """
     with log.open("ab") as messages:
-        process = children.start(argv, stderr=messages, stdout=subprocess.DEVNULL)
+        # In a session of its own: a signal to all of ours would reach it beside the one that we pass on, and
+        # a second one makes it give up what is on its way.
+        process = children.start(
+            argv, own_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages
+        )
+    assert process.stdin is not None
     try:
+        feed.attach(process.stdin)
+        feed.flush()
         while process.poll() is None:
             watch()
             with suppress(subprocess.TimeoutExpired):
@@ -81,6 +114,8 @@ def run(argv: list[str], log: Path, watch: Callable[[], None]) -> None:
         if isinstance(error, KeyboardInterrupt):
             raise Interrupted("stopped by a signal; what was probed is kept, and --resume goes on") from error
         raise
+    finally:
+        feed.close()
     status = process.returncode
     if status in (0, 1):
         return

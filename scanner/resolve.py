@@ -23,6 +23,9 @@ from scanner.resolve_engine import Done, Name, ResolverDown, resolve_all
 from scanner.resolve_query import Resolver
 from scanner.resolve_store import Segments, rows
 
+# How often the stop file is looked for.
+LOOK_EVERY_S = 0.2
+
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
     """Write dns_answer.parquet (record kind `dns_answer`) of one vantage point and repetition.
@@ -57,7 +60,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         try:
             with Progress(path.parent, f"{vantage} resolve {repetition}", len(names)) as progress:
                 if todo:
-                    asyncio.run(_until_signal(todo, resolver, settings, done))
+                    asyncio.run(_until_signal(run, todo, resolver, settings, done))
         except ResolverDown as error:
             kept = f"; {finished} of {len(names)} names are done and kept, do the stage again for the rest"
             raise ResolverDown(f"{error}{kept if finished else ''}") from None
@@ -104,8 +107,10 @@ def _account(counts: Counter[str], names: int) -> None:
             )
 
 
-async def _until_signal(names: list[Name], resolver: Resolver, settings: Resolve, done: Done) -> None:
-    """Resolve all names; SIGINT and SIGTERM end it in order, with Interrupted."""
+async def _until_signal(
+    run: Run, names: list[Name], resolver: Resolver, settings: Resolve, done: Done
+) -> None:
+    """Resolve all names; SIGINT, SIGTERM and the run's stop file end it in order, with Interrupted."""
     work = asyncio.create_task(
         resolve_all(names, resolver, concurrency=settings.concurrency, rate=settings.rate, done=done)
     )
@@ -113,13 +118,22 @@ async def _until_signal(names: list[Name], resolver: Resolver, settings: Resolve
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
         loop.add_signal_handler(number, work.cancel)
+
+    async def look_for_stop_file() -> None:
+        while not run.stop_file.exists():
+            await asyncio.sleep(LOOK_EVERY_S)
+        work.cancel()
+
+    looking = asyncio.create_task(look_for_stop_file())
     try:
         await work
     except asyncio.CancelledError:
+        run.check_not_stopped()
         raise Interrupted(
             "stopped by a signal; what was resolved is kept, and the stage goes on there"
         ) from None
     finally:
+        looking.cancel()
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)

@@ -20,7 +20,7 @@ SILENCE = 50
 class Name(NamedTuple):
     """One name to resolve."""
 
-    rank: int
+    rank: int | None
     domain: str
     list_id: str
 

@@ -1,4 +1,5 @@
--- What stands before the first migration: the database, and the book of what was applied to it.
+-- What stands before the first migration: the database, the book of what was applied to it, and the leases by which
+-- programs on a server keep out of each other's way (a repeated insert of one version is dropped by its token).
 CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster};
 
 CREATE TABLE IF NOT EXISTS ${database}.schema_migration ${on_cluster}
@@ -10,3 +11,14 @@ CREATE TABLE IF NOT EXISTS ${database}.schema_migration ${on_cluster}
 )
 ENGINE = ${replicated}MergeTree
 ORDER BY (part, name, applied_at);
+
+CREATE TABLE IF NOT EXISTS ${database}.lease ${on_cluster}
+(
+    subject String,
+    version UInt64,
+    holder String,
+    ends_at DateTime64(9, 'UTC')
+)
+ENGINE = ${replicated}ReplacingMergeTree(version)
+ORDER BY subject
+SETTINGS non_replicated_deduplication_window = 10000;

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "records"
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-_SCALARS = ["string", "bool", *_INTEGERS, "float32", "float64"]
-TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS)])
+_SCALARS = ["string", "bool", *_INTEGERS, "float32", "float64", "date"]
+# `quantiles`: only in tables that the loader makes from others, the mergeable state of QUANTILES over Int64.
+TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS), "quantiles"])
+QUANTILES = "quantilesDD(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)"
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
 _KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "columns"}
@@ -46,8 +48,9 @@ class Column:
     """One column of a record kind.
 
     `type` is one of `TYPES`; `unit` one of `UNITS` or None for a number without one; `source` says who
-    fills the column (the stage or program, or `loader`); `derived` is the SQL expression by which the store
-    computes it instead of keeping it; `values` is the closed list of what it may hold.
+    fills the column (the stage or program, the `loader`, or the `store` by a default); `derived` is the SQL
+    expression by which the store computes it instead of keeping it; `values` is the closed list of what it
+    may hold.
     """
 
     name: str
@@ -69,7 +72,8 @@ class Column:
         import pyarrow as pa
 
         scalar = self.type.removeprefix("list<").removesuffix(">")
-        arrow_type: pa.DataType = pa.bool_() if scalar == "bool" else getattr(pa, scalar)()
+        named = {"bool": "bool_", "date": "date32"}.get(scalar, scalar)
+        arrow_type: pa.DataType = getattr(pa, named)()
         return pa.list_(arrow_type) if self.is_list else arrow_type
 
     @property
@@ -108,8 +112,8 @@ class Kind:
 
     @property
     def file_columns(self) -> tuple[Column, ...]:
-        """The columns of a record file, in order: all but those that the loader fills."""
-        return tuple(column for column in self.columns if column.source != "loader")
+        """The columns of a record file, in order: all but those that the loader or the store fills."""
+        return tuple(column for column in self.columns if column.source not in ("loader", "store"))
 
     def arrow_schema(self) -> pa.Schema:
         """The pyarrow schema of a record file of this kind; its metadata names the kind."""
@@ -168,7 +172,8 @@ def parse(text: str, where: str) -> Kind:
         if name not in by_name:
             raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is no column")
     stored = bool(raw.get("stored", True))
-    return Kind(str(raw["kind"]), str(raw["meaning"]).strip(), columns, unit, time, stored)
+    meaning = str(raw["meaning"]).strip()
+    return Kind(str(raw["kind"]), meaning, columns, unit, time, stored)
 
 
 def _column(entry: Any, where: str) -> Column:

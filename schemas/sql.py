@@ -2,6 +2,7 @@
 
 `migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
 one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
+`derived/NAME.sql` fills tables from others (firstflight/derived.py).
 All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
 a single server and a replicated cluster.
 """
@@ -117,8 +118,18 @@ def views() -> list[View]:
 
 def query(name: str, dialect: Dialect) -> str:
     """The named query of `queries/NAME.sql`, rendered."""
-    text = (HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return query_text((HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8"), dialect)
+
+
+def query_text(text: str, dialect: Dialect) -> str:
+    """The text of a query's file, rendered, without comments and final semicolon."""
     return dialect.render(_without_comments(text)).strip().rstrip(";")
+
+
+def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:
+    """The statements of `derived/NAME.sql`, rendered; `units`: the condition of the units to derive from."""
+    text = (HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8")
+    return [text.replace("{units}", units) for text in _statements(text, dialect)]
 
 
 def _statements(text: str, dialect: Dialect) -> list[str]:

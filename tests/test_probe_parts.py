@@ -77,16 +77,20 @@ def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
 def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path: Path) -> None:
     path = tmp_path / "targets.csv"
     plan = chosen(tmp_path)
-    choose.write_targets(plan, 8443, path, probed_already=False)
+
+    def asn_of(ip: str) -> int | None:
+        return 64500 if ip == "192.0.2.1" else None
+
+    choose.write_targets(plan, 8443, path, asn_of, probed_already=False)
     assert path.read_text().splitlines() == [
-        "ip,domain,port",
-        "192.0.2.1,a.test,8443",
-        "2001:db8::1,a.test,8443",
-        "2001:db8::3,c.test,8443",
+        "ip,domain,port,group",
+        "192.0.2.1,a.test,8443,64500",
+        "2001:db8::1,a.test,8443,",
+        "2001:db8::3,c.test,8443,",
     ]
-    choose.write_targets(plan, 8443, path, probed_already=True)
+    choose.write_targets(plan, 8443, path, asn_of, probed_already=True)
     with pytest.raises(UsageError, match="--again"):
-        choose.write_targets(plan.slice(1), 8443, path, probed_already=True)
+        choose.write_targets(plan.slice(1), 8443, path, asn_of, probed_already=True)
     assert len(path.read_text().splitlines()) == 4
 
 
@@ -137,7 +141,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             probe(2, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
         ),
     )
-    assert [merge.rows_in(path) for path in (one, two)] == [1, 2]
+    assert [merge.targets_in(path) for path in (one, two)] == [[4], [3, 2]]
     return merge.merge(
         merge.read_segments(merge.closed_segments(tmp_path / "segments")),
         plan,

@@ -107,8 +107,9 @@ def test_a_lab_network_needs_no_contact(folder: Path) -> None:
     assert load(folder, text).probe.allow_net == ("198.18.0.0/15",)
 
 
-def test_the_example_wants_nothing_but_a_contact() -> None:
-    example = ROOT / "examples" / "own-list.toml"
+@pytest.mark.parametrize("name", ["own-list.toml", "watch.toml"])
+def test_the_example_wants_nothing_but_a_contact(name: str) -> None:
+    example = ROOT / "examples" / name
     with pytest.raises(UsageError) as caught:
         settings.load(example)
     assert [line.split(": ", 1)[1] for line in str(caught.value).splitlines()] == [

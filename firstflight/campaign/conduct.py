@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
+from firstflight import clock
 from firstflight.campaign import process
 from firstflight.campaign.record import stage_entries, totals
 from firstflight.campaign.show import Show
@@ -25,6 +26,8 @@ from firstflight.settings import Settings, Vantage
 
 T = TypeVar("T")
 EXIT_INTERRUPTED = 130
+# How often the stop file is looked for.
+LOOK_EVERY_S = 0.2
 
 
 class CentreFailed(FirstflightError):
@@ -48,15 +51,23 @@ class Campaign:
     failures: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     rejected: int = 0
+    # The stage that sends, and what its rows are.
+    sending: ClassVar[str] = "probe"
+    rows_are: ClassVar[str] = "probes"
 
     @property
     def settings(self) -> Settings:
         """The run's settings in force."""
         return self.run.settings
 
+    @property
+    def way_on(self) -> str:
+        """How to go on with a run that was ended before its time."""
+        return f"go on with: firstflight campaign run --resume {self.run.id}"
+
     async def run_all(self) -> None:
         """Do all that is not done yet. Raises CentreFailed; other failures are collected."""
-        await self._centre()
+        await self.centre()
         for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
             await self._repetition(repetition)
 
@@ -68,16 +79,17 @@ class Campaign:
             for vantage in self.settings.vantage
             for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
         ]
-        if self.statuses and not any(self.run.done("probe", *place) for place in places):
+        if self.statuses and not any(self.run.done(self.sending, *place) for place in places):
             own = (UsageError.exit_status, InputError.exit_status)
             return self.statuses[0] if self.statuses[0] in own else 1
         return 1 if self.failures or self.rejected else 0
 
-    async def _centre(self) -> None:
+    async def centre(self) -> None:
+        """Targets and AS data. Raises CentreFailed."""
         centre = self.settings.centre
         missing = [name for name in CENTRE_STAGES if not self.run.done(name)]
-        statuses = await _together(
-            self._stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
+        statuses = await together(
+            self.stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
         )
         for name, status in zip(missing, statuses, strict=True):
             if status != 0 and not self.run.done(name):
@@ -94,51 +106,60 @@ class Campaign:
             await self._wait_until_due(repetition)
             await self._hook(repetition)
             self.show.say(f"repetition {repetition}: {', '.join(v.name for v in waiting)}")
-            await _together(self._vantage(vantage, repetition) for vantage in waiting)
-        await self._dissect(repetition)
-        # Loading is idempotent and finds out itself what is new.
-        status = await self._stage(["load"], (), None, [])
+            await together(self._vantage(vantage, repetition) for vantage in waiting)
+        await self.dissect(repetition)
+        await self.load(f"repetition {repetition}")
+
+    async def load(self, what: str) -> None:
+        """Load everything after `what`: idempotent, finds out itself what is new."""
+        status = await self.stage(["load"], (), None, [])
         if status != 0:
-            self._failed(f"load after repetition {repetition}: {self._reason(['load'], status)}")
+            self._failed(f"load after {what}: {self._reason(['load'], status)}")
 
     async def _vantage(self, vantage: Vantage, repetition: int) -> None:
         names = ["resolve", "probe"]
         folders = [self.run.stage_dir(name, vantage.name, repetition) for name in names]
-        status = await self._stage(
-            names, vantage.command, vantage.program, folders, (vantage.name, repetition)
-        )
+        place = (vantage.name, repetition)
+        status = await self.stage(names, vantage.command, vantage.program, folders, place)
+        self.tell(names, place, status, f"{vantage.name}, repetition {repetition}")
+
+    def tell(self, names: list[str], place: tuple[str, int], status: int, who: str) -> None:
+        """Say how the last of these stages at a vantage point ended."""
+        offset = clock.of(self.run, *place)
+        warning = None if offset is None else clock.warning(offset, self.settings.clock.warn_s)
+        if warning is not None:
+            self.show.say(f"{who}: {warning}")
         if status != 0:
-            reason = self._reason(names, status, (vantage.name, repetition))
-            self._failed(f"{vantage.name}, repetition {repetition}: {reason}")
+            self._failed(f"{who}: {self._reason(names, status, place)}")
             self.statuses.append(status)
             return
-        report = self.run.report("probe", vantage.name, repetition)
+        report = self.run.report(self.sending, *place)
         if report is not None:
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
-            self.show.say(f"{vantage.name}, repetition {repetition}: {report.rows_out} probes ({counts})")
+            self.show.say(f"{who}: {report.rows_out} {self.rows_are} ({counts})")
             for warning in report.warnings:
-                self.show.say(f"{vantage.name}, repetition {repetition}: {warning}")
+                self.show.say(f"{who}: {warning}")
 
-    async def _dissect(self, repetition: int) -> None:
-        """Dissect here, at most one capture per processor at a time."""
+    async def dissect(self, repetition: int) -> None:
+        """Dissect a repetition's captures here, at most one per processor at a time."""
         if not self.settings.capture.enabled:
             return
         places = [
             (vantage.name, repetition)
             for vantage in self.settings.vantage
-            if self.run.done("probe", vantage.name, repetition)
+            if self.run.done(self.sending, vantage.name, repetition)
             and not self.run.done("dissect", vantage.name, repetition)
         ]
         processors = asyncio.Semaphore(os.cpu_count() or 1)
 
         async def one(place: tuple[str, int]) -> None:
             async with processors:
-                status = await self._stage(["dissect"], (), None, [], place)
+                status = await self.stage(["dissect"], (), None, [], place)
             if status != 0:
                 reason = self._reason(["dissect"], status, place)
                 self._failed(f"dissect {place[0]}, repetition {place[1]}: {reason}")
 
-        await _together(one(place) for place in places)
+        await together(one(place) for place in places)
 
     async def _wait_until_due(self, repetition: int) -> None:
         """Wait until the interval since the last repetition's start is over; note this one's start."""
@@ -165,17 +186,18 @@ class Campaign:
             words = process.last_words(log) or f"ended with status {status}"
             raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {words}", status)
 
-    async def _stage(
+    async def stage(
         self,
         names: list[str],
         prefix: tuple[str, ...],
         program: str | None,
         folders: list[Path],
         place: tuple[str, int] | None = None,
+        more: Sequence[str] = (),
     ) -> int:
         """Run stages in one process; the manifest is up to date when it has begun and when it has ended."""
         vantage, repetition = place or (None, None)
-        argv = process.stage_argv(prefix, program, names, self.run.path, vantage, repetition)
+        argv = process.stage_argv(prefix, program, names, self.run.path, vantage, repetition, more)
         who = " ".join(filter(None, [vantage or names[0], "dissect" if names == ["dissect"] else ""]))
         self.show.begin(who, folders)
         try:
@@ -209,19 +231,19 @@ def write_state(run: Run, state: str, **more: object) -> None:
     run.write_manifest({**run.manifest, "state": state, "stages": stage_entries(run), **more})
 
 
-def run_campaign(run: Run) -> int:
+def run_campaign(run: Run, kind: Callable[[Run, Show], Campaign] = Campaign) -> int:
     """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
 
     0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
-    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal, when all
-    have ended in order.
+    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal or when
+    the stop file was there, when all have ended in order.
     """
     with run.lock():
         write_state(run, "running", message=None)
-        return asyncio.run(_until_the_end(run))
+        return asyncio.run(_until_the_end(run, kind))
 
 
-async def _until_the_end(run: Run) -> int:
+async def _until_the_end(run: Run, kind: Callable[[Run, Show], Campaign]) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -235,19 +257,23 @@ async def _until_the_end(run: Run) -> int:
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop)
+    looking = asyncio.create_task(_look_for_stop_file(run, stop))
     async with Show() as show:
-        campaign = Campaign(run, show)
+        campaign = kind(run, show)
         try:
             await campaign.run_all()
             counts = totals(run)
         except asyncio.CancelledError:
             task.uncancel()
-            write_state(run, "interrupted", ended_at=_now())
-            show.say(f"interrupted in order; go on with: firstflight campaign run --resume {run.id}")
+            how = "stopped" if run.stop_file.exists() else "interrupted"
+            write_state(run, how, ended_at=_now())
+            show.say(f"{how} in order; {campaign.way_on}")
             return EXIT_INTERRUPTED
         except FirstflightError as error:
             write_state(run, "failed", ended_at=_now(), message=str(error))
             raise
+        finally:
+            looking.cancel()
     state = "failed" if campaign.failures else "done"
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
@@ -258,7 +284,14 @@ async def _until_the_end(run: Run) -> int:
     return campaign.exit_status or (1 if status else 0)
 
 
-async def _together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
+async def _look_for_stop_file(run: Run, stop: Callable[[], None]) -> None:
+    """Stop as a signal would, once the run's stop file is there."""
+    while not run.stop_file.exists():
+        await asyncio.sleep(LOOK_EVERY_S)
+    stop()
+
+
+async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Run tasks at the same time, results in order. When one raises, the others are stopped first."""
     running = [asyncio.create_task(task) for task in tasks]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from firstflight import ledger
 from firstflight.runs import CENTRE_STAGES, Run
 from firstflight.settings import Settings
 
@@ -26,6 +27,12 @@ def describe(settings: Settings) -> Iterator[str]:
         f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "
         f"answer window {probe.timeout_s:g} s"
     )
+    if probe.per_address_rate or probe.per_prefix_rate:
+        together = len(settings.vantage) > 1 and settings.campaign.shared_limits
+        yield f"these limits hold for {'all vantage points together' if together else 'each vantage point'}"
+    control = settings.manners.control
+    if settings.manners.enabled and control:
+        yield f"control names: {', '.join(control)}, every {settings.manners.control_every_s:g} s"
     lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
     yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
     yield f"contact: {settings.campaign.contact or 'none'}" + (
@@ -54,6 +61,25 @@ def describe(settings: Settings) -> Iterator[str]:
     yield f"repetitions: {campaign.repetitions}, {interval} from start to start{altogether}"
 
 
+def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterator[str]:
+    """Lines that say what a watch would do; UsageError if it would pass a limit."""
+    watch, names = settings.watch, _names(settings)
+    yield f"once in {watch.minute_s:g} s: {_source(settings)}" + (f", at most {names}" if names else "")
+    if watch.owned:
+        yield (
+            f"{watch.owned_per_minute} times in {watch.minute_s:g} s: {', '.join(watch.owned)} "
+            f"(ownership: {watch.ownership})"
+        )
+    if names:
+        ledger.check_watch(settings, names)
+        per_minute = (names + len(watch.owned) * watch.owned_per_minute) * len(watch.families)
+        slots = round(per_minute * period_s / watch.minute_s)
+        yield f"at most {slots} slots a period and vantage point, one connection each"
+    for vantage in settings.vantage:
+        yield f"{vantage.name}" + (f"; behind {' '.join(vantage.command)}" if vantage.command else "")
+    yield f"periods: {periods}, {_duration(period_s)} each"
+
+
 def outstanding(run: Run) -> Iterator[str]:
     """Lines that name the stages of a run that are not done."""
     for stage in CENTRE_STAGES:
@@ -70,7 +96,8 @@ def outstanding(run: Run) -> Iterator[str]:
 def _names(settings: Settings) -> int | None:
     targets = settings.targets
     if targets.file is None:
-        return targets.top
+        # Two lists of so many names may share none.
+        return targets.top and targets.top * (2 if targets.source == "tranco+crux" else 1)
     with targets.file.open("rb") as file:
         lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))
     return lines if targets.top is None else min(lines, targets.top)
@@ -80,7 +107,9 @@ def _source(settings: Settings) -> str:
     targets = settings.targets
     if targets.source == "file":
         return str(targets.file)
-    return f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+    tranco = f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+    crux = f"CrUX list of {targets.crux_month}"
+    return {"crux": crux, "tranco+crux": f"{tranco} and {crux}"}.get(targets.source, tranco)
 
 
 def _routing_table(settings: Settings) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -37,12 +38,17 @@ def stage_argv(
     run: Path,
     vantage: str | None = None,
     repetition: int | None = None,
+    more: Sequence[str] = (),
 ) -> list[str]:
-    """Argument list of `firstflight stage NAMES... --run RUN ...` behind a command prefix."""
+    """Argument list of `firstflight stage NAMES... --run RUN ...` behind a command prefix, with `more`
+    options.
+
+    A vantage point is told the time here, so that it can compare its clock.
+    """
     argv = [*expand(prefix), *([program] if program else this_program()), "stage", *names, "--run", str(run)]
     if vantage is not None:
-        argv += ["--vantage", vantage, "--repetition", str(repetition)]
-    return argv
+        argv += ["--vantage", vantage, "--repetition", str(repetition), "--centre-clock", str(time.time_ns())]
+    return [*argv, *more]
 
 
 async def run_to_end(argv: Sequence[str], log: Path) -> int:

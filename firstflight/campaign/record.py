@@ -51,6 +51,8 @@ def totals(run: Run) -> dict[str, int]:
 
     sums: Counter[str] = Counter()
     for report in run.reports():
+        if report.stage == "watch" and report.state == "done":
+            sums.update(report.counts)
         if report.stage != "probe" or report.state != "done":
             continue
         assert report.vantage is not None and report.repetition is not None

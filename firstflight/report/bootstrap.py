@@ -39,12 +39,23 @@ class Intervals:
 
 def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> list[Pattern]:
     """Patterns of one CDN from the rows of queries/name_patterns.sql, the paper's way or by outcome."""
-    hit, of = (5, 4) if by_outcome else (3, 2)
     return [
-        Pattern(row["names"], {(cell[0], cell[1]): (cell[hit], cell[of]) for cell in row["pattern"]})
+        Pattern(row["names"], _cells(row["pattern"], by_outcome=by_outcome))
         for row in rows
         if row["cdn"] == cdn
     ]
+
+
+def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[str, int], tuple[int, int]]:
+    """Hits, and of how many, per cell of a name's probes. The paper counts names, outcomes count probes."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for vantage, repetition, counted, instant, answered, iack in probes:
+        hits, of = found.get((vantage, repetition), (0, 0))
+        if by_outcome:
+            found[vantage, repetition] = hits + iack, of + answered
+        else:
+            found[vantage, repetition] = max(hits, instant), max(of, counted)
+    return found
 
 
 def intervals(found: Sequence[Pattern], resamples: int = RESAMPLES, seed: int = SEED) -> Intervals:

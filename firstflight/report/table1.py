@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from firstflight.errors import UsageError
-from firstflight.report import bootstrap
+from firstflight.report import bootstrap, question
 from firstflight.store import Store
 from schemas import sql
 
@@ -45,6 +45,8 @@ class Table:
     resamples: int
     seed: int
     rows: list[Row]
+    shares_sql: str  # what gave the counts and shares
+    names_sql: str  # what the intervals are drawn from
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One dict per CDN, the run first."""
@@ -59,7 +61,7 @@ def collect(
     seed: int = bootstrap.SEED,
 ) -> Table:
     """Table 1 of `run` (None: the newest in the store). UsageError if the store has no probe of it."""
-    run = run or _newest(store)
+    run = run or newest(store)
     found = store.rows(
         f"SELECT uniqExact(vantage) AS vantages, uniqExact(repetition) AS repetitions "
         f"FROM {store.dialect.database}.quic_probe WHERE run = {{run:String}}",
@@ -69,11 +71,12 @@ def collect(
         raise UsageError(
             f"the store in {store.place} has no probe of run {run}; `firstflight runs` lists runs"
         )
-    names = store.rows(sql.query("name_patterns", store.dialect), {"run": run})
+    names = question.put(store, sql.query("name_patterns", store.dialect), {"run": run})
+    shares = question.put(store, sql.query("table1_report", store.dialect), {"run": run})
     rows = []
-    for row in store.rows(sql.query("table1_report", store.dialect), {"run": run}):
+    for row in shares.rows:
         paper, strict = (
-            bootstrap.intervals(bootstrap.patterns(names, row["cdn"], by_outcome=way), resamples, seed)
+            bootstrap.intervals(bootstrap.patterns(names.rows, row["cdn"], by_outcome=way), resamples, seed)
             for way in (False, True)
         )
         rows.append(
@@ -85,10 +88,12 @@ def collect(
                 **row,
             )
         )
-    return Table(run, found["vantages"], found["repetitions"], resamples, seed, rows)
+    counted = found["vantages"], found["repetitions"]
+    return Table(run, *counted, resamples, seed, rows, shares.sql, names.sql)
 
 
-def _newest(store: Store) -> str:
+def newest(store: Store) -> str:
+    """The newest run in the store. UsageError if it holds no probes."""
     found = store.rows(f"SELECT run FROM {store.dialect.database}.newest_run")
     if not found:
         raise UsageError(

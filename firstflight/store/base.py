@@ -33,11 +33,19 @@ class Store(Protocol):
     def formatted(self, sql: str, output_format: str) -> bytes:
         """Run a query and give its result in one of ClickHouse's formats."""
 
-    def insert(self, table: str, batch: pa.Table) -> None:
+    def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
         """Add all rows of `batch` as one block, which is written wholly or not at all.
 
         Columns go by name; text fits Enum and LowCardinality columns, timestamp[ns, UTC] fits DateTime64(9).
+        `token`: a table that remembers inserts adds the rows of one token once, whoever sends them.
         """
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
         """For each SQL condition, in how many rows of `batch`, which is not stored, it holds."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other programs may write at the same time."""
+
+    def catch_up(self, table: str) -> None:
+        """Wait until what others wrote to `table` can be read here, where a cluster needs time for it."""

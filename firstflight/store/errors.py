@@ -21,6 +21,15 @@ class StoreHeld(FirstflightError):
     exit_status = 2
 
 
+class StoreUnreachable(FirstflightError):
+    """A server does not answer, or the connection to it broke and could not be made again in time.
+
+    `exit_status` is 2 if it never answered, 1 if something was done before.
+    """
+
+    exit_status = 2
+
+
 class DiskFull(FirstflightError):
     """No space left where the store is. What was being written is undone by the next load."""
 
@@ -29,7 +38,11 @@ SYNTAX_ERROR = 62
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 READONLY = 164
+AUTHENTICATION_FAILED = 516
 NOT_ENOUGH_SPACE = 243
+# A server says these when the same statement may succeed a moment later: too many queries, a time-out, a lost
+# connection, going down, a replica read-only for now, too many parts, an insert of unknown fate, Keeper.
+TRANSIENT = frozenset({202, 209, 210, 236, 242, 252, 319, 999})
 
 _CODE = re.compile(r"Code: (\d+)\. ")
 _NOISE = [

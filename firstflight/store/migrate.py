@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from firstflight.errors import UsageError
+from firstflight.store import lease
 from firstflight.store.base import Store
 from schemas import records, sql
 
@@ -44,8 +45,16 @@ def pending(store: Store) -> list[Step]:
 
 def migrate(store: Store) -> list[Step]:
     """Apply what is pending and say what it was. The store is open for writing."""
-    for statement in sql.bootstrap(store.dialect):
-        store.execute(statement)
+    if not _has_books(store):
+        for statement in sql.bootstrap(store.dialect):
+            store.execute(statement)
+    if not pending(store):
+        return []
+    with lease.held(store, ["migrations"]):
+        return _apply(store)
+
+
+def _apply(store: Store) -> list[Step]:
     steps = pending(store)
     for step in steps:
         # Each statement can be repeated, so a step that was broken off is done again as a whole.
@@ -61,8 +70,9 @@ def migrate(store: Store) -> list[Step]:
 
 def applied(store: Store) -> list[dict[str, object]]:
     """What was applied, in order: part, name, sha256, applied_at. Empty for a store without tables."""
-    if not _has_book(store):
+    if _BOOK not in _tables(store):
         return []
+    store.catch_up(_BOOK)
     return store.rows(
         "SELECT part, name, sha256, applied_at "
         f"FROM {store.dialect.database}.{_BOOK} ORDER BY applied_at, name"
@@ -74,12 +84,16 @@ def _applied(store: Store) -> dict[tuple[str, str], str]:
     return {(str(row["part"]), str(row["name"])): str(row["sha256"]) for row in applied(store)}
 
 
-def _has_book(store: Store) -> bool:
-    found = store.rows(
-        "SELECT count() AS n FROM system.tables WHERE database = {database:String} AND name = {table:String}",
-        {"database": store.dialect.database, "table": _BOOK},
+def _has_books(store: Store) -> bool:
+    return {_BOOK, lease.TABLE} <= _tables(store)
+
+
+def _tables(store: Store) -> set[str]:
+    rows = store.rows(
+        "SELECT name FROM system.tables WHERE database = {database:String}",
+        {"database": store.dialect.database},
     )
-    return bool(found[0]["n"])
+    return {str(row["name"]) for row in rows}
 
 
 def _steps(store: Store) -> list[Step]:

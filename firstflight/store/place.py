@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from firstflight.store import lock
+from firstflight.lock import locked
+from firstflight.store import secrets
 from firstflight.store.base import Store
+from firstflight.store.errors import StoreHeld
+from firstflight.store.url import SCHEMES, ServerPlace, nothing_in, parse
 
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
+_LOCK = "firstflight.lock"  # lies beside the engine's files
 
 
 @dataclass(frozen=True)
@@ -29,39 +33,56 @@ class EmbeddedPlace:
         return not (self.path / "metadata").exists()
 
 
-def find(url: str | None = None) -> EmbeddedPlace:
-    """The place that `url` names; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
-    given = url or os.environ.get("FIRSTFLIGHT_STORE") or DEFAULT
+Place = EmbeddedPlace | ServerPlace
+
+
+def find(url: str | None = None) -> Place:
+    """The place that `url` names. None: FIRSTFLIGHT_STORE, else the URL in the file FIRSTFLIGHT_STORE_FILE,
+    else chdb:./var/store.
+    """
+    given = url or os.environ.get("FIRSTFLIGHT_STORE")
+    if not given and os.environ.get("FIRSTFLIGHT_STORE_FILE"):
+        given = secrets.first_line(Path(os.environ["FIRSTFLIGHT_STORE_FILE"]))
+    given = given or DEFAULT
     scheme, _, rest = given.partition(":")
+    if scheme in SCHEMES:
+        return parse(given, DATABASE)
     if scheme == "chdb" and "?" in rest:
         raise UsageError(f"the store {given!r} has a question mark in its path, which chDB takes for options")
     if scheme == "chdb" and rest:
         return EmbeddedPlace(Path(rest).expanduser().absolute())
-    if scheme == "clickhouse":
-        raise UsageError(
-            "this version keeps its rows in an embedded store only: write FIRSTFLIGHT_STORE=chdb:PATH"
-        )
-    raise UsageError(f"the store {given!r} is none: write FIRSTFLIGHT_STORE=chdb:PATH")
+    # Not repeated here: what is misspelt may hold a password.
+    raise UsageError(
+        "the store's address is none: write FIRSTFLIGHT_STORE=chdb:PATH "
+        "or clickhouse://USER:PASSWORD@HOST:PORT/DB"
+    )
 
 
 @contextmanager
 def open_store(url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S) -> Iterator[Store]:
-    """Open the store that `url` names (None as in `find`), alone, until the end of the block.
+    """Open the store that `url` names (None as in `find`) until the end of the block.
 
-    `write`: make the folder if it is missing, and allow changes; otherwise the engine itself refuses them.
-    `wait_s`: how long to wait for another process that has it open. Raises UsageError, StoreHeld, StoreError.
+    An embedded store is opened alone: `wait_s` is how long to wait for another process that has it open.
+    `write`: make the folder or the database if it is missing, and allow changes; otherwise the engine itself
+    refuses them. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
     place = find(url)
-    if write:
+    if isinstance(place, ServerPlace):
+        from firstflight.store.remote import ServerStore
+
+        server = ServerStore(place, write=write)
         try:
-            place.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
+            yield server
+        finally:
+            server.close()
+        return
+    if write:
+        made(place)
     elif place.empty:
         raise UsageError(nothing_there(place))
     from firstflight.store.embedded import EmbeddedStore  # the engine is large; import it when it is needed
 
-    with lock.held(place.path, wait_s):
+    with held(place, wait_s):
         store = EmbeddedStore(place.path, DATABASE, write=write)
         try:
             yield store
@@ -69,9 +90,22 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
             store.close()
 
 
-def nothing_there(place: EmbeddedPlace) -> str:
+def made(place: EmbeddedPlace) -> None:
+    """Make the folder of an embedded store if it is missing."""
+    try:
+        place.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
+
+
+def held(place: EmbeddedPlace, wait_s: float) -> AbstractContextManager[None]:
+    """Hold an embedded store, whose folder exists; StoreHeld if others keep it for `wait_s` seconds.
+
+    The engine itself refuses a second process, but cannot wait and does not say who is there.
+    """
+    return locked(place.path / _LOCK, f"the store in {place.path}", wait_s, StoreHeld)
+
+
+def nothing_there(place: Place) -> str:
     """The sentence about a store without tables."""
-    return (
-        f"the store in {place.path} is empty: run a campaign, load record files (`firstflight load`), "
-        "or make its tables with `firstflight db migrate`"
-    )
+    return nothing_in(place.path if isinstance(place, EmbeddedPlace) else place.shown)

@@ -1,7 +1,7 @@
 SELECT
     run,
     cdn,
-    max(names) AS domains,
+    max(unit_names) AS domains,
     max(share) AS iack_share_max,
     max(share) - min(share) AS variation,
     sum(n_probes) AS probes,
@@ -21,26 +21,33 @@ FROM
 (
     SELECT
         run,
+        vantage,
+        repetition,
         assumeNotNull(cdn) AS cdn,
-        uniqExactIf(domain, outcome IN ('iack', 'coalesced', 'sh_first')) AS names,
-        count() AS n_probes,
-        countIf(outcome = 'iack') AS n_iack,
-        countIf(outcome = 'coalesced') AS n_coalesced,
-        countIf(outcome = 'sh_first') AS n_sh_first,
-        countIf(outcome = 'closed') AS n_closed,
-        countIf(outcome = 'ack_only') AS n_ack_only,
-        countIf(outcome = 'retry') AS n_retry,
-        countIf(outcome = 'version_negotiation') AS n_version_negotiation,
-        countIf(outcome = 'refused') AS n_refused,
-        countIf(outcome = 'malformed') AS n_malformed,
-        countIf(outcome = 'timeout') AS n_timeout,
-        countIf(outcome = 'send_failed') AS n_send_failed,
-        countIf(outcome = 'blocked') AS n_blocked,
+        sum(probes) AS n_probes,
+        sum(iack) AS n_iack,
+        sum(coalesced) AS n_coalesced,
+        sum(sh_first) AS n_sh_first,
+        sum(closed) AS n_closed,
+        sum(ack_only) AS n_ack_only,
+        sum(retry) AS n_retry,
+        sum(version_negotiation) AS n_version_negotiation,
+        sum(refused) AS n_refused,
+        sum(malformed) AS n_malformed,
+        sum(timeout) AS n_timeout,
+        sum(send_failed) AS n_send_failed,
+        sum(blocked) AS n_blocked,
         n_iack + n_coalesced + n_sh_first AS answered,
         if(answered = 0, NULL, n_iack / answered) AS share
-    FROM ${database}.quic_probe
-    WHERE quic_probe.cdn IS NOT NULL AND address_rank = 0 AND isIPv4String(ip)
-    GROUP BY run, vantage, repetition, quic_probe.cdn
-)
+    FROM ${database}.probe_day
+    WHERE probe_day.cdn IS NOT NULL AND family = 4 AND first_address
+    GROUP BY run, vantage, repetition, probe_day.cdn
+) AS unit
+INNER JOIN
+(
+    SELECT run, vantage, repetition, assumeNotNull(cdn) AS cdn, names_answered AS unit_names
+    FROM ${database}.probe_unit
+    WHERE probe_unit.cdn IS NOT NULL AND family = 4 AND first_address
+) AS named USING (run, vantage, repetition, cdn)
 GROUP BY run, cdn
 ORDER BY run, cdn = 'Others', cdn

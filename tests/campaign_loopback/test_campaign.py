@@ -133,7 +133,7 @@ def test_a_whole_campaign(world: World) -> None:
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_campaign_that_is_cut_goes_on(world: World, signum: signal.Signals) -> None:
     before = set(world.runs())
-    process = world.start_campaign("--config", str(world.settings("slow.toml", rate=20)))
+    process = world.start_campaign("--config", str(world.settings("slow.toml", rate=12)))
     until(lambda: set(world.runs()) - before, "a run folder")
     (run,) = set(world.runs()) - before
     until(lambda: len(segment_targets(run, "east")) >= 10, "some closed segments")

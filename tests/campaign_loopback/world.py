@@ -103,6 +103,7 @@ class World:
 [campaign]
 name = "loopback"
 repetition_interval_s = 0
+shared_limits = false
 before_repetition = ["sh", "-c", "echo {{repetition}} >> {self.folder}/hook"]
 [targets]
 source = "file"
@@ -156,6 +157,16 @@ url = "chdb:{self.folder}/store"
             env=self.environment,
             cwd=self.folder,
         )
+
+    def stop_server(self) -> subprocess.Popen[bytes]:
+        """Let the QUIC server sleep: its ports stay bound, nobody answers."""
+        (server,) = [process for process in self._processes if "quic_server.py" in str(process.args)]
+        server.send_signal(signal.SIGSTOP)
+        return server
+
+    def go_on(self, server: subprocess.Popen[bytes]) -> None:
+        """Wake it up."""
+        server.send_signal(signal.SIGCONT)
 
     def runs(self) -> list[Path]:
         """All run folders, oldest first."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from crawler import as2org
 from firstflight.as_map import Mapper
 from firstflight.runs import Run
-from lab import list_host
+from lab import crux_host, list_host
 from tests.lab_services.conftest import Running
 from tests.lab_services.world import Done
 
@@ -115,3 +116,71 @@ def test_day_without_a_table(running: Running, make_run: MakeRun) -> None:
     assert done.status == 1
     assert "cannot fetch https://archive.routeviews.org/bgpdata/2019.01/RIBS/" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_crux_list_of_a_month_is_fetched_once_and_joined(
+    running: Running, make_run: MakeRun, tmp_path: Path
+) -> None:
+    names = [name for _, name in running.internet.names]
+    wanted = 'source = "crux"\ncrux_month = "202408"\ncrux_cache_dir = "cache/crux"'
+    run = make_run(targets=wanted, network=trusting(running))
+    done = stage(running, run, "targets")
+    assert done.status == 0, done.stderr
+    rows = pq.read_table(run.targets).to_pylist()
+    assert {row["domain"]: row["rank_bucket"] for row in rows} == {
+        name: crux_host.bucket(place, len(names)) for place, name in enumerate(names)
+    }
+    assert {row["rank"] for row in rows} == {None}
+    assert [path.name for path in (tmp_path / "cache" / "crux").iterdir()] == ["202408.csv.gz"]
+    # From the cache, beside the first names of a Tranco list.
+    both = wanted.replace('"crux"', '"tranco+crux"') + f"\ndate = {list_host.OLD_DAY}\ntop = 1000"
+    run = make_run(targets=both, network=trusting(running))
+    done = stage(running, run, "targets")
+    assert done.status == 0, done.stderr
+    joined = pq.read_table(run.targets).to_pylist()
+    old = list(reversed(names[: len(names) * 9 // 10]))
+    first = {name for place, name in enumerate(names) if crux_host.bucket(place, len(names)) == 1_000}
+    assert [row["domain"] for row in joined[: len(old)]] == old
+    assert {row["domain"] for row in joined} == {*old, *first}
+    for row in joined:
+        assert row["rank"] == (old.index(row["domain"]) + 1 if row["domain"] in old else None)
+        assert row["rank_bucket"] == (1_000 if row["domain"] in first else None)
+    missing = make_run(targets=wanted.replace("202408", "201901"), network=trusting(running))
+    done = stage(running, missing, "targets")
+    assert (done.status, done.stderr.count("\n")) == (1, 1)
+    assert "/data/global/201901.csv.gz: the host answered 404" in done.stderr
+
+
+def test_as_organisations_of_a_day_are_the_newest_before_it(
+    running: Running, make_run: MakeRun, tmp_path: Path
+) -> None:
+    table = f'rib = "routeviews"\ndate = {list_host.MAIN_DAY}\n'
+    table += 'as2org = "caida"\nas2org_cache_dir = "cache/as2org"\n'
+    found = {}
+    for day in ("2024-08-07", "2024-06-30"):
+        run = make_run(as_data=f"{table}as2org_date = {day}", network=trusting(running))
+        done = stage(running, run, "as_data")
+        assert done.status == 0, done.stderr
+        rows = pq.read_table(run.as_data / "as_org.parquet").to_pylist()
+        found[day] = {row["asn"]: (row["as2org_file"], row["organisation"]) for row in rows}
+    cdn_of = {one.asn: one.cdn for one in running.internet.endpoints if one.asn is not None}
+    for asn, (file, organisation) in found["2024-08-07"].items():
+        assert file == "20240701.as-org2info.txt.gz"
+        assert organisation == f"Lab {cdn_of.get(asn) or 'Others'}"
+    assert set(cdn_of) <= set(found["2024-08-07"])
+    assert set(found["2024-06-30"].values()) == {("20240401.as-org2info.txt.gz", "Lab Others")}
+    # Both layouts say the same.
+    for name in ("20240701.as-org2info.txt.gz", "20240701.as-org2info.jsonl.gz"):
+        url = as2org.FOLDER_URL + name
+        got = running.world.client("fetch", url, str(tmp_path / name), env=running.trust)
+        assert got["status"] == 200
+    text, lines = (as2org.read(tmp_path / f"20240701.as-org2info.{ending}.gz") for ending in ("txt", "jsonl"))
+    assert text == lines
+    # Which file it is, is known for days that have passed: nothing is asked for again.
+    again = make_run(as_data=f"{table}as2org_date = 2024-08-07")
+    done = stage(running, again, "as_data")
+    assert done.status == 0, done.stderr
+    early = make_run(as_data=f"{table}as2org_date = 2019-01-01", network=trusting(running))
+    done = stage(running, early, "as_data")
+    assert done.status == 1
+    assert "has no file of 2019-01-01 or before" in done.stderr

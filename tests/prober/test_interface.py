@@ -232,3 +232,23 @@ def test_source_address_is_kept(probe: Probe, responder: int) -> None:
     assert (done.row("a.test")["src_ip"], done.row("a.test")["outcome"]) == ("127.0.0.77", "iack")
     wrong = probe([("::1", "a.test", responder)], "--source", "127.0.0.77")
     assert wrong.status == 2 and "IPv6" in wrong.messages
+
+
+@pytest.mark.parametrize("through", ["native", "command line"])
+def test_closed_standard_output_is_said_and_nothing_is_sent(
+    tmp_path: Path, silent: Silent, through: str
+) -> None:
+    one = silent("127.0.0.1")
+    targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", one.getsockname()[1])])
+    options = ["--targets", str(targets), *LOOPBACK, "--timeout", "0.2"]
+    program = argv() if through == "native" else [str(Path(sys.executable).with_name("firstflight")), "probe"]
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
+    done = subprocess.run([*closed, *options], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "standard output is closed" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert datagrams(one) == []
+    # Who writes segments needs no standard output.
+    kept = [*options, "--segments", str(tmp_path / "segments")]
+    done = subprocess.run([*closed, *kept], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, len(datagrams(one))) == (0, 2), done.stderr
+    assert list((tmp_path / "segments").glob("*.arrow"))

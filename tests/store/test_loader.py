@@ -70,6 +70,7 @@ def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
     assert stored.pop("sent_at") == "2026-11-20 06:00:00.987654321"
     assert stored.pop("source_file") == str(tmp_path / "quic_probe.parquet")
     assert stored["amplification"] == pytest.approx(row["amplification"], rel=1e-6)
+    assert stored.pop("day") == "2026-11-20"
     for name, value in stored.items():
         if name != "amplification":
             assert value == row[name], name
@@ -171,12 +172,12 @@ def _raising(error: type[Exception], after: int = 0) -> Any:
     real = _store_class().insert
     calls = 0
 
-    def method(self: Any, *arguments: Any) -> None:
+    def method(self: Any, *arguments: Any, **named: Any) -> None:
         nonlocal calls
         calls += 1
         if calls > after:
             raise error
-        real(self, *arguments)
+        real(self, *arguments, **named)
 
     return method
 

@@ -72,6 +72,17 @@ def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
         "SET readonly = 0",
         "SELECT 1 SETTINGS readonly = 0",
         "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+        "SELECT file('/etc/passwd')",
+        "SELECT `file`('/etc/passwd')",
+        "file('/etc/passwd')",
+        "SELECT arrayMap(file, ['/etc/passwd'])",
+        "SELECT * APPLY file FROM (SELECT '/etc/passwd' AS a)",
+        "SELECT * APPLY(x -> file(x)) FROM (SELECT '/etc/passwd' AS a)",
+        "EXPLAIN SELECT file('/etc/passwd')",
+        "DESCRIBE TABLE file('/etc/passwd', 'CSVWithNames')",
+        "DESCRIBE TABLE url('http://127.0.0.1:9/', 'CSVWithNames')",
+        "SELECT * FROM eval('SELECT 1') SETTINGS allow_experimental_eval_table_function = 1",
+        "SELECT * FROM Python(os)",
         "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
         "SELECT * FROM executable('id', 'LineAsString', 'a String')",
         "INSERT INTO FUNCTION file('{folder}/out', 'CSV', 'a Int8') VALUES (1)",
@@ -95,8 +106,10 @@ def test_nothing_can_be_changed(tmp_path: Path, query: str) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_words_that_only_look_like_a_write_are_answered() -> None:
-    done = run("sql", "SELECT 'x\nINTO OUTFILE ''y''' AS `drop table`", "--format", "JSONEachRow")
-    assert json.loads(done.stdout) == {"drop table": "x\nINTO OUTFILE 'y'"}
+    query = "SELECT 'x\nINTO OUTFILE ''y'' file(''z'')' AS `drop table`, 1 AS file, format('{}', 'a') AS a"
+    done = run("sql", query, "--format", "JSONEachRow")
+    answer = {"drop table": "x\nINTO OUTFILE 'y' file('z')", "file": 1, "a": "a"}
+    assert json.loads(done.stdout) == answer, done.stderr
 
 
 @pytest.mark.usefixtures("tables")
@@ -147,12 +160,13 @@ def test_an_empty_store_says_what_to_do(place: Path) -> None:
     assert run("db", "status").returncode == 2
 
 
-@pytest.mark.parametrize("url", ["chdb:", "sqlite:x", "clickhouse://u:p@localhost:9000/db", "nonsense"])
-def test_stores_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+@pytest.mark.parametrize("url", ["chdb:", "sqlite:x", "clickhous://u:hidden@localhost:9000/db", "nonsense"])
+def test_stores_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", url)
     done = run("sql", "SELECT 1")
     assert done.returncode == 2
-    assert "FIRSTFLIGHT_STORE=chdb:PATH" in done.stderr
+    assert "write FIRSTFLIGHT_STORE=chdb:PATH or clickhouse://USER:PASSWORD@HOST:PORT/DB" in done.stderr
+    assert "hidden" not in done.stderr
 
 
 def test_paths_that_chdb_would_misread_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

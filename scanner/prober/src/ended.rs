@@ -7,7 +7,7 @@ use crate::evidence::Stamp;
 use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
 use crate::row::{Row, Text};
-use crate::targets::Target;
+use crate::targets::{Target, Which};
 
 /// Largest integer of a record's int64 columns.
 fn int(value: u64) -> i64 {
@@ -25,8 +25,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A probe that is over.
 pub struct Ended {
-    /// Number of the target in the list, from 0.
-    pub target: u32,
+    pub target: Which,
     pub outcome: Outcome,
     /// What was sent and seen; `None`: nothing was sent.
     pub sent: Option<Sent>,

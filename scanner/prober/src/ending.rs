@@ -2,9 +2,11 @@
 
 use crate::ended::{Ended, Sent};
 use crate::engine::{Engine, RECORDS};
+use crate::groups::Standing;
 use crate::outcome::Outcome;
 use crate::pace::Mono;
 use crate::table::{Flight, Handle, Phase};
+use crate::targets::Which;
 
 impl Engine {
     /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
@@ -54,15 +56,17 @@ impl Engine {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
-        if flight.exchange.outcome() != Outcome::Timeout {
+        // A slot is one connection at one time.
+        let last = matches!(flight.target, Which::Fed(_))
+            || flight.attempt >= self.settings.attempts
+            || self.groups.standing(flight.group) != Standing::Free;
+        if flight.exchange.outcome() != Outcome::Timeout || last {
             self.end(handle, now);
         } else if self.stopping {
             self.abandon(handle);
-        } else if flight.attempt < self.settings.attempts {
+        } else {
             flight.phase = Phase::Queued;
             self.again.push_back(handle);
-        } else {
-            self.end(handle, now);
         }
     }
 

@@ -16,12 +16,16 @@ use crate::door::Door;
 use crate::ended::Ended;
 use crate::error::Failure;
 use crate::evidence::Stamp;
+use crate::feed::Feed;
+use crate::groups::Groups;
 use crate::hold::Hold;
 use crate::mmsg::Inbox;
 use crate::pace::{Mono, Pacer};
 use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::Progress;
+use crate::skips::Skips;
+use crate::slots::Slots;
 use crate::stamps::Requests;
 use crate::table::{Handle, Phase, Table};
 use crate::targets::TargetList;
@@ -95,6 +99,16 @@ pub struct Engine {
     pub(crate) list: Arc<TargetList>,
     /// Numbers of the targets that are still to be taken; the list is in random order.
     pub(crate) fresh: Range<u32>,
+    /// Whether there is a list at all: then its end is the end of the run.
+    listed: bool,
+    pub(crate) feed: Option<Feed>,
+    pub(crate) slots: Slots,
+    pub(crate) skips: Skips,
+    pub(crate) groups: Groups,
+    /// What was wrong with the feed.
+    pub(crate) broken: Option<Failure>,
+    /// No contact was given.
+    pub(crate) anonymous: bool,
     pub(crate) door: Door,
     pub(crate) ports: Ports,
     pub(crate) requests: Vec<Requests>,
@@ -110,6 +124,8 @@ pub struct Engine {
     /// Probes whose next connection is to be opened.
     pub(crate) again: VecDeque<Handle>,
     pub(crate) clock: Clock,
+    /// UTC when `clock` was 0. Planned times are told by it, so that a clock that is set does not move them.
+    pub(crate) start: Stamp,
     pub(crate) counts: Counts,
     pub(crate) stopping: bool,
     /// When the present round began.
@@ -129,6 +145,15 @@ pub struct Engine {
 /// The parts that are made outside.
 pub struct Parts {
     pub settings: Settings,
+    pub clock: Clock,
+    /// UTC when `clock` was 0.
+    pub start: Stamp,
+    /// Whether a list was given, and the feed, if there is one.
+    pub listed: bool,
+    pub feed: Option<Feed>,
+    pub skips: Skips,
+    /// No contact was given.
+    pub anonymous: bool,
     /// What is to be probed, in the order to do it.
     pub list: Arc<TargetList>,
     pub door: Door,
@@ -165,7 +190,7 @@ impl Engine {
             epoll::add(&epoll, port.as_fd(), data, epoll::EventFlags::IN).map_err(no_epoll)?;
         }
         let ports = parts.ports.len();
-        let clock = Clock::start();
+        let clock = parts.clock;
         Ok(Engine {
             windows: Timers::new(parts.settings.window),
             settles: Timers::new(parts.settings.settle),
@@ -173,6 +198,13 @@ impl Engine {
             settings: parts.settings,
             fresh: 0..parts.list.len() as u32,
             list: parts.list,
+            listed: parts.listed,
+            feed: parts.feed,
+            slots: Slots::default(),
+            skips: parts.skips,
+            groups: Groups::default(),
+            broken: None,
+            anonymous: parts.anonymous,
             door: parts.door,
             ports: parts.ports,
             requests: (0..ports).map(|_| Requests::default()).collect(),
@@ -184,6 +216,7 @@ impl Engine {
             hold: parts.hold,
             again: VecDeque::new(),
             clock,
+            start: parts.start,
             counts: parts.counts,
             stopping: false,
             round: 0,
@@ -203,22 +236,24 @@ impl Engine {
         let mut failed = false;
         while !self.is_done() {
             self.stopping |= stop.load(Ordering::Relaxed);
-            failed = self.writer.has_failed();
+            failed = self.writer.has_failed() || self.skips.failure().is_some();
             if failed || stop_now.load(Ordering::Relaxed) {
                 self.stopping = true;
                 break;
             }
+            self.hear();
             let drained = self.receive_all();
             self.end_what_is_due(drained);
             self.send_all();
             self.hand_over();
-            let (targets, waiting) = (self.fresh.len() + self.hold.held(), self.table.len());
+            let (targets, waiting) = (self.targets_left(), self.table.len());
             self.progress.tick(&self.counts, targets, waiting);
             self.wait();
         }
-        let interrupted = self.stopping && !failed;
+        let interrupted = self.stopping && !failed && self.broken.is_none();
         self.part();
-        self.counts.not_done += (self.fresh.len() + self.hold.held()) as u64;
+        self.skip_all();
+        self.counts.not_done += self.targets_left() as u64;
         for handle in self.table.handles() {
             match self.table.get(handle).map(|flight| flight.phase) {
                 Some(Phase::Lingering) => self.finish(handle),
@@ -231,13 +266,25 @@ impl Engine {
             counts: self.counts,
             highest: self.pacer.highest(),
             interrupted,
-            written: self.writer.finish(),
+            written: match self.broken.or(self.skips.failure()) {
+                None => self.writer.finish(),
+                Some(failure) => self.writer.finish().and(Err(failure)),
+            },
         }
     }
 
     fn is_done(&self) -> bool {
-        let nothing_new = self.stopping || self.fresh.is_empty() && self.hold.held() == 0;
-        nothing_new && self.table.len() == 0
+        let nothing_new = if self.listed {
+            self.targets_left() == 0
+        } else {
+            self.slots.ended && self.slots.is_empty()
+        };
+        (self.stopping || nothing_new) && self.table.len() == 0
+    }
+
+    /// Targets of the list that were not taken yet.
+    fn targets_left(&self) -> usize {
+        self.fresh.len() + self.hold.held() + self.groups.waiting()
     }
 
     /// Sleeps until something is due or comes, at least a little.
@@ -259,7 +306,7 @@ impl Engine {
             .any(|out| !out.tokens.is_empty() || !out.closes.is_empty());
         let can_send = !self.stopping && self.room_in_flight() > 0;
         let next_new = match (
-            can_send && !self.fresh.is_empty(),
+            can_send && (!self.fresh.is_empty() || self.groups.has_freed()),
             self.hold.next_release().filter(|_| can_send),
         ) {
             (true, _) => Some(self.pacer.next_new()),
@@ -271,6 +318,7 @@ impl Engine {
             self.windows.next(),
             self.settles.next(),
             self.lingers.next(),
+            self.slots.next(),
         ];
         let mut until = due
             .into_iter()

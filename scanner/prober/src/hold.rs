@@ -10,6 +10,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
 use crate::pace::{Mono, SECOND};
+use crate::turns::Clocked;
 
 /// End of a list of targets.
 const NONE: u32 = u32::MAX;
@@ -17,6 +18,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 struct Prefix {
     free_at: Mono,
+    /// A slot had the last share: the next one is the waiting targets'.
+    slot_last: bool,
     /// (when the address is free, address); only addresses with waiting targets.
     waiting: BinaryHeap<Reverse<(Mono, IpAddr)>>,
 }
@@ -24,8 +27,20 @@ struct Prefix {
 #[derive(Debug)]
 struct Address {
     free_at: Mono,
+    slot_last: bool,
     first: u32,
     last: u32,
+}
+
+impl Address {
+    fn new() -> Self {
+        Address {
+            free_at: 0,
+            slot_last: false,
+            first: NONE,
+            last: NONE,
+        }
+    }
 }
 
 /// Which targets may be probed now.
@@ -33,6 +48,9 @@ struct Address {
 pub struct Hold {
     address_gap: Mono,
     prefix_gap: Mono,
+    /// When which prefix may be probed at all.
+    turns: Option<Clocked>,
+    limited: bool,
     addresses: HashMap<IpAddr, Address>,
     prefixes: HashMap<IpAddr, Prefix>,
     /// (when, prefix); an entry is stale unless it is the prefix's present time.
@@ -43,8 +61,14 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Rates in probes per second, 0 = no limit; `targets`: size of the list.
-    pub fn new(address_rate: f64, prefix_rate: f64, targets: usize) -> Self {
+    /// Rates in probes per second, 0 = no limit; `turns`: of this vantage point, if limits are shared with others;
+    /// `targets`: size of the list.
+    pub fn new(
+        address_rate: f64,
+        prefix_rate: f64,
+        turns: Option<Clocked>,
+        targets: usize,
+    ) -> Self {
         let gap = |rate: f64| {
             if rate > 0.0 {
                 (SECOND as f64 / rate) as Mono
@@ -56,6 +80,8 @@ impl Hold {
         Hold {
             address_gap: gap(address_rate),
             prefix_gap: gap(prefix_rate),
+            turns: turns.filter(|_| limited),
+            limited,
             addresses: HashMap::new(),
             prefixes: HashMap::new(),
             due: BinaryHeap::new(),
@@ -76,36 +102,69 @@ impl Hold {
 
     /// Whether `target` at `ip` may be probed now, which then counts as done; else it waits here.
     pub fn admit(&mut self, target: u32, ip: IpAddr, now: Mono) -> bool {
-        if self.next.is_empty() {
+        if !self.limited {
             return true;
         }
         self.sweep(now);
         let key = prefix_of(ip);
         let prefix = self.prefixes.entry(key).or_default();
-        let address = self.addresses.entry(ip).or_insert(Address {
-            free_at: 0,
-            first: NONE,
-            last: NONE,
-        });
+        let address = self.addresses.entry(ip).or_insert_with(Address::new);
         if address.first == NONE
             && address.free_at <= now
             && prefix.free_at <= now
             && prefix.waiting.is_empty()
+            && opens(self.turns, key, now) == now
         {
             address.free_at = now + self.address_gap;
             prefix.free_at = now + self.prefix_gap;
+            (address.slot_last, prefix.slot_last) = (false, false);
             return true;
         }
         self.held += 1;
         if address.first == NONE {
             address.first = target;
             prefix.waiting.push(Reverse((address.free_at, ip)));
-            Self::schedule(&mut self.due, key, prefix);
+            schedule(&mut self.due, self.turns, key, prefix);
         } else {
             self.next[address.last as usize] = target;
         }
         address.last = target;
         false
+    }
+
+    /// Takes the share of `ip` for a probe that is not of the list, now or never: else gives the time from which it could
+    /// be had. `owned`: the limit per address does not matter, nor is this probe counted there. Where targets of the list
+    /// wait, slots have every other share at most.
+    pub fn take(&mut self, ip: IpAddr, now: Mono, owned: bool) -> Result<(), Mono> {
+        if !self.limited {
+            return Ok(());
+        }
+        self.sweep(now);
+        let key = prefix_of(ip);
+        let prefix = self.prefixes.entry(key).or_default();
+        let mut free_at = prefix.free_at.max(now);
+        if prefix.slot_last && !prefix.waiting.is_empty() {
+            free_at += self.prefix_gap;
+        }
+        let address = self.addresses.entry(ip).or_insert_with(Address::new);
+        if !owned {
+            free_at = free_at.max(address.free_at);
+            if address.slot_last && address.first != NONE {
+                free_at += self.address_gap;
+            }
+        }
+        let free_at = opens(self.turns, key, free_at);
+        if free_at > now {
+            return Err(free_at);
+        }
+        prefix.free_at = now + self.prefix_gap;
+        prefix.slot_last = true;
+        if !owned {
+            address.free_at = now + self.address_gap;
+            address.slot_last = true;
+        }
+        schedule(&mut self.due, self.turns, key, prefix);
+        Ok(())
     }
 
     /// A waiting target that may be probed now, which then counts as done.
@@ -121,21 +180,28 @@ impl Hold {
             let Some(&Reverse((free_at, ip))) = prefix.waiting.peek() else {
                 continue;
             };
-            if prefix.free_at.max(free_at) != when {
+            if opens(self.turns, key, prefix.free_at.max(free_at)) != when {
                 continue;
             }
             prefix.waiting.pop();
             let Some(address) = self.addresses.get_mut(&ip) else {
                 continue;
             };
+            if address.free_at > free_at {
+                // A slot was probed there meanwhile.
+                prefix.waiting.push(Reverse((address.free_at, ip)));
+                schedule(&mut self.due, self.turns, key, prefix);
+                continue;
+            }
             let target = address.first;
-            address.first = self.next[target as usize];
+            address.first = std::mem::replace(&mut self.next[target as usize], NONE);
             address.free_at = now + self.address_gap;
             prefix.free_at = now + self.prefix_gap;
+            (address.slot_last, prefix.slot_last) = (false, false);
             if address.first != NONE {
                 prefix.waiting.push(Reverse((address.free_at, ip)));
             }
-            Self::schedule(&mut self.due, key, prefix);
+            schedule(&mut self.due, self.turns, key, prefix);
             self.held -= 1;
             return Some(target);
         }
@@ -145,12 +211,6 @@ impl Hold {
     /// When the next waiting target may go, at the earliest.
     pub fn next_release(&self) -> Option<Mono> {
         self.due.peek().map(|Reverse((when, _))| *when)
-    }
-
-    fn schedule(due: &mut BinaryHeap<Reverse<(Mono, IpAddr)>>, key: IpAddr, prefix: &Prefix) {
-        if let Some(Reverse((free_at, _))) = prefix.waiting.peek() {
-            due.push(Reverse((prefix.free_at.max(*free_at), key)));
-        }
     }
 
     /// Forgets what limits nothing any more, each time the tables have doubled.
@@ -163,6 +223,25 @@ impl Hold {
         self.prefixes
             .retain(|_, p| !p.waiting.is_empty() || p.free_at > now);
         self.sweep_at = (2 * self.addresses.len()).max(4096);
+    }
+}
+
+/// The first moment from `from` on at which it is our turn to probe the prefix `key`.
+fn opens(turns: Option<Clocked>, key: IpAddr, from: Mono) -> Mono {
+    turns.map_or(from, |turns| turns.opens(key, from))
+}
+
+fn schedule(
+    due: &mut BinaryHeap<Reverse<(Mono, IpAddr)>>,
+    turns: Option<Clocked>,
+    key: IpAddr,
+    prefix: &Prefix,
+) {
+    if let Some(Reverse((free_at, _))) = prefix.waiting.peek() {
+        due.push(Reverse((
+            opens(turns, key, prefix.free_at.max(*free_at)),
+            key,
+        )));
     }
 }
 
@@ -205,7 +284,7 @@ mod tests {
         let mut ips = vec![ip("10.0.0.1"); 20];
         ips.extend((1..=10).map(|i| ip(&format!("10.0.0.{}", i + 1))));
         ips.push(ip("10.0.1.1"));
-        let mut hold = Hold::new(1.0, 10.0, ips.len());
+        let mut hold = Hold::new(1.0, 10.0, None, ips.len());
         let done = run(&mut hold, &ips, 25_000);
         assert_eq!((done.len(), hold.held()), (31, 0));
         let at = |t: u32| done.iter().find(|(_, d)| *d == t).unwrap().0;
@@ -223,21 +302,88 @@ mod tests {
     #[test]
     fn each_limit_alone_and_none() {
         let ips: Vec<IpAddr> = (0..6).map(|i| ip(&format!("2001:db8:0:{i}::1"))).collect();
-        assert_eq!(run(&mut Hold::new(1.0, 0.0, 6), &ips, 10).len(), 6);
+        assert_eq!(run(&mut Hold::new(1.0, 0.0, None, 6), &ips, 10).len(), 6);
         assert_eq!(
-            run(&mut Hold::new(0.0, 2.0, 6), &ips, 1001).len(),
+            run(&mut Hold::new(0.0, 2.0, None, 6), &ips, 1001).len(),
             3,
             "one /48, two a second"
         );
-        assert_eq!(run(&mut Hold::new(0.0, 0.0, 6), &ips, 1).len(), 6);
+        assert_eq!(run(&mut Hold::new(0.0, 0.0, None, 6), &ips, 1).len(), 6);
     }
 
     #[test]
     fn forgets_idle_addresses() {
-        let mut hold = Hold::new(1.0, 0.0, 100_000);
+        let mut hold = Hold::new(1.0, 0.0, None, 100_000);
         for t in 0..100_000_u32 {
             assert!(hold.admit(t, IpAddr::V4(t.into()), u64::from(t) * 10_000_000));
         }
         assert!(hold.addresses.len() <= 4096 && hold.prefixes.len() <= 4096);
+    }
+
+    #[test]
+    fn slots_and_targets_share_the_limits() {
+        let ips = [ip("10.0.0.1"), ip("10.0.0.1"), ip("10.0.0.2")];
+        let mut hold = Hold::new(1.0, 4.0, None, ips.len());
+        let mut done: Vec<(u64, IpAddr)> = Vec::new();
+        let mut fresh = 0..3_u32;
+        for ms in 0..4000 {
+            let now = ms * 1_000_000;
+            // Tries at every moment, before the waiting targets do, and has half of it all the same.
+            {
+                match hold.take(ips[0], now, false) {
+                    Ok(()) => done.push((ms, ips[0])),
+                    Err(free_at) => assert!(free_at > now),
+                }
+            }
+            while let Some(t) = hold.release(now) {
+                done.push((ms, ips[t as usize]));
+            }
+            for t in fresh.by_ref() {
+                if hold.admit(t, ips[t as usize], now) {
+                    done.push((ms, ips[t as usize]));
+                }
+            }
+        }
+        assert_eq!(hold.held(), 0, "{done:?}");
+        assert!(done.len() > 4 && done.len() <= 8, "{done:?}");
+        assert!(
+            done.windows(2).all(|w| w[1].0 - w[0].0 >= 250),
+            "the prefix: {done:?}"
+        );
+        let same: Vec<u64> = done.iter().filter(|d| d.1 == ips[0]).map(|d| d.0).collect();
+        assert!(same.windows(2).all(|w| w[1] - w[0] >= 1000), "{done:?}");
+    }
+
+    #[test]
+    fn owned_slots_pass_the_limit_of_the_address_alone() {
+        let mut hold = Hold::new(1.0, 10.0, None, 0);
+        let one = ip("10.0.0.1");
+        assert!(hold.take(one, 0, true).is_ok() && hold.take(one, 0, false).is_err());
+        assert!(hold.take(one, SECOND / 10, false).is_ok());
+        assert_eq!(
+            hold.take(one, SECOND / 5, false),
+            Err(SECOND / 10 + SECOND),
+            "owned probes are not counted there"
+        );
+        assert!(hold.take(one, SECOND / 5, true).is_ok());
+    }
+
+    #[test]
+    fn targets_wait_for_their_turn() {
+        let turns = crate::turns::Turns {
+            index: 0,
+            of: 2,
+            length: SECOND,
+            pause: SECOND / 2,
+        };
+        let ips: Vec<IpAddr> = (0..8).map(|i| ip(&format!("10.0.{}.1", i % 2))).collect();
+        let clocked = turns.clocked(0);
+        let mut hold = Hold::new(0.0, 5.0, Some(clocked), ips.len());
+        let done = run(&mut hold, &ips, 10_000);
+        assert_eq!(done.len(), 8);
+        for (ms, target) in done {
+            let now = ms * 1_000_000;
+            assert_eq!(clocked.opens(prefix_of(ips[target as usize]), now), now);
+        }
     }
 }

@@ -9,22 +9,31 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
+use crate::targets::Which;
 
 impl Engine {
     /// The next target that its limits let go; blocked ones become records on the way.
     pub(crate) fn next_target(&mut self, now: u64) -> Option<(u32, SocketAddr)> {
-        if let Some(target) = self.hold.release(now) {
-            return Some((target, self.list.get(target).address()));
+        while let Some(target) = self.hold.release(now) {
+            let line = self.list.get(target);
+            let (to, group) = (line.address(), line.group);
+            if !self.held_back(target, group) {
+                return Some((target, to));
+            }
         }
         loop {
-            let target = self.fresh.next()?;
-            let (to, verdict) = {
+            let target = self.groups.pop_freed().or_else(|| self.fresh.next())?;
+            let (to, group, verdict) = {
                 let line = self.list.get(target);
                 let to = line.address();
-                (to, self.door.gate().judge(to.ip(), line.domain))
+                let verdict = self.door.gate().judge(to.ip(), line.domain);
+                (to, line.group, verdict)
             };
             if let Err(refusal) = verdict {
-                self.unsent(target, Outcome::Blocked, refusal.to_string());
+                self.unsent(Which::Listed(target), Outcome::Blocked, refusal.to_string());
+                continue;
+            }
+            if self.held_back(target, group) {
                 continue;
             }
             if self.hold.admit(target, to.ip(), now) {
@@ -37,11 +46,11 @@ impl Engine {
     pub(crate) fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
         let why = format!("this machine has no IPv{}", if v4 { 4 } else { 6 });
         for (target, _) in targets {
-            self.unsent(*target, Outcome::SendFailed, why.clone());
+            self.unsent(Which::Listed(*target), Outcome::SendFailed, why.clone());
         }
     }
 
-    pub(crate) fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
+    pub(crate) fn unsent(&mut self, target: Which, outcome: Outcome, why: String) {
         self.record(Ended {
             target,
             outcome,
@@ -57,8 +66,11 @@ impl Engine {
     }
 
     /// A new probe enters the table.
-    pub(crate) fn open(&mut self, target: u32, to: SocketAddr, port: u16) -> Handle {
-        let line = self.list.get(target).line;
+    pub(crate) fn open(&mut self, target: Which, to: SocketAddr, port: u16) -> Handle {
+        let (line, group) = {
+            let target = self.list.look(&target);
+            (target.line, target.group)
+        };
         let cid = self.cids.of(line, 1);
         let exchange = Exchange::new(self.packets.destination(), cid);
         let handle = self.table.insert(Flight {
@@ -66,6 +78,7 @@ impl Engine {
             line,
             to,
             port,
+            group,
             attempt: 1,
             phase: Phase::Open,
             initial_size: self.settings.sizes[usize::from(to.is_ipv6())],

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::cid::parse_key;
+use crate::turns::Turns;
 
 /// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer opened and
 /// classified with the kernel's time stamps, a polite close.
@@ -24,8 +25,17 @@ records that cannot be written; 130 interrupted, what ended before is recorded."
 )]
 pub struct Options {
     /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub targets: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "feed")]
+    pub targets: Option<PathBuf>,
+
+    /// Take commands on standard input while running: slots to be probed at set times, groups of targets to be held back
+    /// (scanner/prober/README.md)
+    #[arg(long, requires = "segments")]
+    pub feed: bool,
+
+    /// Write down skipped slots in FILE, a line of JSON each
+    #[arg(long, value_name = "FILE", requires = "feed")]
+    pub skipped: Option<PathBuf>,
 
     /// Records on standard output, one JSON object per line (default unless --segments is given)
     #[arg(long, value_enum)]
@@ -54,6 +64,21 @@ pub struct Options {
     /// New probes per second to one /24 (IPv6: /48); 0 = no limit
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = rate)]
     pub per_prefix_rate: f64,
+
+    /// Share the limits per address and prefix with other vantage points: this is number K of N (from 0); each has a prefix
+    /// to itself for LENGTH seconds at a time, the last PAUSE of which nobody probes it
+    #[arg(long, value_name = "K/N:LENGTH:PAUSE", value_parser = turns)]
+    pub turn: Option<Turns>,
+
+    /// How far this machine's clock is ahead of that of the other vantage points; turns are corrected by it
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        requires = "turn"
+    )]
+    pub clock_offset_ms: i64,
 
     /// Seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
@@ -167,6 +192,24 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         .ok_or_else(|| wrong.into())
 }
 
+fn turns(text: &str) -> Result<Turns, String> {
+    let wrong = "write it like 0/4:15:3: number and count of vantage points, seconds of a turn, seconds of pause in it";
+    let parse = || {
+        let (place, times) = text.split_once(':')?;
+        let (index, of) = place.split_once('/')?;
+        let (length, pause) = times.split_once(':')?;
+        let ns = |text: &str| Some((number(text).ok()? * 1e9) as u64);
+        let turns = Turns {
+            index: index.parse().ok()?,
+            of: of.parse().ok()?,
+            length: ns(length)?,
+            pause: ns(pause)?,
+        };
+        (turns.index < turns.of && turns.of <= 1000 && turns.pause < turns.length).then_some(turns)
+    };
+    parse().ok_or_else(|| wrong.into())
+}
+
 /// A contact is sent in a packet of 1200 bytes, whole.
 fn contact(text: &str) -> Result<String, String> {
     match text.trim() {
@@ -197,6 +240,10 @@ mod tests {
                 && rate("0").is_ok()
                 && rate("-1").is_err()
         );
+        assert!(turns("3/4:15:3.5").is_ok_and(|t| t.pause == 3_500_000_000 && t.index == 3));
+        for text in ["4/4:15:3", "0/1:3:3", "0/1:-3:1", "0:15:3", "0/2:15"] {
+            assert!(turns(text).is_err(), "{text}");
+        }
         assert!(contact(" ").is_err() && seconds("61").is_err());
     }
 }

@@ -15,7 +15,7 @@ use arrow_ipc::writer::FileWriter;
 use crate::error::Failure;
 use crate::outcome::Outcome;
 use crate::row::{Columns, Row};
-use crate::targets::TargetList;
+use crate::targets::{FIRST_SLOT, TargetList};
 
 /// A segment is closed at this age; the thread that looks at it may come 200 ms late.
 const MAX_AGE: Duration = Duration::from_millis(600);
@@ -115,7 +115,8 @@ impl Segments {
                 else {
                     return Err(unreadable(path, "columns are missing".into()));
                 };
-                for i in 0..batch.num_rows() {
+                let listed = |i: &usize| targets.value(*i) < FIRST_SLOT;
+                for i in (0..batch.num_rows()).filter(listed) {
                     let index = list.at_line(targets.value(i)).filter(|index| {
                         let target = list.get(*index);
                         target.ip_text == ips.value(i) && target.domain == domains.value(i)

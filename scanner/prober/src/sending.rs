@@ -11,6 +11,7 @@ use crate::mmsg::BATCH;
 use crate::outcome::Outcome;
 use crate::stamps::Request;
 use crate::table::{Handle, Phase};
+use crate::targets::Which;
 
 /// Most batches of new probes, and of further connections, in one round.
 const BATCHES: usize = 16;
@@ -56,7 +57,15 @@ impl Engine {
             self.send_outgoing(port, !self.in_bulk());
         }
         self.send_again();
+        self.send_slots();
         self.send_new();
+    }
+
+    /// Sends one datagram from `port`.
+    pub(crate) fn send_one(&mut self, port: usize, handle: Handle, kind: Kind) {
+        let mut batch = Vec::with_capacity(1);
+        self.put(&mut batch, handle, kind, None);
+        self.flush(port, &mut batch);
     }
 
     /// Tokens, then closes of one port; `at_once`: closes do not wait for company.
@@ -146,7 +155,7 @@ impl Engine {
                 let port = self.random_port(v4);
                 let mut batch = Vec::with_capacity(some.len());
                 for (target, to) in some {
-                    let handle = self.open(*target, *to, port);
+                    let handle = self.open(Which::Listed(*target), *to, port);
                     self.put(&mut batch, handle, Kind::New, None);
                 }
                 self.flush(usize::from(port), &mut batch);
@@ -177,7 +186,7 @@ impl Engine {
             self.door
                 .push(flight.to, "", false, |out| packets.close(out, exchange))
         } else {
-            let target = self.list.get(flight.target);
+            let target = self.list.look(&flight.target);
             self.door.push(flight.to, target.domain, true, |out| {
                 packets.initial(out, exchange, target.sni(), flight.initial_size)
             })

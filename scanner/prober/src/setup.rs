@@ -11,10 +11,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::cid::CidKey;
+use crate::clock::{Clock, wall};
 use crate::counts::Counts;
 use crate::door::Door;
 use crate::engine::{Engine, Parts, Settings};
 use crate::error::Failure;
+use crate::feed::Feed;
 use crate::gate::Gate;
 use crate::hold::Hold;
 use crate::options::{Format, Options};
@@ -25,6 +27,8 @@ use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::{Progress, outcomes};
 use crate::segments::Segments;
+use crate::skips::Skips;
+use crate::stdout;
 use crate::summary::{Summary, check_place};
 use crate::table::Table;
 use crate::targets::TargetList;
@@ -44,12 +48,26 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         &read_all(&options.blocklist)?,
         &read_all(&options.optout)?,
     )?;
-    let list = read_targets(&options.targets)?;
+    let reads_twice = options.feed && options.targets.as_deref() == Some(Path::new("-"));
+    if reads_twice {
+        return Err(Failure::Usage(
+            "standard input cannot be both the list and the feed: give --targets FILE".into(),
+        ));
+    }
+    let list = match &options.targets {
+        Some(path) => read_targets(path)?,
+        None => TargetList::default(),
+    };
     check_contact(options, &list, &gate)?;
     if options.dry_run {
         return Ok(dry_run(options, &list, &gate));
     }
+    let json = options.format == Some(Format::Jsonl) || options.segments.is_none();
+    if json {
+        stdout::check()?;
+    }
     options.summary.as_deref().map_or(Ok(()), check_place)?;
+    let skips = Skips::open(options.skipped.as_deref())?;
     let segments = options
         .segments
         .as_deref()
@@ -79,6 +97,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         order
             .iter()
             .any(|target| list.get(*target).ip().is_ipv4() == v4)
+            || options.feed && may_leave(options, v4)
     });
     let ports = Ports::bind(
         &options.source,
@@ -98,7 +117,10 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let mut summary = Summary {
         tool: "firstflight-prober",
         tool_version: env!("CARGO_PKG_VERSION"),
-        targets_file: options.targets.display().to_string(),
+        targets_file: options
+            .targets
+            .as_ref()
+            .map_or(String::new(), |path| path.display().to_string()),
         interrupted: false,
         counts: Counts::default(),
         rate: options.rate,
@@ -125,7 +147,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     drop((list, order));
     let list = Arc::new(picked);
     let to_segments = segments.is_some();
-    let json = options.format == Some(Format::Jsonl) || !to_segments;
+    let (clock, start) = (Clock::start(), wall());
     let started = Instant::now();
     let progress = Progress::new(counts.targets);
     let engine = Engine::new(Parts {
@@ -136,6 +158,12 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             attempts: options.attempts,
             sizes,
         },
+        clock,
+        start,
+        listed: options.targets.is_some(),
+        feed: options.feed.then(Feed::start).transpose()?,
+        skips,
+        anonymous: options.contact.is_none(),
         door: Door::new(gate),
         ports,
         packets,
@@ -144,6 +172,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         hold: Hold::new(
             options.per_address_rate,
             options.per_prefix_rate,
+            options.turn.map(|turns| {
+                turns.clocked(
+                    start.saturating_sub(options.clock_offset_ms.saturating_mul(1_000_000)),
+                )
+            }),
             list.len(),
         ),
         rate: options.rate,
@@ -212,6 +245,11 @@ fn report(summary: &Summary) {
             counts.not_done
         );
     }
+}
+
+/// Whether slots of a family could be sent from the given sources.
+fn may_leave(options: &Options, v4: bool) -> bool {
+    options.source.is_empty() || options.source.iter().any(|ip| ip.is_ipv4() == v4)
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::evidence::Stamp;
 use crate::exchange::Exchange;
 use crate::pace::{Mono, SECOND};
+use crate::targets::Which;
 
 /// Slots looked at per second on behalf of strays: a few milliseconds' work.
 const BUDGET: usize = 10_000_000;
@@ -31,12 +32,14 @@ pub enum Phase {
 
 /// One probe in flight.
 pub struct Flight {
-    pub target: u32,
+    pub target: Which,
     /// Of the target in the input.
     pub line: u32,
     pub to: SocketAddr,
     /// Number of the port it is sent from.
     pub port: u16,
+    /// Of the target; see [`crate::groups`].
+    pub group: u32,
     pub attempt: u8,
     pub phase: Phase,
     pub initial_size: u16,
@@ -243,10 +246,11 @@ mod tests {
 
     fn flight(cid: u8) -> Flight {
         Flight {
-            target: 0,
+            target: Which::Listed(0),
             line: 1,
             to: "127.0.0.1:443".parse().unwrap(),
             port: 3,
+            group: 0,
             attempt: 1,
             phase: Phase::Open,
             initial_size: 1252,

@@ -1,17 +1,26 @@
-//! The target list: CSV with the header `ip,domain,port`, kept as compact text (about 12 bytes a target above the
-//! text itself) and parsed again when a target's turn comes.
+//! The target list: CSV with the header `ip,domain,port`, kept as compact text (about 16 bytes a target above the
+//! text itself) and parsed again when a target's turn comes. A fourth column `group` (a number, 0 or empty: none) says
+//! which targets can be held back together; targets may also come one by one, as slots of the feed.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use crate::error::Failure;
 
 /// Port when the list gives none.
 const DEFAULT_PORT: u16 = 443;
 
+/// Numbers from here on are slots of the feed, never lines of a list.
+pub const FIRST_SLOT: u32 = 1 << 31;
+
+/// Place of a column that the header does not have.
+const NO_COLUMN: usize = usize::MAX;
+
 struct Entry {
     offset: u32,
     line: u32,
+    group: u32,
     port: u16,
     ip_len: u8,
     domain_len: u8,
@@ -36,6 +45,28 @@ pub struct Target<'a> {
     /// Empty: no SNI.
     pub domain: &'a str,
     pub port: u16,
+    /// Targets of one group can be held back together; 0: of none.
+    pub group: u32,
+}
+
+/// A target that came by the feed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fed {
+    pub number: u32,
+    pub ip_text: Box<str>,
+    pub ip: IpAddr,
+    pub domain: Box<str>,
+    pub port: u16,
+    pub group: u32,
+    /// Its owner agreed to more than the limit per address.
+    pub owned: bool,
+}
+
+/// Which target: a line of the list, or one that came by the feed.
+#[derive(Clone, Debug)]
+pub enum Which {
+    Listed(u32),
+    Fed(Arc<Fed>),
 }
 
 impl Target<'_> {
@@ -78,14 +109,16 @@ impl TargetList {
         let columns = fields(header.1.trim_start_matches('\u{feff}'))
             .and_then(|f| columns(&f))
             .ok_or_else(no_header)?;
+        let number_of_columns = if columns[3] == NO_COLUMN { 3 } else { 4 };
         let mut list = TargetList::default();
         while let Some((number, line)) = lines.next().map_err(unreadable)? {
             if line.trim().is_empty() {
                 continue;
             }
             let pushed = fields(line)
-                .ok_or("not three fields")
-                .and_then(|fields| list.push(number, fields, columns));
+                .filter(|(_, count)| *count == number_of_columns)
+                .ok_or("not as many fields as the header has")
+                .and_then(|(fields, _)| list.push(number, fields, columns));
             if let Err(why) = pushed {
                 list.rejected += 1;
                 reject(number, why);
@@ -99,10 +132,11 @@ impl TargetList {
     fn push(
         &mut self,
         line: u64,
-        fields: [&str; 3],
-        columns: [usize; 3],
+        fields: [&str; 4],
+        columns: [usize; 4],
     ) -> Result<(), &'static str> {
-        let [ip_text, domain, port] = columns.map(|c| fields[c]);
+        let [ip_text, domain, port, group] =
+            columns.map(|c| fields.get(c).copied().unwrap_or_default());
         ip_text
             .parse::<IpAddr>()
             .map_err(|_| "the address is no IPv4 or IPv6 address")?;
@@ -117,10 +151,18 @@ impl TargetList {
                 .filter(|p| *p != 0)
                 .ok_or("the port is not a number from 1 to 65535")?,
         };
+        let group = match group {
+            "" => 0,
+            text => text.parse().map_err(|_| "the group is not a number")?,
+        };
         let too_long = "the list is longer than 4 GB";
         self.entries.push(Entry {
             offset: u32::try_from(self.text.len()).map_err(|_| too_long)?,
-            line: u32::try_from(line).map_err(|_| too_long)?,
+            line: u32::try_from(line)
+                .ok()
+                .filter(|line| *line < FIRST_SLOT)
+                .ok_or(too_long)?,
+            group,
             port,
             // An address has at most 45 characters, a host name at most 254.
             ip_len: ip_text.len() as u8,
@@ -168,6 +210,21 @@ impl TargetList {
             ip_text,
             domain: &self.text[middle..middle + usize::from(entry.domain_len)],
             port: entry.port,
+            group: entry.group,
+        }
+    }
+
+    /// The target, be it of this list or of the feed.
+    pub fn look<'a>(&'a self, which: &'a Which) -> Target<'a> {
+        match which {
+            Which::Listed(index) => self.get(*index),
+            Which::Fed(fed) => Target {
+                line: fed.number,
+                ip_text: &fed.ip_text,
+                domain: &fed.domain,
+                port: fed.port,
+                group: fed.group,
+            },
         }
     }
 
@@ -205,9 +262,9 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// The three fields of a line, blanks and quotation marks around them taken off. Neither addresses nor names nor ports
-/// can hold commas or quotation marks, so nothing more of CSV is needed.
-fn fields(line: &str) -> Option<[&str; 3]> {
+/// The fields of a line and how many there are, three or four; blanks and quotation marks around them taken off.
+/// Neither addresses nor names nor numbers can hold commas or quotation marks, so nothing more of CSV is needed.
+fn fields(line: &str) -> Option<([&str; 4], usize)> {
     let mut parts = line.split(',').map(|field| {
         let field = field.trim();
         field
@@ -217,17 +274,27 @@ fn fields(line: &str) -> Option<[&str; 3]> {
             .trim()
     });
     let three = [parts.next()?, parts.next()?, parts.next()?];
-    parts.next().is_none().then_some(three)
+    let fourth = parts.next();
+    let [a, b, c] = three;
+    let count = 3 + usize::from(fourth.is_some());
+    parts
+        .next()
+        .is_none()
+        .then_some(([a, b, c, fourth.unwrap_or_default()], count))
 }
 
-/// Places of ip, domain and port in the header.
-fn columns(header: &[&str; 3]) -> Option<[usize; 3]> {
+/// Places of ip, domain, port and, if it is there, group in the header.
+fn columns((header, count): &([&str; 4], usize)) -> Option<[usize; 4]> {
     let place = |name: &str| {
-        header
+        header[..*count]
             .iter()
             .position(|field| field.eq_ignore_ascii_case(name))
     };
-    Some([place("ip")?, place("domain")?, place("port")?])
+    let group = match count {
+        3 => NO_COLUMN,
+        _ => place("group")?,
+    };
+    Some([place("ip")?, place("domain")?, place("port")?, group])
 }
 
 /// Whether `text` is a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253 characters, perhaps
@@ -292,6 +359,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!((latin.len(), latin.rejected), (1, 1));
+        let grouped = read(
+            "ip,domain,port,group\n1.2.3.4,a.test,,13335\n1.2.3.5,,443,\n1.2.3.6,,\n1.2.3.7,,,x\n",
+        );
+        let list = grouped.0.unwrap();
+        assert_eq!(
+            (list.get(0).group, list.get(1).group, grouped.1),
+            (13335, 0, vec![4, 5])
+        );
+        assert!(read("ip,domain,port,rank\n").0.is_err());
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn run(records: &Receiver<Vec<Ended>>, list: &TargetList, sinks: Sinks) -> Resul
             Err(RecvTimeoutError::Disconnected) => break,
         };
         for ended in &batch {
-            let target = list.get(ended.target);
+            let target = list.look(&ended.target);
             let row = ended.row(&target);
             if let Some(json) = &mut json {
                 line(json, &row).map_err(no_json)?;

@@ -1,0 +1,208 @@
+"""The database with ten million probes: `python -m bench database`.
+
+Makes ten monthly runs (bench/store_rows.py: four vantage points, two days each, the lab's answers) and lets
+`firstflight load` load the first and then the others: by clickhouse-driver into a store behind `store serve`,
+and into an embedded store. After the first run and after the last it takes the time of each named query
+(bench/queries.py), at the end also of the report page, and the size of the table.
+
+CPU time and memory are those of whole processes. Goals: `LIMIT_BYTES` a row; each named query under `LIMIT_S`
+on two cores, by the median of its wall times or, where others keep the cores busy, by its CPU time alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import process
+from bench.process import Used
+
+LIMIT_BYTES = 60.0
+LIMIT_S = 1.0
+_FIRSTFLIGHT = [sys.executable, "-m", "cli"]
+Times = dict[str, dict[str, Any]]
+
+
+def main() -> int:
+    """Measure and print; the number of goals missed."""
+    parser = argparse.ArgumentParser(prog="bench database")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="probes, all runs together")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
+    parser.add_argument("--folder", type=Path, help="where to work: 200 bytes a probe (default: TMPDIR)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
+        folder = Path(name)
+        os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
+        runs = _made(folder, options.rows, options.runs)
+        served = _served(folder, runs)
+        shutil.rmtree(folder / "served")
+        first, second, missed = _embedded(folder, runs, columns=options.columns)
+    missed += _tell_queries(runs, first, second, served)
+    return missed
+
+
+def _made(folder: Path, rows: int, runs: int) -> dict[str, int]:
+    """Make the runs: id -> probes, oldest first."""
+    listed = folder / "runs.txt"
+    argv = [sys.executable, "-m", "bench.store_rows", str(folder / "runs")]
+    used = process.run([*argv, "--rows", str(rows), "--runs", str(runs)], out=listed)
+    made = {run: int(probes) for run, probes in map(str.split, listed.read_text().splitlines())}
+    size = sum(path.stat().st_size for path in (folder / "runs").rglob("*.parquet"))
+    print(
+        f"{sum(made.values())} probes in {len(made)} runs a month apart, 4 vantage points x 2 days each,\n"
+        f"  made in {used.cpu_s:.0f} CPU s: {size / 1e6:.0f} MB of Parquet; {process.load()}",
+        flush=True,
+    )
+    return made
+
+
+def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[Times, Times, int]:
+    """Load into an embedded store; the queries' times with one run and with all, and the goals missed."""
+    url = f"chdb:{folder / 'embedded'}"
+    oldest, *others = runs
+    _tell_load("embedded", runs[oldest], _load(url, [oldest]))
+    first = _queries(folder, url, cold=True)
+    _tell_load("embedded, after that", sum(runs[run] for run in others), _load(url, others))
+    second = _queries(folder, url, cold=True)
+    page = folder / "page"
+    used = process.run([*_FIRSTFLIGHT, "report", "--out", page], env=_env(url))
+    print(
+        f"report page of the newest run ({runs[others[-1]] if others else runs[oldest]} of these probes): "
+        f"{used.cpu_s:.1f} CPU s, {used.wall_s:.1f} s wall, {used.peak_mb:.0f} MB, "
+        f"{(page / 'index.html').stat().st_size / 1000:.0f} kB",
+        flush=True,
+    )
+    return first, second, _size(url, sum(runs.values()), columns=columns)
+
+
+def _served(folder: Path, runs: Mapping[str, int]) -> Times:
+    """Load through the driver and the server; the queries' times with all runs."""
+    oldest, *others = runs
+    with _serving(folder / "served") as (pid, url):
+        for label, some in (("through the server", [oldest]), ("through the server, after that", others)):
+            before = process.cpu_s(pid)
+            used = _load(url, some)
+            _tell_load(label, sum(runs[run] for run in some), used, server_s=process.cpu_s(pid) - before)
+        times = _queries(folder, url, cold=False)
+        print(f"  the server's peak: {process.peak_mb(pid):.0f} MB resident", flush=True)
+    return times
+
+
+@contextmanager
+def _serving(store: Path) -> Iterator[tuple[int, str]]:
+    """`firstflight store serve` on a free port: its process id and the URL of the store behind it."""
+    server = subprocess.Popen(
+        [*_FIRSTFLIGHT, "store", "serve", "--port", "0"],
+        env=_env(f"chdb:{store}"),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        ready = server.stderr.readline()
+        if " at " not in ready:
+            raise SystemExit(f"bench: the server did not start: {ready.strip()}")
+        yield server.pid, f"clickhouse://{ready.rpartition(' at ')[2].strip()}/firstflight"
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+def _load(url: str, runs: Sequence[str]) -> Used:
+    return process.run([*_FIRSTFLIGHT, "load", *runs], quiet=True, env=_env(url))
+
+
+def _env(url: str) -> dict[str, str]:
+    return os.environ | {"FIRSTFLIGHT_STORE": url}
+
+
+def _tell_load(where: str, probes: int, used: Used, server_s: float | None = None) -> None:
+    cpu_s = used.cpu_s + (server_s or 0)
+    shared = "" if server_s is None else f" (loader {used.cpu_s:.1f}, server {server_s:.1f})"
+    print(
+        f"load, {where}: {probes} probes in {cpu_s:.1f} CPU s{shared}: {probes / cpu_s:.0f} per CPU second, "
+        f"{probes / used.wall_s:.0f} per second of wall time,\n  "
+        f"peak of the loader {used.peak_mb:.0f} MB; {process.load()}",
+        flush=True,
+    )
+
+
+def _queries(folder: Path, url: str, *, cold: bool) -> Times:
+    lines = folder / "queries.jsonl"
+    process.run([sys.executable, "-m", "bench.queries", url, *(["--cold"] if cold else [])], out=lines)
+    return {one["name"]: one for one in map(json.loads, lines.read_text().splitlines())}
+
+
+def _size(url: str, rows: int, *, columns: bool) -> int:
+    """Bytes per row as loaded and merged; 1 if above the limit."""
+    from firstflight.store import open_store  # the engine: not before the programs that are measured
+
+    active = "active AND database = currentDatabase() AND table = 'quic_probe'"
+    parts = (
+        "SELECT count() AS parts, sum(rows) AS rows, sum(bytes_on_disk) AS bytes, groupArray(path) AS paths, "
+        f"sum(primary_key_size) AS keys, sum(marks_bytes) AS marks FROM system.parts WHERE {active}"
+    )
+    with open_store(url, write=True) as store:
+        (loaded,) = store.rows(parts)
+        store.execute("OPTIMIZE TABLE quic_probe FINAL")
+        (merged,) = store.rows(parts)
+        files = [path for part in merged["paths"] for path in Path(part).rglob("*") if path.is_file()]
+        on_disk = sum(path.stat().st_size for path in files)
+        cost = store.rows(
+            "SELECT column, sum(column_bytes_on_disk) AS bytes FROM system.parts_columns "
+            f"WHERE {active} GROUP BY column ORDER BY bytes DESC"
+        )
+        (rolled,) = store.rows(
+            "SELECT sum(bytes_on_disk) AS bytes FROM system.parts "
+            "WHERE active AND database = currentDatabase() AND table IN ('probe_day', 'probe_unit')"
+        )
+    if merged["rows"] != rows:
+        raise SystemExit(f"bench: {rows} probes were made, the store holds {merged['rows']}")
+    ids = sum(one["bytes"] for one in cost if one["column"] in ("client_cid", "server_cid"))
+    print(
+        f"size: {on_disk / rows:.1f} bytes a row (limit {LIMIT_BYTES:.0f}), all columns of quic_probe, after "
+        f"OPTIMIZE FINAL: {merged['parts']} parts,\n  {on_disk} bytes in their files (the engine says "
+        f"{merged['bytes']}), index {merged['keys']} and marks {merged['marks']} bytes included;\n"
+        f"  connection IDs of 8 and 20 random bytes take {ids / rows:.1f} of it; as loaded "
+        f"({loaded['parts']} parts) {loaded['bytes'] / rows:.1f}; roll-ups {rolled['bytes'] / rows:.2f}",
+        flush=True,
+    )
+    for one in cost if columns else ():
+        print(f"  {one['column']:22}{one['bytes'] / rows:9.3f}")
+    return int(on_disk / rows > LIMIT_BYTES)
+
+
+def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times) -> int:
+    """Print a line per query; the number of named ones that are too slow with all runs."""
+    few, many = next(iter(runs.values())), sum(runs.values())
+    print(
+        f"queries, seconds (medians of 5, {process.load()}; cold: files not in memory, engine just opened):"
+    )
+    print(f"  {'':22}{f'{few} probes':^21}  {f'{many} probes':^33}")
+    head = f"  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}  {'cold':>7}{'warm':>7}{'CPU':>7}{'served':>8}"
+    print(f"{head}{'rows':>8}{'CPU grew':>10}")
+    missed = 0
+    for name, one in second.items():
+        before, late = first[name], one["wall_s"] >= LIMIT_S and one["cpu_s"] >= LIMIT_S
+        missed += late and not name.startswith("view ")
+        print(
+            f"  {name:22}{before['cold_s']:7.2f}{before['wall_s']:7.3f}{before['cpu_s']:7.3f}  "
+            f"{one['cold_s']:7.2f}{one['wall_s']:7.3f}{one['cpu_s']:7.3f}{served[name]['wall_s']:8.3f}"
+            f"{one['rows']:8}{one['cpu_s'] / before['cpu_s']:9.1f}x" + (" over the limit" if late else "")
+        )
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

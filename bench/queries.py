@@ -1,0 +1,116 @@
+"""How long a store takes for each named query, as JSON lines: `python -m bench.queries URL`.
+
+Each query is put to an open store `WARM` times after one that does not count; with --cold also once to a
+store just opened, whose files were taken out of the page cache before. Parameters have their defaults, so
+that a query covers all that the store holds; a date that must be given is the middle of the store's days. CPU
+time is that of this process, where an embedded engine runs, too. bench/database.py makes a table of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from firstflight import query
+from firstflight.store import Store, open_store
+
+WARM = 5
+# Views that people ask for as they are.
+VIEWS = ("table1", "table1_strict", "iack_by_cdn", "probes_by_day")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One question; medians of `WARM` times. `cold_s`, `cpu_s` are None where they were not taken."""
+
+    name: str
+    rows: int
+    cold_s: float | None
+    wall_s: float
+    cpu_s: float | None
+
+
+def measure(url: str, *, cold: bool) -> Iterator[Timed]:
+    """Every named query and view of VIEWS, one after the other."""
+    embedded = url.startswith("chdb:")
+    with open_store(url) as store:
+        questions = _questions(store)
+    colds: dict[str, float] = {}
+    if cold and embedded:
+        for name, sql in questions.items():
+            _forget(Path(url.removeprefix("chdb:")))
+            with open_store(url) as store:
+                colds[name] = _time(store, sql)[0]
+    with open_store(url) as store:
+        for name, sql in questions.items():
+            *_, rows = _time(store, sql)
+            times = [_time(store, sql) for _ in range(WARM)]
+            yield Timed(
+                name=name,
+                rows=rows,
+                cold_s=colds.get(name),
+                wall_s=statistics.median(wall for wall, _, _ in times),
+                cpu_s=statistics.median(cpu for _, cpu, _ in times) if embedded else None,
+            )
+
+
+def _questions(store: Store) -> Mapping[str, str]:
+    """The SQL of each, by name."""
+    database = store.dialect.database
+    (days,) = store.rows(f"SELECT min(day) AS first, max(day) - min(day) AS days FROM {database}.probe_day")
+    (middle,) = store.rows(f"SELECT toDate('{days['first']}') + {int(days['days']) // 2} AS day")
+    asked = {}
+    for name in query.names():
+        one = query.load(name)
+        given = {p.name: str(middle["day"]) for p in one.parameters if p.default is None and p.type == "Date"}
+        asked[name] = one.rendered(given, store.dialect)
+    return asked | {f"view {name}": f"SELECT * FROM {database}.{name}" for name in VIEWS}
+
+
+def _time(store: Store, sql: str) -> tuple[float, float, int]:
+    """Wall and CPU seconds of a question as `firstflight query` puts it, and the answer's rows."""
+    wall, cpu = time.monotonic(), _cpu_s()
+    answer = store.formatted(sql, "JSONEachRow")
+    return time.monotonic() - wall, _cpu_s() - cpu, answer.count(b"\n")
+
+
+def _forget(folder: Path) -> None:
+    """Have the system drop what it keeps of a store's files in memory."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # merged away meanwhile
+            if path.is_file():
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(handle)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> int:
+    """Measure and print a line per question."""
+    parser = argparse.ArgumentParser(prog="bench.queries")
+    parser.add_argument("url")
+    parser.add_argument("--cold", action="store_true")
+    options = parser.parse_args()
+    for timed in measure(options.url, cold=options.cold):
+        print(json.dumps(asdict(timed)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

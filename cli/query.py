@@ -1,0 +1,81 @@
+"""`firstflight query`: the named queries."""
+
+from __future__ import annotations
+
+import click
+
+from firstflight.errors import UsageError
+
+
+@click.command(
+    epilog="Example: firstflight query\n\n"
+    "Example: firstflight query changed_behaviour --param since=2026-11-01 --format CSVWithNames"
+)
+@click.argument("name", required=False)
+@click.option(
+    "--param",
+    "given",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of the query; can be given several times.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    default="PrettyCompact",
+    show_default=True,
+    metavar="FORMAT",
+    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
+)
+@click.option("--about", is_flag=True, help="Say what the query's parameters and columns mean; ask nothing.")
+@click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with the parameters in it; ask nothing.")
+def command(
+    name: str | None, given: tuple[str, ...], output_format: str, about: bool, show_sql: bool
+) -> None:
+    """Put the named query NAME to the store and print the answer; without NAME, list the queries.
+
+    docs/queries.md describes them all.
+    """
+    from firstflight import query, stdout
+    from firstflight.store import DATABASE
+    from schemas.sql import Dialect
+
+    if name is None:
+        if given:
+            raise UsageError("--param goes with the NAME of a query; `firstflight query` lists them")
+        for one in query.names():
+            click.echo(f"{one:22}{query.load(one).answers}")
+        return
+    asked = query.load(name)
+    parameters = _pairs(given)
+    if about:
+        click.echo(_about(asked))
+    elif show_sql:
+        click.echo(asked.rendered(parameters, Dialect(DATABASE)))
+    else:
+        stdout.write(query.formatted(name, parameters, output_format))
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--param {pair}: write it as KEY=VALUE, for example --param since=2026-11-01")
+        if key in found:
+            raise UsageError(f"--param {key} stands there twice")
+        found[key] = value
+    return found
+
+
+def _about(asked: object) -> str:
+    from firstflight.query import NamedQuery
+
+    assert isinstance(asked, NamedQuery)
+    lines = [asked.answers, "", "Parameters:"]
+    for one in asked.parameters:
+        default = "required" if one.default is None else f"[{one.default}]" if one.default else "[all]"
+        lines.append(f"  {one.name:16}{one.type:15}{default:14}{one.meaning}")
+    lines += ["", "Columns:"]
+    lines += [f"  {column:22}{meaning}" for column, meaning in asked.columns.items()]
+    return "\n".join(lines)

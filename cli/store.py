@@ -1,0 +1,85 @@
+"""`firstflight store`: the embedded store for several programs at once."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from firstflight.errors import Interrupted, UsageError
+
+
+@click.group(epilog="Example: firstflight store serve --port 9000")
+def command() -> None:
+    """Share the embedded store."""
+
+
+@command.command(
+    epilog="Example: firstflight store serve --port 9000\n\n"
+    "Then elsewhere: FIRSTFLIGHT_STORE=clickhouse://127.0.0.1:9000/firstflight firstflight report table1"
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=9000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@click.option("--user", default="default", show_default=True, help="The one user, if there is a password.")
+@click.option(
+    "--password-file",
+    type=click.Path(path_type=Path),
+    help="File whose first line is the password; needed if others than this machine can reach --host.",
+)
+@click.option(
+    "--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve TLS only."
+)
+@click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
+@click.option("--read-only", is_flag=True, help="Let nobody change anything.")
+def serve(
+    host: str,
+    port: int,
+    user: str,
+    password_file: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    read_only: bool,
+) -> None:
+    """Put ClickHouse's native protocol before the embedded store that FIRSTFLIGHT_STORE names.
+
+    Any number of programs may then load and ask at once, with clickhouse-driver or with firstflight itself.
+    The store is held until the end (Ctrl-C or SIGTERM), so nothing else can open its folder. Without a
+    password, whoever can reach the port may read and change the store.
+    """
+    from firstflight.store import secrets
+    from firstflight.store.native import server
+    from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
+
+    place = find()
+    if not isinstance(place, EmbeddedPlace):
+        raise UsageError("only an embedded store can be served: write FIRSTFLIGHT_STORE=chdb:PATH")
+    if (certificate is None) != (key is None):
+        raise UsageError("TLS needs both --certificate and --key")
+    access = server.Access(
+        user=user,
+        password=secrets.first_line(password_file) if password_file else None,
+        read_only=read_only,
+        tls=server.tls_context(certificate, key) if certificate and key else None,
+    )
+    made(place)
+    with held(place, WAIT_S):
+        serving = server.NativeServer(place.path, DATABASE, host, port, access)
+        caught: list[int] = []
+
+        def end(number: int, _: FrameType | None) -> None:
+            caught.append(number)
+            serving.stop()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        where, on = serving.address
+        shown = f"[{where}]" if ":" in where else where
+        click.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
+        serving.serve()
+    if signal.SIGINT in caught:
+        raise Interrupted("interrupted; the store is closed")
+    click.echo("ended; the store is closed", err=True)

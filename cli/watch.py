@@ -1,0 +1,46 @@
+"""`firstflight watch`: names probed at set times, for as long as it is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command(epilog="Example: firstflight watch --config watch.toml --period 3600 --periods 24")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Settings (TOML)."
+)
+@click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="Length of a period.")
+@click.option("--periods", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
+def command(
+    config: Path, period: float | None, periods: int, overrides: tuple[str, ...], dry_run: bool
+) -> None:
+    """Probe the names of FILE's target list once a minute, and its `owned` names more often, from every
+    vantage point.
+
+    The run id is the last line of standard output. A slot that was not probed is a row with its reason.
+    Ctrl-C or `firstflight runs stop` ends in order (exit 130); what was probed is kept.
+    """
+    from firstflight import settings
+    from firstflight.campaign import conduct, plan
+    from firstflight.campaign.watching import Watching
+    from firstflight.runs import Run
+
+    in_force, text = settings.load(config, overrides)
+    period_s = in_force.watch.period_s if period is None else period
+    if dry_run:
+        for line in plan.describe_watch(in_force, period_s, periods):
+            click.echo(line)
+        return
+    run = Run.create(in_force, text, overrides)
+    run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
+    click.echo(f"run {run.id}: {run.path}", err=True)
+    try:
+        status = conduct.run_campaign(run, Watching)
+    finally:
+        click.echo(run.id)
+    sys.exit(status)

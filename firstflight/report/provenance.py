@@ -1,0 +1,152 @@
+"""What a page says about its run: versions, seeds, hashes, lists, tables, settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# A password in a store's address, wherever it stands.
+_PASSWORD = re.compile(r"(://[^:/@\s\"]*):[^\s\"]*@")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The run's own record, as far as the store has it; empty mappings where it has not."""
+
+    run: str
+    name: str | None
+    state: str | None  # when the run was loaded
+    started_at: str | None
+    tool_version: str | None
+    manifest: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    settings_text: str
+    """Settings in force as indented JSON, passwords blacked out."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the run's record is in the store."""
+        return bool(self.manifest)
+
+    @property
+    def cities(self) -> dict[str, str]:
+        """Vantage point -> what people call it."""
+        return {
+            str(one["name"]): str(one.get("city") or one["name"])
+            for one in self.settings.get("vantage", [])
+            if isinstance(one, dict) and "name" in one
+        }
+
+    @property
+    def stages(self) -> list[Mapping[str, Any]]:
+        """The manifest's entries, one per stage that started."""
+        return [entry for entry in self.manifest.get("stages", []) if isinstance(entry, dict)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stages warned of, each once, with how many stages said it."""
+        said: dict[str, int] = {}
+        for stage in self.stages:
+            for warning in stage.get("warnings") or []:
+                said[str(warning)] = said.get(str(warning), 0) + 1
+        return [text if times == 1 else f"{text} ({times} stages)" for text, times in said.items()]
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Output file -> SHA-256."""
+        found: dict[str, str] = {}
+        for stage in self.stages:
+            found |= {str(path): str(digest) for path, digest in (stage.get("outputs") or {}).items()}
+        return dict(sorted(found.items()))
+
+    def facts(self, coverage: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+        """(what, value) for the page's table, as far as known; `coverage`: rows of sql/coverage.sql."""
+        as_data = self.settings.get("as_data") or {}
+        targets = self.settings.get("targets") or {}
+        probe = self.settings.get("probe") or {}
+        window, settle = (_unit(self._stage_facts(key), "ms") for key in ("answer_window_ms", "settle_ms"))
+        pairs: list[tuple[str, Any]] = [
+            ("Run", self.run),
+            ("Campaign", self.name),
+            ("State when it was loaded", self.state),
+            ("Begun", _minute(self.started_at)),
+            ("First and last probe", _span(coverage)),
+            ("Version of firstflight", ", ".join(_all(coverage, "tool_versions")) or self.tool_version),
+            ("Seed", self.manifest.get("seed")),
+            ("Target list", _joined(targets.get("source"), ", ".join(_all(coverage, "lists")),
+                                    _of(targets.get("date")))),
+            ("Routing table", _joined(as_data.get("rib"), _of(as_data.get("date")))),
+            ("Resolver", ", ".join(_all(coverage, "resolvers"))),
+            ("Rule set", ", ".join(_all(coverage, "rulesets"))),
+            ("Probe template (SHA-256)", ", ".join(self._stage_facts("template_sha256"))),
+            ("Answer window, settling time", _joined(window, settle)),
+            ("Probes per second", ", ".join(self._stage_facts("rate"))),
+            ("Attempts", probe.get("attempts")),
+            ("Settings (SHA-256)", self.manifest.get("settings_sha256")),
+        ]  # fmt: skip
+        return [(what, str(value)) for what, value in pairs if value not in (None, "")]
+
+    def _stage_facts(self, key: str) -> list[str]:
+        values = {str(s["facts"][key]) for s in self.stages if key in (s.get("facts") or {})}
+        return sorted(values)
+
+
+def read(run: str, rows: Sequence[Mapping[str, Any]]) -> Provenance:
+    """The provenance of `run` from the answer to sql/run.sql; nothing but the id if there is no row."""
+    if not rows:
+        return Provenance(run, None, None, None, None, {}, {}, "")
+    row = rows[0]
+    settings = _mapping(row["settings"])
+    text = json.dumps(settings, indent=2, ensure_ascii=False) if settings else ""
+    return Provenance(
+        run=run,
+        name=row["name"] or None,
+        state=row["state"],
+        started_at=row["started_at"],
+        tool_version=row["tool_version"] or None,
+        manifest=_mapping(row["manifest"]),
+        settings=settings,
+        settings_text=without_passwords(text),
+    )
+
+
+def without_passwords(text: str) -> str:
+    """`text` with every USER:PASSWORD@ of an address reduced to USER:***@."""
+    return _PASSWORD.sub(r"\1:***@", text)
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _all(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
+    return sorted({str(value) for row in rows for value in row[column] if value is not None})
+
+
+def _minute(text: str | None) -> str | None:
+    return f"{text[:16]} UTC" if text else None
+
+
+def _span(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    first = min((row["first_sent"] for row in rows if row["first_sent"]), default=None)
+    last = max((row["last_sent"] for row in rows if row["last_sent"]), default=None)
+    return f"{first[:19]} to {last[:19]} UTC" if first and last else None
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _of(date: object) -> str:
+    return f"of {date}" if date else ""
+
+
+def _unit(values: Sequence[str], unit: str) -> str:
+    return f"{' or '.join(values)} {unit}" if values else ""

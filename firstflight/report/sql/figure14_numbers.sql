@@ -1,0 +1,16 @@
+-- The numbers beside Figure 14, all vantage points together in the rows without vantage: one weight per probe.
+SELECT
+    if(grouping(vantage) = 1, NULL, toString(vantage)) AS at_vantage,
+    quic_probe.cdn AS cdn,
+    countIf(attempts = 1 AND outcome IN ('iack', 'coalesced')) AS drawn,
+    countIf(attempts = 1 AND outcome = 'iack') AS iack,
+    countIf(attempts = 1 AND outcome = 'coalesced') AS coalesced,
+    countIf(attempts = 1 AND outcome = 'sh_first') AS sh_first,
+    countIf(attempts > 1 AND outcome IN ('iack', 'coalesced', 'sh_first')) AS repeated,
+    if(iack = 0, [], quantilesExactInclusiveIf(0.25, 0.5, 0.75)(
+        ifNull(ack_to_sh_us, 0), attempts = 1 AND outcome = 'iack')) AS quartiles_us
+FROM ${database}.quic_probe
+WHERE run = {run:String} AND day BETWEEN {first:Date} AND {last:Date}
+    AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
+GROUP BY GROUPING SETS ((vantage, cdn), (cdn))
+ORDER BY cdn = 'Others', cdn, at_vantage IS NOT NULL, at_vantage

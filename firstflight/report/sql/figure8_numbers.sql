@@ -1,0 +1,15 @@
+-- The numbers beside Figure 8; quartiles of iack rows.
+SELECT
+    cdn,
+    countIf(attempts = 1 AND outcome IN ('iack', 'coalesced')) AS drawn,
+    countIf(attempts = 1 AND outcome = 'iack') AS iack,
+    countIf(attempts = 1 AND outcome = 'coalesced') AS coalesced,
+    countIf(attempts = 1 AND outcome = 'sh_first') AS sh_first,
+    countIf(attempts > 1 AND outcome IN ('iack', 'coalesced', 'sh_first')) AS repeated,
+    if(iack = 0, [], quantilesExactInclusiveIf(0.25, 0.5, 0.75)(
+        ifNull(ack_to_sh_us, 0), attempts = 1 AND outcome = 'iack')) AS quartiles_us
+FROM ${database}.quic_probe
+WHERE run = {run:String} AND day = {day:Date} AND vantage = {vantage:String}
+    AND cdn IS NOT NULL AND address_rank = 0 AND family = 4
+GROUP BY cdn
+ORDER BY cdn = 'Others', cdn

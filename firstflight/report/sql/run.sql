@@ -1,0 +1,4 @@
+-- What the run says about itself.
+SELECT run, name, state, started_at, tool_version, manifest, settings
+FROM ${database}.run
+WHERE run = {run:String}

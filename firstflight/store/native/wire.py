@@ -1,0 +1,120 @@
+"""The elements of ClickHouse's native protocol: LEB128 integers, texts, little-endian numbers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+MAX_TEXT = 1 << 20
+_VARINT_BYTES = 10  # of a 64-bit number
+
+
+class ProtocolError(Exception):
+    """What came is not ClickHouse's native protocol; the connection is of no more use."""
+
+
+class Disconnected(Exception):
+    """The other side has gone."""
+
+
+def varint(number: int) -> bytes:
+    """`number` (0 to 2^64 - 1) as a LEB128 integer."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def text(value: str | bytes) -> bytes:
+    """A text with its length before it."""
+    raw = value.encode() if isinstance(value, str) else value
+    return varint(len(raw)) + raw
+
+
+def unpack_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    """The integer that begins at `at`, and the place after it; IndexError if `data` ends before it does."""
+    number = 0
+    for place in range(_VARINT_BYTES):
+        byte = data[at + place]
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    raise ProtocolError("an integer is longer than 64 bits")
+
+
+class Reader:
+    """Reads elements from a stream of bytes.
+
+    `receive(n)` gives at least one and at most n bytes of it, or none at its end.
+    """
+
+    def __init__(self, receive: Callable[[int], bytes]) -> None:
+        self._receive = receive
+        self._data = b""
+        self._at = 0
+
+    @property
+    def buffered(self) -> bool:
+        """Whether something was received that is not read yet."""
+        return self._at < len(self._data)
+
+    def some(self) -> bytes:
+        """What is buffered, or else what comes next; Disconnected at the end of the stream."""
+        if not self.buffered:
+            self._refill()
+        rest, self._data, self._at = self._data[self._at :], b"", 0
+        return rest
+
+    def put_back(self, data: bytes) -> None:
+        """Let `data`, which was read too much, be read again."""
+        self._data, self._at = data + self._data[self._at :], 0
+
+    def take(self, size: int) -> bytes:
+        """Exactly `size` bytes; Disconnected if the stream ends before."""
+        if len(self._data) - self._at >= size:
+            self._at += size
+            return self._data[self._at - size : self._at]
+        parts = [self._data[self._at :]]
+        missing = size - len(parts[0])
+        self._data, self._at = b"", 0
+        while missing > 0:
+            self._refill()
+            parts.append(self._data[:missing])
+            self._at = len(parts[-1])
+            missing -= self._at
+        return b"".join(parts)
+
+    def byte(self) -> int:
+        """One byte."""
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        """A LEB128 integer; ProtocolError if it has more than 64 bits."""
+        number = 0
+        for place in range(_VARINT_BYTES):
+            byte = self.byte()
+            number |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                return number
+        raise ProtocolError("an integer is longer than 64 bits")
+
+    def uint32(self) -> int:
+        """A little-endian integer of 32 bits."""
+        return int(struct.unpack("<I", self.take(4))[0])
+
+    def text(self, limit: int = MAX_TEXT) -> str:
+        """A text; ProtocolError if it is longer than `limit` bytes or not UTF-8."""
+        length = self.varint()
+        if length > limit:
+            raise ProtocolError(f"a text of {length} bytes, where at most {limit} are allowed")
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError("a text is not UTF-8") from error
+
+    def _refill(self) -> None:
+        self._data, self._at = self._receive(1 << 16), 0
+        if not self._data:
+            raise Disconnected

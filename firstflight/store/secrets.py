@@ -1,0 +1,20 @@
+"""Passwords: read from a file or the environment, and shown nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firstflight.errors import UsageError
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file that holds a secret; UsageError if there is none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            line = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f"cannot read {path}: {reason}") from error
+    if not line:
+        raise UsageError(f"the first line of {path} is empty: write the secret there")
+    return line

@@ -1,0 +1,43 @@
+"""CrUX lists in the lab: github's file host with monthly global lists in the layout of the real ones.
+
+A list is YYYYMM.csv.gz with the header `origin,rank`; ranks are buckets, and within a bucket the order says
+nothing. The lab's names are spread over the buckets as if they were a sample of the top million.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+HOST = "raw.githubusercontent.com"
+FOLDER = Path("zakird") / "crux-top-lists" / "main" / "data" / "global"
+MONTHS = ("202407", "202408")
+# (bucket, share of the lab's names whose place is at or before its end)
+BUCKETS = ((1_000, 0.1), (5_000, 0.2), (10_000, 0.4), (50_000, 0.6), (100_000, 0.8), (1_000_000, 1.0))
+
+
+def bucket(place: int, names: int) -> int:
+    """The bucket of the name at `place` (from 0) of `names` names."""
+    return next(bound for bound, share in BUCKETS if place < share * names or share == 1.0)
+
+
+def origins(names: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """(origin, bucket) of each name; every tenth name has its plain HTTP origin in a later bucket as well."""
+    rows = []
+    for place, name in enumerate(names):
+        rows.append((f"https://{name}", bucket(place, len(names))))
+        if place % 10 == 0:
+            rows.append((f"http://{name}", BUCKETS[-1][0]))
+    # Sorted within a bucket, so that nobody takes the order of the lines for a rank.
+    return iter(sorted(rows, key=lambda row: (row[1], row[0])))
+
+
+def write_tree(tree: Path, names: Sequence[str]) -> None:
+    """Write the lists of all MONTHS below the document root `tree`; the earlier has the names reversed."""
+    folder = tree / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for month in MONTHS:
+        listed = names if month == MONTHS[-1] else list(reversed(names))
+        text = "origin,rank\n" + "".join(f"{origin},{rank}\n" for origin, rank in origins(listed))
+        (folder / f"{month}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -1,0 +1,145 @@
+//! Turns: which of several vantage points may probe a prefix at a time, so that a prefix's limits hold for all of them
+//! together without a word between them.
+//!
+//! Time (UTC) is cut into turns of one length. A prefix belongs to one vantage point per turn, the next one in the next
+//! turn; where it begins is a fixed hash of the prefix. At the end of each turn is a pause in which nobody probes
+//! the prefix: it absorbs what the vantage points' clocks differ by and what packets are under way. See
+//! docs/design/ledger.
+
+use std::net::IpAddr;
+
+use crate::evidence::Stamp;
+use crate::pace::Mono;
+
+/// The turns of one vantage point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// Which vantage point this is, from 0, and of how many.
+    pub index: u64,
+    pub of: u64,
+    /// ns
+    pub length: u64,
+    pub pause: u64,
+}
+
+/// Turns on this run's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocked {
+    turns: Turns,
+    /// UTC at monotonic time 0, ns.
+    start: u64,
+}
+
+impl Turns {
+    /// For a run whose monotonic clock was 0 at `start` (UTC, ns).
+    pub fn clocked(self, start: Stamp) -> Clocked {
+        Clocked {
+            turns: self,
+            start: u64::try_from(start).unwrap_or(0),
+        }
+    }
+}
+
+impl Clocked {
+    /// The first moment from `now` on at which `prefix` may be probed.
+    pub fn opens(&self, prefix: IpAddr, now: Mono) -> Mono {
+        let Turns {
+            index,
+            of,
+            length,
+            pause,
+        } = self.turns;
+        let utc = self.start + now;
+        let turn = utc / length;
+        let ours = (index + of - (turn + hash(prefix)) % of) % of;
+        if ours == 0 && utc % length < length - pause {
+            return now;
+        }
+        let turns_to_wait = if ours == 0 { of } else { ours };
+        (turn + turns_to_wait) * length - self.start
+    }
+}
+
+/// The same in every version and at every vantage point (FNV-1a over the address's bytes), so that all know whose turn it is.
+fn hash(prefix: IpAddr) -> u64 {
+    let fold = |bytes: &[u8]| {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    let hash = match prefix {
+        IpAddr::V4(ip) => fold(&ip.octets()),
+        IpAddr::V6(ip) => fold(&ip.octets()),
+    };
+    // The low bits of FNV depend on the low bits of the bytes alone.
+    (hash ^ hash >> 32) % (1 << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::SECOND;
+
+    #[test]
+    fn nobody_probes_a_prefix_beside_another_or_in_the_pause() {
+        let start = 1_795_154_400_123_456_789;
+        let mut hours = [0_u64; 4];
+        for prefix in ["192.0.2.0", "198.18.48.0", "2001:db8:48::", "10.0.0.0"] {
+            let prefix: IpAddr = prefix.parse().unwrap();
+            let mut last: Option<(usize, u64)> = None;
+            for tenth in 0..3000_u64 {
+                let now = tenth * SECOND / 10;
+                let open: Vec<usize> = (0..4)
+                    .filter(|index| {
+                        let turns = Turns {
+                            index: *index as u64,
+                            of: 4,
+                            length: 15 * SECOND,
+                            pause: 3 * SECOND,
+                        };
+                        turns.clocked(start).opens(prefix, now) == now
+                    })
+                    .collect();
+                assert!(open.len() <= 1);
+                if let [one] = open[..] {
+                    if let Some((before, at)) = last.filter(|(before, _)| *before != one) {
+                        assert!(now - at > 2 * SECOND, "{before} {one}");
+                    }
+                    last = Some((one, now));
+                    hours[one] += 1;
+                }
+            }
+        }
+        // 12 of 15 seconds are somebody's, a quarter of them each one's.
+        assert!(
+            hours.iter().all(|tenths| (2300..2500).contains(tenths)),
+            "{hours:?}"
+        );
+    }
+
+    #[test]
+    fn opens_is_the_first_open_moment() {
+        let turns = Turns {
+            index: 1,
+            of: 3,
+            length: 10 * SECOND,
+            pause: 2 * SECOND,
+        };
+        let clocked = turns.clocked(1_795_154_400_000_000_000);
+        let prefix: IpAddr = "192.0.2.0".parse().unwrap();
+        for second in 0..200 {
+            let now = second * SECOND;
+            let opens = clocked.opens(prefix, now);
+            assert!(opens >= now && opens <= now + 30 * SECOND);
+            assert_eq!(clocked.opens(prefix, opens), opens);
+            assert!(opens == now || clocked.opens(prefix, opens - 1) == opens);
+        }
+        let alone = Turns {
+            index: 0,
+            of: 1,
+            length: SECOND,
+            pause: 0,
+        };
+        assert_eq!(alone.clocked(5).opens(prefix, 77), 77);
+    }
+}

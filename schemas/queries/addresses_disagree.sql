@@ -1,0 +1,30 @@
+-- Names with both behaviours at more than one address anywhere, first: they are few, and only they can disagree.
+WITH candidates AS
+(
+    SELECT domain
+    FROM ${database}.quic_probe
+    WHERE outcome IN ('iack', 'coalesced', 'sh_first')
+        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
+        AND day BETWEEN {since:Date} AND {until:Date}
+    GROUP BY domain
+    HAVING countIf(outcome = 'iack') > 0 AND countIf(outcome != 'iack') > 0 AND min(ip) != max(ip)
+)
+SELECT
+    run,
+    vantage,
+    repetition,
+    domain,
+    arraySort(groupArrayIf(ip, outcome = 'iack')) AS instant,
+    arraySort(groupArrayIf(ip, outcome != 'iack')) AS waiting,
+    arraySort(groupUniqArray(assumeNotNull(cdn))) AS cdns
+FROM ${database}.quic_probe
+WHERE domain IN (candidates)
+    AND outcome IN ('iack', 'coalesced', 'sh_first')
+    AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND day BETWEEN {since:Date} AND {until:Date}
+GROUP BY run, vantage, repetition, domain
+HAVING length(instant) > 0 AND length(waiting) > 0 AND ({cdn:String} = '' OR has(cdns, {cdn:String}))
+ORDER BY run, vantage, repetition, domain
+LIMIT {limit:UInt32}

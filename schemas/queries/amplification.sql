@@ -1,0 +1,27 @@
+SELECT
+    on_day AS day,
+    cdn,
+    at_vantage AS vantage,
+    count() AS probes,
+    countIf(bytes_received > {above:Float64} * bytes_sent) AS above,
+    above / probes AS above_share,
+    max(bytes_received / bytes_sent) AS highest
+FROM
+(
+    SELECT
+        if({by_day:Bool}, day, NULL) AS on_day,
+        assumeNotNull(cdn) AS cdn,
+        if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
+        bytes_received,
+        bytes_sent
+    FROM ${database}.quic_probe
+    WHERE quic_probe.cdn IS NOT NULL
+        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
+        AND ({cdn:String} = '' OR quic_probe.cdn = {cdn:String})
+        AND day BETWEEN {since:Date} AND {until:Date}
+        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
+        AND NOT retried AND bytes_sent > 0
+)
+GROUP BY on_day, cdn, at_vantage
+ORDER BY day, cdn = 'Others', cdn, vantage

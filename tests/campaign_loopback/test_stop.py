@@ -1,0 +1,104 @@
+"""A stop file ends a campaign in order; what was probed can be loaded, the rest is probed when it goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from .world import FIRSTFLIGHT, World, addresses, until
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    here = World(tmp_path_factory.mktemp("world"))
+    try:
+        here.raise_it()
+        yield here
+    finally:
+        here.end()
+
+
+def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command in the world."""
+    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+    done = subprocess.run(
+        [*FIRSTFLIGHT, *words], env=env, cwd=world.folder, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -> None:
+    campaign = world.start_campaign("--config", str(world.settings("slow.toml", rate=8)))
+    until(world.runs, "a run folder")
+    (run,) = world.runs()
+    segments = run / "east" / "1" / "probe" / "segments"
+    until(lambda: len(list(segments.glob("seg-*.arrow"))) >= 2, "some closed segments")
+
+    asked = time.monotonic()
+    assert "stopped" in firstflight(world, "runs", "stop", run.name).stderr
+    assert time.monotonic() - asked < 20
+    out, messages = campaign.communicate(timeout=60)
+    assert (campaign.returncode, out.splitlines()[-1]) == (130, run.name), messages
+    assert f"stopped in order; go on with: firstflight campaign run --resume {run.name}" in messages
+
+    entry = json.loads(firstflight(world, "runs", "--format", "jsonl", run.name).stdout)
+    assert entry["state"] == "stopped"
+    loaded = 0
+    for vantage in ("east", "west"):
+        (stage,) = [s for s in entry["stages"] if s["stage"] == "probe" and s["vantage"] == vantage]
+        rows = world.rows(run, vantage, 1)
+        assert stage["state"] == "interrupted"
+        assert 0 < len(rows) == stage["rows_out"] < len(addresses())
+        assert len(rows) + stage["facts"]["not_probed"] == len(addresses())
+        # What was on its way was waited for: no row is a guess, none is missing.
+        answered = 0
+        for path in (run / vantage / "1" / "probe" / "segments").glob("seg-*.arrow"):
+            with pa.memory_map(str(path)) as source:
+                answered += pa.ipc.open_file(source).read_all().num_rows
+        assert answered == len(rows)
+        loaded += len(rows)
+    firstflight(world, "load", run.name)
+    count = ["sql", f"SELECT count() FROM quic_probe WHERE run = '{run.name}'", "--format", "TSV"]
+    assert firstflight(world, *count).stdout == f"{loaded}\n"
+
+    # While the file is there nothing goes on by itself.
+    alone = ["stage", "probe", "--run", run.name, "--vantage", "east", "--repetition", "1"]
+    assert "was stopped by" in firstflight(world, *alone, expect=130).stderr
+
+    done = world.campaign("--resume", run.name)
+    assert done.returncode == 0, done.stderr
+    assert not (run / "stop").exists()
+    for vantage in ("east", "west"):
+        rows = world.rows(run, vantage, 1)
+        assert Counter(row["domain"] for row in rows) == Counter(list(addresses()))
+    assert firstflight(world, *count).stdout == f"{2 * len(addresses())}\n"
+    about = json.loads((run / "manifest.json").read_text())
+    assert about["state"] == "done" and about["counts"]["targets"] == 2 * len(addresses())
+
+
+def test_stopping_what_does_not_run_is_said(world: World) -> None:
+    (run,) = world.runs()
+    assert "no campaign is running" in firstflight(world, "runs", "stop", run.name).stderr
+    assert (run / "stop").exists()
+    (run / "stop").unlink()
+    firstflight(world, "runs", "stop", expect=2)
+    firstflight(world, "runs", "stop", "20000101T000000Z-000000", expect=2)
+
+
+def test_a_clock_that_is_off_is_written_down_and_said(world: World) -> None:
+    (run,) = world.runs()
+    ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind ours
+    again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
+    done = firstflight(world, *again, "--centre-clock", str(ahead_ns))
+    assert "the clock here is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
+    (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
+    assert isinstance(offset, int) and 299.9e6 < offset < 320e6
+    (others,) = {row["clock_offset_us"] for row in world.rows(run, "west", 1)}
+    assert isinstance(others, int) and abs(others) < 5e6

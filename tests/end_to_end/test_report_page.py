@@ -1,0 +1,64 @@
+"""The page about a real campaign shows what the lab's servers were told to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser import PHONE, Browser
+from tests.browser import browser as browser
+from tests.end_to_end.conftest import REPETITIONS, Finished
+from tests.end_to_end.site import VANTAGES
+
+
+@pytest.fixture(scope="module")
+def page(finished: Finished) -> Path:
+    """The page of the campaign."""
+    folder = finished.site.folder / "report"
+    printed = finished.site.firstflight("report", "--out", str(folder), "--run", finished.run)
+    assert printed == f"{folder / 'index.html'}\n"
+    return folder / "index.html"
+
+
+def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, browser: Browser) -> None:
+    seen = browser.open(page.as_uri(), PHONE)
+    assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+    cells = browser.script(
+        "return [...document.querySelectorAll('#table1-paper [data-column]')]"
+        ".map(td => [td.closest('tr').dataset.cdn, td.dataset.column, td.textContent])"
+    )
+    shown = {(cdn, column): text for cdn, column, text in cells}
+    declared = finished.site.lines("lab", "truth", "--table1")
+    assert {cdn for cdn, _ in shown} == {line["cdn"] for line in declared}
+    for line in declared:
+        assert shown[line["cdn"], "domains"] == f"{line['domains']:,}"
+        for column in ("iack_share_max", "variation"):
+            assert shown[line["cdn"], column] == f"{line[column] * 100:.1f}", line
+
+
+def test_medians_on_the_page_are_those_of_the_declared_delays(
+    finished: Finished, page: Path, browser: Browser
+) -> None:
+    """Of Cloudflare, where all names send instant ACKs; servers and link may add 0.1 ms."""
+    delays = sorted(
+        line["ack_to_sh_us"]
+        for line in finished.truth.values()
+        if line["cdn"] == "Cloudflare" and line["outcome"] == "iack" and ":" not in line["ip"]
+    )
+    middle = len(delays) // 2
+    declared = (delays[middle] + delays[~middle]) / 2000
+    browser.open(page.as_uri(), PHONE)
+    (shown,) = browser.script(
+        "return [...document.querySelectorAll('#figure14-numbers tr[data-cdn=Cloudflare]')]"
+        ".map(tr => tr.querySelector('[data-column=median]').textContent)"
+    )
+    assert abs(float(shown) - declared) < 0.1
+
+
+def test_the_page_knows_its_run_and_misses_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "All vantage points came in, in all repetitions." in text
+    assert re.search(r"tranco, [0-9A-Z]{4,6}, of 2024-08-07", text)
+    assert text.count("96.9 %<br>") == len(VANTAGES) * REPETITIONS

@@ -1,0 +1,58 @@
+"""Campaigns over a lab for these tests: settings with short minutes, and what came of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.end_to_end.site import Site
+
+CLOUDFLARE, FASTLY = 13335, 54113
+
+
+def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str]) -> Path:
+    """A settings file for the lab that probes `names` from `vantages`, once."""
+    listed = site.folder / f"{name}.csv"
+    listed.write_text("".join(f"{one}\n" for one in names))
+    head = site.config().read_text(encoding="utf-8").partition("[[vantage]]")[0]
+    targets = f'[targets]\nsource = "file"\nfile = "{listed}"\n\n'
+    head = re.sub(r"\[targets\]\n.*?\n\n", lambda _: targets, head, flags=re.DOTALL)
+    head = head.replace("repetitions = 3\n", "repetitions = 1\n")
+    path = site.folder / f"{name}.toml"
+    path.write_text(
+        head
+        + "".join(
+            f'[[vantage]]\nname = "{v}"\ncommand = ["firstflight", "lab", "exec", "{v}"]\n'
+            'interface = "eth0"\n'
+            for v in vantages
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+def sets(**values: object) -> list[str]:
+    """Options of `campaign run`: `section__key=value` for each."""
+    return [
+        word
+        for key, value in values.items()
+        for word in ("--set", f"{key.replace('__', '.')}={json.dumps(value)}")
+    ]
+
+
+def rows(site: Site, run: str, vantage: str, name: str = "quic_probe") -> list[dict[str, Any]]:
+    """Records of the first repetition's probe stage."""
+    path = site.folder / "runs" / run / vantage / "1" / "probe" / f"{name}.parquet"
+    found: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
+    return found
+
+
+def connections(site: Site, capture: Path) -> list[dict[str, Any]]:
+    """The connections of a capture, from its beginning to now."""
+    text = site.firstflight("dissect", str(capture), "--kind", "quic_connection", "--format", "jsonl")
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,113 @@
+"""The rule by which a network is left in peace, on known numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from firstflight.settings import Manners
+from scanner.manners import SECOND_NS, Detector, Seen, Verdict, fisher
+
+RULE = Manners()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
+
+
+def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[Verdict]:
+    """What is said of an AS with so many bad ones of so many probes in its first minutes, and after them."""
+    detector = Detector(RULE)
+
+    def add(counts: tuple[int, int], first_s: float, last_s: float) -> None:
+        bad, probes = counts
+        for n in range(probes):
+            sent_ns = round((first_s + (last_s - first_s) * n / probes) * SECOND_NS)
+            detector.add(64500, Seen(sent_ns, n < bad and sign == "timeout", n < bad and sign == "retry"))
+
+    add(before, 1, 300)
+    add(now, 400, 500)
+    return list(detector.verdicts())
+
+
+@pytest.mark.parametrize("sign", ["timeout", "retry"])
+def test_a_share_that_doubled_surely_is_said(sign: str) -> None:
+    (verdict,) = judged((2, 60), (7, 30), sign=sign)
+    assert (verdict.asn, verdict.sign) == (64500, sign)
+    assert (verdict.baseline, verdict.window) == ((2, 60), (7, 30))
+    assert verdict.since_ns == 400 * SECOND_NS
+    assert "7 of 30" in str(verdict) and "2 of 60" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ((0, 60), (1, 3)),  # 1 of 3 is chance
+        ((0, 60), (29, 29)),  # one probe too few to say
+        ((0, 60), (2, 30)),  # a small share
+        ((6, 60), (6, 30)),  # doubled, but that may be chance
+        ((0, 30), (4, 30)),  # as well
+        ((30, 60), (45, 50)),  # high, not doubled
+        ((40, 60), (60, 60)),  # more than half before: it cannot double
+    ],
+)
+def test_less_than_that_is_not(before: tuple[int, int], now: tuple[int, int]) -> None:
+    assert judged(before, now) == []
+
+
+def test_timeouts_and_retries_are_not_added_up() -> None:
+    detector = Detector(RULE)
+    for n in range(60):
+        detector.add(1, Seen(n * SECOND_NS, False, n % 2 == 0))
+    for n in range(60):
+        detector.add(1, Seen((400 + n) * SECOND_NS, n % 5 == 0, n % 2 == 0))
+    (verdict,) = detector.verdicts()
+    assert (verdict.sign, verdict.window) == ("timeout", (12, 60))
+
+
+def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
+    detector = Detector(RULE)
+    # Few probes a minute: the first minutes last until there are 30.
+    for n in range(30):
+        detector.add(1, Seen(n * 60 * SECOND_NS, False, False))
+    # Bad for two minutes, then good again: only what lies in the last 120 s counts.
+    for n in range(40):
+        detector.add(1, Seen((2000 + n) * SECOND_NS, n < 20, False))
+    assert [verdict.window for verdict in detector.verdicts()] == [(20, 40)]
+    for n in range(60):
+        detector.add(1, Seen((2200 + n) * SECOND_NS, False, False))
+    assert list(detector.verdicts()) == []
+
+
+def test_after_a_pause_the_window_begins_anew_and_the_first_minutes_stand() -> None:
+    detector = Detector(RULE)
+    for n in range(60):
+        detector.add(1, Seen(n * 5 * SECOND_NS, False, False))
+    for n in range(40):
+        detector.add(1, Seen((400 + n) * SECOND_NS, True, False))
+    assert len(list(detector.verdicts())) == 1
+    detector.forget(1, 1000 * SECOND_NS)
+    detector.add(1, Seen(450 * SECOND_NS, True, False))  # on its way when the pause began
+    assert list(detector.verdicts()) == []
+    for n in range(30):
+        detector.add(1, Seen((1001 + n) * SECOND_NS, True, False))
+    assert [(v.baseline, v.window) for v in detector.verdicts()] == [((0, 60), (30, 30))]
+
+
+def test_networks_are_judged_apart() -> None:
+    detector = Detector(RULE)
+    for asn in (1, 2):
+        for n in range(60):
+            detector.add(asn, Seen(n * SECOND_NS, False, False))
+        for n in range(60):
+            detector.add(asn, Seen((400 + n) * SECOND_NS, asn == 2, False))
+    assert [verdict.asn for verdict in detector.verdicts()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "chance"),
+    [
+        # Fisher's tea: 3 of 4 against 1 of 4.
+        ((1, 4), (3, 4), 17 / 70),
+        ((0, 5), (5, 5), 1 / 252),
+        ((5, 5), (0, 5), 1.0),
+        ((0, 30), (0, 30), 1.0),
+    ],
+)
+def test_fishers_exact_test(before: tuple[int, int], now: tuple[int, int], chance: float) -> None:
+    assert fisher(before, now) == pytest.approx(chance)

@@ -1,0 +1,65 @@
+"""What an edge sees of four vantage points that share its prefix's limit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+from tests.end_to_end.site import VANTAGES, Site
+from tests.manners.site import config, connections, rows, sets
+
+LIMIT = 5  # probes a second to a prefix, from all vantage points
+SECOND_NS = 10**9
+
+
+def prefix_of(ip: str) -> str:
+    """The /24 of an IPv4 address."""
+    return ip.rpartition(".")[0]
+
+
+def names_of_one_prefix(site: Site) -> list[str]:
+    """The names of the /24 that holds most of those with instant ACK."""
+    truth = site.lines("lab", "truth", "--format", "jsonl")
+    names: dict[str, set[str]] = defaultdict(set)
+    for line in truth:
+        if line["outcome"] == "iack" and line["cdn"] == "Cloudflare" and ":" not in line["ip"]:
+            names[prefix_of(line["ip"])].add(line["domain"])
+    largest = max(names, key=lambda prefix: len(names[prefix]))
+    return sorted(names[largest])
+
+
+def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
+    names = names_of_one_prefix(site)
+    assert len(names) > 10
+    file = config(site, "limits", names, VANTAGES)
+    options = sets(
+        campaign__shared_limits=True,
+        campaign__clock_slack_s=0.4,
+        probe__per_prefix_rate=LIMIT,
+        probe__per_address_rate=0,
+        probe__families=[4],
+    )
+    run = site.firstflight("campaign", "run", "--config", str(file), *options).splitlines()[-1]
+    found = {vantage: rows(site, run, vantage) for vantage in VANTAGES}
+    for of_one in found.values():
+        assert {row["domain"] for row in of_one} == set(names)
+        assert {(row["outcome"], row["attempts"]) for row in of_one} == {("iack", 1)}
+
+    source = {of_one[0]["src_ip"]: vantage for vantage, of_one in found.items()}
+    assert len(source) == len(VANTAGES)
+    prefix = prefix_of(found["hamburg"][0]["ip"])
+    times = sorted(
+        (connection["start_time_ns"], connection["client_ip"])
+        for connection in connections(site, site.lab / "captures" / "cloudflare.pcap")
+        if connection["client_ip"] in source and prefix_of(connection["server_ip"]) == prefix
+    )
+    assert len(times) == sum(
+        1 for of_one in found.values() for row in of_one if prefix_of(row["ip"]) == prefix
+    )
+    # 20 ms for what the way there differs by: the limit holds where the probes leave.
+    window_ns = SECOND_NS - 20_000_000
+    most = max(sum(1 for at, _ in times if start <= at < start + window_ns) for start, _ in times)
+    # It is used, too: each has the whole limit in its turn, and no two are at it at once.
+    assert LIMIT - 1 <= most <= LIMIT, f"{most} probes to one prefix in a second"
+    for (before, who), (after, other) in pairwise(times):
+        assert who == other or after - before > SECOND_NS // LIMIT

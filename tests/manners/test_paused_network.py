@@ -1,0 +1,152 @@
+"""A network that stops answering in the middle of a campaign is left in peace, and probed again later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from firstflight.campaign.process import this_program
+from tests.end_to_end.site import ROOT, Site
+from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
+
+OPTIONS = sets(
+    probe__rate=10,
+    probe__timeout_s=1,
+    probe__families=[4],
+    manners__control=["site-001.fastly.test", "site-002.cloudflare.test"],
+    manners__control_every_s=1,
+    manners__baseline_s=2,
+    manners__window_s=30,
+    manners__least_probes=10,
+    manners__resume_after_s=6,
+)
+
+
+def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
+    """Names with an IPv4 address in one of these AS that are answered as most are."""
+    return sorted(
+        {
+            line["domain"]
+            for line in site.lines("lab", "truth", "--format", "jsonl")
+            if line["asn"] in asns and ":" not in line["ip"] and line["outcome"] in ("iack", "coalesced")
+        }
+    )
+
+
+def server_of(host: str, site: Site) -> int:
+    """Process number of the quiche server of an edge of this lab."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("firstflight-edge") and any(
+            str(site.lab) in word and Path(word).name.startswith(host) for word in words[1:]
+        ):
+            found.append(int(folder.name))
+    (pid,) = found
+    return pid
+
+
+def segments(folder: Path) -> list[dict[str, Any]]:
+    """Rows of all closed segments."""
+    found = []
+    for path in sorted(folder.glob("seg-*.arrow")):
+        with pa.memory_map(str(path)) as source:
+            found += pa.ipc.open_file(source).read_all().to_pylist()
+    return found
+
+
+def until_there(folder: Path, count: int) -> None:
+    """Wait until so many rows of Cloudflare's names are in closed segments."""
+    end = time.monotonic() + 60
+    while sum(1 for row in segments(folder) if "cloudflare" in row["domain"]) < count:
+        assert time.monotonic() < end, "the campaign does not get on"
+        time.sleep(0.1)
+
+
+def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Site) -> None:
+    file = config(site, "paused", names_of(site, (CLOUDFLARE, FASTLY)), ["hamburg"])
+    runs = site.folder / "runs"
+    others = set(runs.iterdir()) if runs.is_dir() else set()
+
+    def probing() -> list[Path]:
+        """The folder of the probe stage, once it has begun."""
+        found = runs.glob("*/hamburg/1/probe/segments")
+        return [path.parent for path in found if path.parents[3] not in others]
+
+    campaign = subprocess.Popen(
+        [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],
+        env=site.environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    pid = server_of("cloudflare", site)
+    try:
+        end = time.monotonic() + 90
+        while not probing():
+            assert time.monotonic() < end and campaign.poll() is None
+            time.sleep(0.05)
+        (folder,) = probing()
+        until_there(folder / "segments", 25)
+        os.kill(pid, signal.SIGSTOP)
+        while not (folder / "pauses.json").is_file():
+            assert time.monotonic() < end and campaign.poll() is None, "no network was paused"
+            time.sleep(0.05)
+        time.sleep(1.2)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    printed, messages = campaign.communicate(timeout=120)
+    assert campaign.returncode == 0, messages
+    run = printed.splitlines()[-1]
+    assert f"AS{CLOUDFLARE} was paused: its share of timeout rose" in messages
+
+    (pause,) = json.loads((folder / "pauses.json").read_text())
+    assert (pause["asn"], pause["sign"]) == (CLOUDFLARE, "timeout")
+    assert pause["suspect_from_ns"] < pause["paused_at_ns"]
+    assert 6e9 <= pause["resumed_at_ns"] - pause["paused_at_ns"] < 8e9
+
+    found = rows(site, run, "hamburg")
+    targets = (folder / "targets.csv").read_text().splitlines()[1:]
+    assert len(targets) > 90
+    asked = sorted(line.split(",")[1] for line in targets)
+    assert sorted(row["domain"] for row in found) == asked, "every target is one row"
+    for row in found:
+        suspect = pause["suspect_from_ns"] <= row["sent_at"] < pause["resumed_at_ns"]
+        flag = pause["paused_at_ns"] if row["asn"] == CLOUDFLARE and suspect else None
+        assert row["network_paused_at"] == flag, row
+        if row["outcome"] == "timeout":
+            assert row["network_paused_at"] is not None
+    flagged = [row for row in found if row["network_paused_at"] is not None]
+    later = [row for row in found if row["asn"] == CLOUDFLARE and row["sent_at"] > pause["resumed_at_ns"]]
+    assert any(row["outcome"] == "timeout" for row in flagged) and len(later) > 10
+    assert {row["outcome"] for row in later} <= {"iack", "coalesced"}
+    assert {row["outcome"] for row in found if row["asn"] == FASTLY} <= {"iack", "coalesced"}
+
+    # What the edge saw: no new connection while its network was left in peace.
+    times = [
+        connection["start_time_ns"]
+        for connection in connections(site, site.lab / "captures" / "cloudflare.pcap")
+        if connection["start_time_ns"] > pause["suspect_from_ns"]
+    ]
+    quiet = [at for at in times if pause["paused_at_ns"] + 3e8 < at < pause["resumed_at_ns"] - 1e8]
+    assert times and quiet == []
+
+    slots = rows(site, run, "hamburg", "watch_slot")
+    fate = {(slot["asn"], slot["state"], slot["reason"]) for slot in slots}
+    assert (CLOUDFLARE, "skipped", "paused") in fate and (CLOUDFLARE, "probed", None) in fate
+    assert {state for asn, state, _ in fate if asn == FASTLY} <= {"probed", "skipped"}
+    assert {reason for asn, _, reason in fate if asn == FASTLY} <= {None, "limit", "stopped"}
+    assert all(slot["purpose"] == "control" for slot in slots)
+    in_store = site.sql(f"SELECT count() AS n FROM watch_slot WHERE run = '{run}'")
+    assert in_store == [{"n": len(slots)}]

@@ -1,0 +1,244 @@
+"""The feed: probes at set times, targets held back, and what happens when the feeder is gone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from scanner.pauses import REFUSED_DETAIL
+from tests.prober.conftest import LOOPBACK, argv, datagrams
+
+Silent = Callable[[str], socket.socket]
+FIRST = 1 << 31
+MS = 1_000_000
+
+
+@dataclass
+class Fed:
+    """A prober that is fed. `folder` holds what it leaves."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+
+    def say(self, *lines: str) -> None:
+        """Send commands."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{line}\n" for line in lines))
+        self.process.stdin.flush()
+
+    def slot(self, number: int, at_ns: int, to: tuple[str, int], *, grace: int = 100, owned: int = 0) -> None:
+        """Hand over a slot."""
+        self.say(f"slot {FIRST + number} {at_ns} {grace} {owned} 7 {to[0]} {to[1]} a.test")
+
+    def end(self) -> int:
+        """Close the feed, give the status."""
+        _, messages = self.process.communicate(timeout=30)
+        self.messages = messages
+        return self.process.returncode
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All records."""
+        found = []
+        for path in sorted((self.folder / "segments").glob("*.arrow")):
+            with pa.memory_map(str(path)) as source:
+                found += pa.ipc.open_file(source).read_all().to_pylist()
+        return found
+
+    @property
+    def skipped(self) -> dict[int, str]:
+        """Reason by number of each skipped slot."""
+        lines = [json.loads(line) for line in (self.folder / "skipped").read_text().splitlines()]
+        return {line["slot"] - FIRST: line["reason"] for line in lines}
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The summary."""
+        found: dict[str, Any] = json.loads((self.folder / "summary").read_text())
+        return found
+
+
+Feeds = Callable[..., Fed]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feeds:
+    """Starts a prober with a feed; more options by argument."""
+
+    def start(*options: object, limits: tuple[str, str] = ("0", "0"), targets: str | None = None) -> Fed:
+        listed: list[object] = []
+        if targets is not None:
+            (tmp_path / "targets.csv").write_text(targets)
+            listed = ["--targets", tmp_path / "targets.csv"]
+        command = argv(
+            *("--feed", *listed, "--segments", tmp_path / "segments", "--skipped", tmp_path / "skipped"),
+            *("--summary", tmp_path / "summary", *LOOPBACK, "--timeout", "0.3", "--linger-ms", "0"),
+            *("--per-address-rate", limits[0], "--per-prefix-rate", limits[1], *options),
+        )
+        pipe = subprocess.PIPE
+        return Fed(tmp_path, subprocess.Popen(command, stdin=pipe, stderr=pipe, text=True))
+
+    return start
+
+
+def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
+    one = silent("127.0.0.1")
+    to = ("127.0.0.1", one.getsockname()[1])
+    fed = feed("--attempts", 2)
+    start = time.time_ns() + 500 * MS
+    times = {number: start + number * 37 * MS for number in range(20)}
+    for number in reversed(times):  # whatever the order they come in
+        fed.slot(number, times[number], to)
+    fed.say("end")
+    assert fed.end() == 0, fed.messages
+    assert {row["target"] - FIRST for row in fed.rows} == set(times)
+    for row in fed.rows:
+        assert (row["outcome"], row["attempts"]) == ("timeout", 1), "a slot is one connection"
+        assert 0 <= row["sent_at"] - times[row["target"] - FIRST] < 100 * MS
+    assert len({row["client_cid"] for row in fed.rows}) == 20 == len(datagrams(one))
+    assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (20, 0, {})
+
+
+def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, tmp_path: Path) -> None:
+    (tmp_path / "block").write_text("127.0.0.9\n")
+    one = silent("127.0.0.1")
+    to = ("127.0.0.1", one.getsockname()[1])
+    fed = feed("--blocklist", tmp_path / "block", limits=("2", "0"))
+    start = time.time_ns() + 600 * MS
+    fed.slot(0, start - 10_000 * MS, to)  # long past
+    fed.slot(1, start, to)
+    fed.slot(2, start + 50 * MS, to)  # the address has had its share for half a second
+    fed.slot(3, start + 60 * MS, to, grace=900)  # which this one can wait for
+    fed.slot(4, start + 70 * MS, to, owned=1)  # and which does not concern this one
+    fed.slot(5, start, ("127.0.0.9", 443))
+    fed.slot(6, start, ("192.0.2.1", 443))  # not allowed, and nobody says who asks
+    fed.say("hold 7")
+    fed.slot(7, start - 100 * MS, ("127.0.0.2", to[1]))
+    time.sleep(max(0.0, (start - 50 * MS - time.time_ns()) / 1e9))
+    fed.say("free 7", "end")
+    assert fed.end() == 0, fed.messages
+    assert fed.skipped == {0: "late", 2: "limit", 6: "contact", 7: "paused"}
+    rows = {row["target"] - FIRST: row for row in fed.rows}
+    assert {number: row["outcome"] for number, row in rows.items()} == {
+        1: "timeout",
+        3: "timeout",
+        4: "timeout",
+        5: "blocked",
+    }
+    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 499 * MS
+    assert rows[4]["sent_at"] - rows[1]["sent_at"] < 200 * MS
+    assert len(datagrams(one)) == 3
+    assert (fed.summary["targets"], fed.summary["sent"], fed.summary["skipped"]) == (4, 3, 4)
+
+
+def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> None:
+    to = ("127.0.0.1", silent("127.0.0.1").getsockname()[1])
+    fed = feed()
+    start = time.time_ns() + 500 * MS
+    for number in range(15):
+        fed.slot(number, start + number * 100 * MS, to, grace=50)
+    fed.say("end")
+    time.sleep(max(0.0, (start + 350 * MS - time.time_ns()) / 1e9))
+    fed.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    fed.process.send_signal(signal.SIGCONT)
+    assert fed.end() == 0, fed.messages
+    assert set(fed.skipped.values()) == {"late"} and {5, 6, 7} <= set(fed.skipped) <= set(range(2, 11))
+    assert {row["target"] - FIRST for row in fed.rows} | set(fed.skipped) == set(range(15))
+    assert len(fed.rows) + len(fed.skipped) == 15
+
+
+def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Silent) -> None:
+    one, two = silent("127.0.0.1"), silent("127.0.0.1")
+    ports = [one.getsockname()[1], two.getsockname()[1]]
+    lines = [f"127.0.0.1,n{n}.test,{ports[n % 2]},{n % 2 + 1}" for n in range(60)]
+    fed = feed("--rate", 100, "--attempts", 2, targets="\n".join(["ip,domain,port,group", *lines]))
+    fed.say("hold 2")
+    time.sleep(1.2)  # the list would be done by now
+    held_at = len(datagrams(two))
+    assert held_at <= 12 and fed.process.poll() is None, "targets of group 2 are waited for"
+    fed.say("free 2")
+    time.sleep(0.15)
+    fed.say("refuse 2", "end")
+    assert fed.end() == 0, fed.messages
+    by_group = {group: [row for row in fed.rows if row["port"] == ports[group - 1]] for group in (1, 2)}
+    assert [len(rows) for rows in by_group.values()] == [30, 30]
+    assert {(row["outcome"], row["attempts"]) for row in by_group[1]} == {("timeout", 2)}
+    blocked = [row for row in by_group[2] if row["outcome"] == "blocked"]
+    probed = [row for row in by_group[2] if row["outcome"] == "timeout"]
+    assert len(blocked) + len(probed) == 30 and blocked and len(probed) > held_at // 2
+    assert {(row["detail"], row["attempts"]) for row in blocked} == {(REFUSED_DETAIL, 0)}
+    # No further attempt while the group is held or refused.
+    assert any(row["attempts"] == 1 for row in probed)
+
+
+def test_a_feeder_that_is_gone_ends_the_run_in_order(feed: Feeds, silent: Silent) -> None:
+    to = ("127.0.0.1", silent("127.0.0.1").getsockname()[1])
+    fed = feed()
+    now = time.time_ns()
+    fed.slot(0, now + 200 * MS, to)
+    fed.slot(1, now + 60_000 * MS, to)
+    time.sleep(0.4)
+    assert fed.end() == 130
+    assert [row["outcome"] for row in fed.rows] == ["timeout"] and fed.skipped == {1: "stopped"}
+
+
+@pytest.mark.parametrize("line", ["probe it", "slot 7 1 0 0 0 127.0.0.1 443 a.test", "hold x"])
+def test_a_broken_command_is_3(feed: Feeds, line: str) -> None:
+    fed = feed()
+    fed.say("hold 5", line)
+    assert fed.end() == 3
+    assert "line 2 of the feed" in fed.messages and "panicked" not in fed.messages
+
+
+@pytest.mark.parametrize(
+    "options", [["--feed"], ["--targets", "-", "--feed", "--segments", "x"], ["--turn", "2/2:3:1"]]
+)
+def test_wrong_use_of_the_feed_is_2(tmp_path: Path, options: list[str]) -> None:
+    done = subprocess.run(
+        argv(*options, *LOOPBACK),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
+    """Two probers share 20 probes a second to one prefix; nobody sees more, nor both at once."""
+    port = silent("127.0.0.1").getsockname()[1]
+    (tmp_path / "t.csv").write_text(
+        "ip,domain,port\n" + "".join(f"127.0.0.1,n{n}.test,{port}\n" for n in range(20))
+    )
+    running = []
+    for index in range(2):
+        folder = tmp_path / str(index)
+        command = argv(
+            *("--targets", tmp_path / "t.csv", "--segments", folder, *LOOPBACK, "--timeout", "0.2"),
+            *("--attempts", 1, "--linger-ms", 0, "--rate", 500, "--per-address-rate", 0),
+            *("--per-prefix-rate", 20, "--turn", f"{index}/2:0.8:0.3"),
+        )
+        running.append((folder, subprocess.Popen(command, stderr=subprocess.DEVNULL)))
+    sent: list[tuple[int, int]] = []
+    for index, (folder, process) in enumerate(running):
+        assert process.wait(timeout=30) == 0
+        for path in folder.glob("*.arrow"):
+            with pa.memory_map(str(path)) as source:
+                sent += [(at, index) for at in pa.ipc.open_file(source).read_all()["sent_at"].to_pylist()]
+    sent.sort()
+    assert [index for _, index in sent].count(0) == 20 == [index for _, index in sent].count(1)
+    for (before, who), (after, other) in pairwise(sent):
+        assert after - before > (40 if who == other else 250) * MS

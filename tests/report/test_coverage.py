@@ -1,0 +1,60 @@
+"""What is said to be missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firstflight.report import coverage, provenance
+
+SETTINGS = {"vantage": [{"name": "hamburg"}, {"name": "oslo"}]}
+
+
+def row(vantage: str, repetition: int, probes: int = 10) -> dict[str, Any]:
+    return {"vantage": vantage, "repetition": repetition, "probes": probes}
+
+
+def stage(vantage: str, repetition: int, state: str, **more: Any) -> dict[str, Any]:
+    return {"stage": "probe", "vantage": vantage, "repetition": repetition, "state": state, **more}
+
+
+def test_each_absence_is_named_with_its_cause() -> None:
+    stages = [
+        stage("hamburg", 1, "done", rows_out=10),
+        stage("hamburg", 2, "done", rows_out=12),
+        stage("oslo", 1, "done", rows_out=10),
+        stage("oslo", 2, "failed", message="tcpdump did not start"),
+        {"stage": "dissect", "vantage": "oslo", "repetition": 3, "state": "failed"},
+    ]
+    found = coverage.compare(
+        [row("hamburg", 1), row("hamburg", 2)], {"repetitions": 3, "stages": stages}, SETTINGS
+    )
+    assert found.missing == [
+        "hamburg, repetition 2: 10 of the 12 probes that the stage reported are in the store",
+        "hamburg, repetition 3: the probe stage was never begun",
+        "oslo, repetition 1: probed, but not loaded into the store",
+        "oslo, repetition 2: the probe stage is failed (tcpdump did not start)",
+        "oslo, repetition 3: the probe stage was never begun",
+    ]
+
+
+def test_without_the_runs_record_only_gaps_between_rows_show() -> None:
+    found = coverage.compare([row("hamburg", 1), row("oslo", 2)], {}, {})
+    assert found.missing == [
+        "hamburg, repetition 2: no probes in the store",
+        "oslo, repetition 1: no probes in the store",
+    ]
+    assert coverage.compare([], {}, {}) == coverage.Coverage([], {})
+
+
+def test_nothing_is_missing_when_all_came_in() -> None:
+    stages = [stage(vantage, 1, "done", rows_out=10) for vantage in ("hamburg", "oslo")]
+    rows = [row("hamburg", 1), row("oslo", 1)]
+    assert not coverage.compare(rows, {"repetitions": 1, "stages": stages}, SETTINGS).missing
+
+
+def test_passwords_do_not_reach_the_page() -> None:
+    text = '{"url": "clickhouse://me:s3:cr@et@db.example:9440/firstflight", "other": "https://example.org/a:b@c"}'
+    shown = provenance.without_passwords(text)
+    assert "s3" not in shown and "et@" not in shown
+    assert "clickhouse://me:***@db.example:9440/firstflight" in shown
+    assert "https://example.org/a:b@c" in shown

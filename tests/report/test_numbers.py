@@ -1,0 +1,141 @@
+"""What the page's questions count, against the same counted from the rows by numpy."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from firstflight.report import advice, question
+from firstflight.report.figures import pto
+from firstflight.store import open_store
+from tests.report.conftest import Made
+from tests.report.world import CDNS, HOSTILE, VANTAGES, answers
+
+
+@pytest.fixture(scope="module")
+def rows(made: Made) -> list[dict[str, Any]]:
+    """The probes that figures may use: first IPv4 address, a CDN, answered at the first attempt."""
+    return [
+        row
+        for vantage in VANTAGES
+        for repetition in (1, 2)
+        for row in answers(vantage, repetition, made.run)
+        if row["cdn"] and ":" not in row["ip"]
+        if row["attempts"] == 1 and row["outcome"] in ("iack", "coalesced")
+    ]
+
+
+def test_curves_of_figures_8_and_14_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
+    figure8, shown = made.gathered.figure8, made.gathered.shown
+    assert figure8 is not None and shown is not None
+    repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
+    here = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
+    _hold(figure8.curves.rows, ("cdn",), "delay_us", here)
+    _hold(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
+
+
+def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
+    known = [row for row in rows if row["ack_delay_us"] is not None]
+    assert len(known) < len(rows)
+    curves = made.gathered.figure10.curves.rows
+    for way in ("paper", "physical"):
+        mine = [row for row in curves if row["way"] == way]
+        values = [{**row, "ack_to_sh_us": _difference(row, way)} for row in known]
+        assert min(row["ack_to_sh_us"] for row in values) < 0
+        _hold(mine, ("outcome", "cdn"), "difference_us", values)
+
+
+def _difference(row: dict[str, Any], way: str) -> int:
+    delay = row["ack_us"] if way == "physical" else row["ack_to_sh_us"]
+    return int(delay - row["ack_delay_us"])
+
+
+def _hold(
+    curves: list[dict[str, Any]], keys: tuple[str, ...], value: str, rows: list[dict[str, Any]]
+) -> None:
+    """Each group's counts are those of the values up to each step, and the last step has all of them."""
+
+    def key(row: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(row[name] for name in keys)
+
+    groups = {group: list(points) for group, points in groupby(curves, key=key)}
+    assert set(groups) == {key(row) for row in rows}
+    for group, points in groups.items():
+        values = np.array([row["ack_to_sh_us"] for row in rows if key(row) == group])
+        for point in points:
+            assert point["at_most"] == (values <= point[value]).sum(), (group, point)
+            assert point["of_probes"] == len(values)
+        assert points[-1]["at_most"] == len(values)
+        assert points[-1][value] >= values.max()
+        # No step is wider than a fortieth of a decade: the picture is as fine as its axis.
+        assert points[0][value] - values.min() <= 0.06 * (abs(values.min()) + 100)
+
+
+def test_quartiles_are_those_of_instant_acks(made: Made, rows: list[dict[str, Any]]) -> None:
+    for number in made.gathered.figure14.numbers.rows:
+        here = [r for r in rows if r["cdn"] == number["cdn"] and number["at_vantage"] in (None, r["vantage"])]
+        instant = [r["ack_to_sh_us"] for r in here if r["outcome"] == "iack"]
+        assert (number["drawn"], number["iack"]) == (len(here), len(instant))
+        if instant:
+            assert number["quartiles_us"] == pytest.approx(list(np.quantile(instant, [0.25, 0.5, 0.75])))
+        else:
+            assert number["quartiles_us"] == []
+    google = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Google")
+    assert (google["at_vantage"], google["repeated"]) == (None, 6)  # asked twice, so left out
+    others = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Others")
+    assert others["sh_first"] == 6
+
+
+def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
+    for number in made.gathered.figure10.numbers.rows:
+        here = [r for r in rows if (r["cdn"], r["outcome"]) == (number["cdn"], number["outcome"])]
+        known = np.array([_difference(r, number["way"]) for r in here if r["ack_delay_us"] is not None])
+        assert (number["probes"], number["without_ack_delay"]) == (len(known), len(here) - len(known))
+        assert number["below_zero"] == (known < 0).sum()
+        assert number["within_1ms"] == (abs(known) < 1000).sum()
+        assert number["quartiles_us"] == pytest.approx(list(np.quantile(known, [0.25, 0.5, 0.75])))
+
+
+def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
+    for place in made.gathered.figure4.places:
+        here = [
+            r for r in rows if (r["cdn"], r["vantage"], r["outcome"]) == (place.cdn, place.vantage, "iack")
+        ]
+        rtt, delta = (np.array([r[name] for r in here]) for name in ("ack_us", "ack_to_sh_us"))
+        assert place.probes == len(here)
+        assert place.rtt_us == pytest.approx(tuple(np.quantile(rtt, [0.25, 0.5, 0.75])))
+        assert place.delta_us == pytest.approx(tuple(np.quantile(delta, [0.25, 0.5, 0.75])))
+        assert place.spurious_paper == (delta >= 3 * rtt).sum()
+        assert place.spurious_rfc == (delta >= rtt + np.maximum(2 * rtt, 1000)).sum()
+    given = {(row.cdn, row.place.vantage if row.place else None): row.advice for row in made.gathered.advice}
+    assert given["Cloudflare", "hamburg"].no_loss == "IACK"
+    assert given["Google", "los_angeles"].no_loss == "WFC"  # 40 ms against 3 x 7 to 9 ms
+    assert given["Google", "sao_paulo"].no_loss == "IACK"
+    assert given["Fastly", None] == advice.Advice(None, "WFC", "IACK", "IACK")
+    assert list(dict.fromkeys(cdn for cdn, _ in given)) == list(CDNS)
+
+
+def test_pto_cases_are_the_measured_medians(made: Made) -> None:
+    shown = made.gathered.shown
+    assert shown is not None
+    example, *measured = made.gathered.figure2
+    assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)
+    here = {p.cdn: p for p in made.gathered.figure4.places if p.vantage == shown.vantage}
+    assert len(measured) == pto.MEASURED
+    for case in measured:
+        place = here[case.title.split(",")[0]]
+        assert (case.rtt_ms, case.delta_ms) == (place.rtt_us[1] / 1000, place.delta_us[1] / 1000)
+        assert case.waiting[0] - case.instant[0] == pytest.approx(3 * case.delta_ms)
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "it's", "back\\slash", "{run:String}", "tab\tnew\nline\0", HOSTILE]
+)
+def test_a_value_in_a_question_stays_that_value(made: Made, text: str) -> None:
+    with open_store(made.url) as store:
+        asked = "SELECT {text:String} AS text, {number:Int64} AS number"
+        answer = question.put(store, asked, {"text": text, "number": -7})
+    assert answer.rows == [{"text": text, "number": -7}]

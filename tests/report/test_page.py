@@ -1,0 +1,268 @@
+"""The page in a real browser: what it shows, on a phone, on a desk and on paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from firstflight import loader
+from firstflight.report import page, wording
+from firstflight.store import migrate, open_store
+from tests.browser import DESK, PHONE, Browser
+from tests.report import world
+from tests.report.conftest import Made
+from tests.store.rows import write
+
+FIGURES = ("figure8", "figure14", "figure10-paper", "figure10-physical", "figure4", "figure2")
+
+# Boxes of an element's visible texts, and its own.
+BOXES = """
+const figure = document.getElementById(arguments[0]);
+const shown = [...figure.querySelectorAll('svg')].filter(one => one.getBoundingClientRect().width > 0);
+const box = one => { const b = one.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+return shown.map(one => ({
+  box: box(one),
+  texts: [...one.querySelectorAll('text')].map(text => [text.textContent, box(text)]),
+  size: Math.min(...[...one.querySelectorAll('text')].map(t => t.getBoundingClientRect().height)),
+  label: one.getAttribute('aria-labelledby').split(' ').map(id => document.getElementById(id).textContent),
+}));
+"""
+
+# Identifiers that stand twice, and references to none.
+NAMES = """
+const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
+const named = (attribute, cut) => [...document.querySelectorAll(`[${attribute}]`)]
+  .flatMap(one => one.getAttribute(attribute).split(' ')).filter(text => text.startsWith(cut))
+  .map(text => text.slice(cut.length).replace(')', ''));
+const used = [...named('aria-labelledby', ''), ...named('href', '#'), ...named('clip-path', 'url(#')];
+return [ids.filter((id, place) => ids.indexOf(id) !== place), used.filter(id => !ids.includes(id))];
+"""
+
+
+def _opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
+    """Open a page and hold that it does nothing but show itself."""
+    seen = browser.open(path.as_uri(), size)
+    assert seen.requests == [path.as_uri()]
+    assert seen.complaints == []
+    width = browser.script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1] == size[0], "the page scrolls sideways"
+    assert browser.script("return document.querySelectorAll('script').length") == 0
+    twice, nowhere = browser.script(NAMES)
+    assert twice == [], "two elements have the same id"
+    assert nowhere == [], "something refers to an element that is not there"
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_every_figure_is_there_and_readable(made: Made, browser: Browser, size: tuple[int, int]) -> None:
+    _opened(browser, made.path, size)
+    for name in FIGURES:
+        (figure,) = browser.script(BOXES, name)  # one of the two widths
+        left, top, right, bottom = figure["box"]
+        assert right - left > 300 and bottom - top > 250, name
+        assert left >= 0 and right <= size[0], name
+        assert figure["size"] >= 11, f"{name} has text of less than 11 pixels"
+        assert all(len(text) > 10 for text in figure["label"]), f"{name} has no title or description"
+        texts = [(text, box) for text, box in figure["texts"] if text.strip()]
+        assert len(texts) > 10
+        for text, box in texts:
+            inside = box[0] >= left - 2 and box[1] >= top - 2 and box[2] <= right + 2 and box[3] <= bottom + 2
+            assert inside, f"{name}: {text!r} sticks out"
+        _apart(name, texts)
+
+
+def _apart(figure: str, texts: list[tuple[str, list[float]]]) -> None:
+    """No two texts cover each other by more than the edges of their boxes, which are higher than letters."""
+    for number, (text, one) in enumerate(texts):
+        for other_text, other in texts[:number]:
+            across = min(one[2], other[2]) - max(one[0], other[0])
+            down = min(one[3], other[3]) - max(one[1], other[1])
+            assert not (across > 2 and down > 4), f"{figure}: {text!r} and {other_text!r} cover each other"
+
+
+def test_cells_of_table_1_are_the_stores_answers(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri(), PHONE)
+    cells = browser.script(
+        "return [...document.querySelectorAll('#table1-paper [data-column], #table1-strict [data-column]')]"
+        ".map(td => [td.closest('tr').dataset.cdn, td.dataset.column, td.textContent])"
+    )
+    paper = {row["cdn"]: row for row in made.ask("SELECT * FROM table1")}
+    strict = {row["cdn"]: row for row in made.ask("SELECT * FROM table1_strict")}
+    assert len(cells) == len(paper) * 3 + len(strict) * 7
+    kept = ("iack", "coalesced", "sh_first")
+    for cdn, column, text in cells:
+        row = strict[cdn] if column in strict[cdn] or column.startswith("strict_") else paper[cdn]
+        name = column.removeprefix("strict_")
+        if column in ("domains", "iack_share_max", "variation"):
+            row = paper[cdn]
+        if name in ("iack_share_max", "variation"):
+            assert text == f"{row[name] * 100:.1f}", (cdn, column)
+        elif name == "excluded":
+            assert text == f"{strict[cdn]['probes'] - sum(strict[cdn][kind] for kind in kept):,}"
+        else:
+            assert text == f"{row[name]:,}", (cdn, column)
+    # By hand: 12 of 30 Amazon names are instant, one of them only in the first repetition.
+    amazon = {column: text for cdn, column, text in cells if cdn == "Amazon"}
+    assert (amazon["iack_share_max"], amazon["variation"], amazon["iack"]) == ("40.0", "3.3", "69")
+
+
+def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri())
+    texts = browser.script(
+        "return [...document.querySelectorAll('details.sql pre')].map(pre => pre.textContent)"
+    )
+    assert len(texts) > 12
+    with open_store(made.url) as store:
+        answers = {text: store.rows(text) for text in texts}
+    gathered = made.gathered
+    for answer in (gathered.coverage_answer, gathered.outcomes, gathered.reasons, gathered.runs):
+        assert answers[answer.sql] == answer.rows
+    assert gathered.table is not None
+    shares = answers[gathered.table.shares_sql]
+    assert [row["iack_share_max"] for row in shares] == [row.iack_share_max for row in gathered.table.rows]
+    assert sum(row["names"] for row in answers[gathered.table.names_sql]) > 100
+    links = browser.script(
+        "return [...document.querySelectorAll('a[download]')].map(a => [a.download, a.href])"
+    )
+    data = {name: _csv(href) for name, href in links}
+    assert set(data) == {f"{name}.csv" for name in FIGURES}
+    assert gathered.figure8 is not None
+    for name, sql in (
+        ("figure8", gathered.figure8.curves.sql),
+        ("figure14", gathered.figure14.curves.sql),
+        ("figure4", gathered.figure4.answer.sql),
+    ):
+        assert data[f"{name}.csv"] == _texts(answers[sql])
+    both = data["figure10-paper.csv"] + data["figure10-physical.csv"]
+    assert both == _texts(answers[gathered.figure10.curves.sql])
+
+
+def _csv(href: str) -> list[dict[str, str]]:
+    kind, _, text = href.partition(",")
+    assert kind == "data:text/csv;charset=utf-8"
+    return list(csv.DictReader(io.StringIO(unquote(text))))
+
+
+def _texts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return [{key: str(value) for key, value in row.items()} for row in rows]
+
+
+def test_foreign_text_is_shown_and_does_nothing(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri())
+    assert browser.driver.title != "caught"
+    (shown,) = browser.script("return [...document.querySelectorAll('#reasons bdi')].map(b => b.textContent)"
+                              ".filter(text => text.includes('script'))")  # fmt: skip
+    assert shown == "</td><script>document.title='caught'</script>\\u{202e}\\u{7} $\\frac{"
+    assert shown == wording.plain(world.HOSTILE)
+
+
+def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, browser: Browser) -> None:
+    _opened(browser, made.path, DESK)
+    # A style that the page does not bring itself is refused, and the console says so.
+    browser.script(
+        "const s = document.createElement('style'); s.textContent = 'body { color: red }';"
+        "document.head.append(s);"
+        "const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i);"
+    )
+    said = " ".join(entry["message"] for entry in browser.driver.get_log("browser"))
+    assert "style-src" in said and "img-src" in said
+    assert browser.script("return getComputedStyle(document.body).color") == "rgb(29, 29, 29)"
+
+
+def test_the_page_prints(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri(), PHONE)
+    pdf = browser.pdf()
+    pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
+    assert 5 <= pages <= 14
+    browser._devtools("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = browser.script(
+            "return [...document.querySelectorAll('details, nav, .wide, .narrow')]"
+            ".map(e => [e.className || e.tagName, e.getBoundingClientRect().height > 0])"
+        )
+    finally:
+        browser._devtools("Emulation.setEmulatedMedia", {"media": ""})
+    assert {name for name, visible in shown if visible} == {"wide"}
+
+
+def test_the_run_is_told(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri())
+    facts = dict(
+        browser.script(
+            "return [...document.querySelectorAll('#facts tr')]"
+            ".map(tr => [...tr.cells].map(cell => cell.textContent))"
+        )
+    )
+    assert facts["Run"] == made.run
+    assert (facts["Campaign"], facts["State when it was loaded"]) == ("small", "done")
+    assert facts["Answer window, settling time"] == "3000 ms, 100 ms"
+    assert facts["Probe template (SHA-256)"] == "5d" * 32
+    assert re.fullmatch("[0-9a-f]{64}", facts["Settings (SHA-256)"])
+    text = made.path.read_text(encoding="utf-8")
+    assert "All vantage points came in" in text
+    assert "cid_key" not in text
+    assert browser.script("return document.querySelectorAll('#stages tbody tr').length") == 6
+
+
+def test_what_did_not_come_in_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    gone = [("sao_paulo", 1), ("sao_paulo", 2), ("hamburg", 2)]
+    world.campaign(tmp_path, tmp_path / "store", without=gone)
+    with open_store(f"chdb:{tmp_path / 'store'}") as store:
+        gathered = page.collect(store)
+    assert gathered is not None
+    assert len(gathered.coverage.missing) == 3
+    assert "sao_paulo, repetition 1: the probe stage is failed" in gathered.coverage.missing[1]
+    html = page.render(gathered)
+    assert "Not all of the run is here" in html
+    assert html.count('<td class="gap">missing</td>') == 3
+    assert "the cable was pulled" in html
+
+
+@pytest.mark.parametrize("oddity", list(world.odd_rows()))
+def test_odd_stores_have_a_page(oddity: str, tables: Path, tmp_path: Path, browser: Browser) -> None:
+    assert tables.is_dir()
+    results = loader.load_files([write(tmp_path / "quic_probe.parquet", world.odd_rows()[oddity])])
+    assert all(isinstance(result, loader.Loaded) for result in results), results
+    with open_store() as store:
+        gathered = page.collect(store)
+    path = page.write(gathered, tmp_path)
+    _opened(browser, path, PHONE)
+    text = browser.script("return document.body.innerText")
+    assert "nan" not in text.lower().split() and "None" not in text
+    assert "is not in the store" in text  # the run's own record
+    expected = {
+        "nothing instant": ["No CDN sent an instant ACK", "Figure 8 is not drawn", "Figure 14 is not drawn"],
+        "nothing answered": ["Figure 8 is not drawn", "Figure 10 (paper) is not drawn"],
+        "nothing sent": ["nothing sent", "Figure 8 is not drawn"],
+        "no CDN, or IPv6": ["Table 1 is empty", "No CDN was measured"],
+        "no ACK Delay": ["Figure 10 (paper) is not drawn", "Figure 10 (physical) is not drawn"],
+        "many CDNs": ["could not be told apart: Net"],
+        "hostile names": ["</td><script>document.title"],
+    }
+    for sentence in expected.get(oddity, ["Figure 8."]):
+        assert sentence in text, sentence
+
+
+def test_a_store_without_runs_has_a_page(tables: Path, tmp_path: Path, browser: Browser) -> None:
+    assert tables.is_dir()
+    with open_store() as store:
+        gathered = page.collect(store)
+    assert gathered is None
+    _opened(browser, page.write(gathered, tmp_path), PHONE)
+    assert "No runs yet" in browser.script("return document.body.innerText")
+
+
+def test_a_store_without_tables_is_one_sentence(place: Path) -> None:
+    from firstflight.errors import UsageError
+
+    with open_store(write=True) as store:
+        assert migrate.applied(store) == []
+        with pytest.raises(UsageError, match="lacks tables of the page: run `firstflight db migrate`"):
+            page.collect(store)
+    assert place.is_dir()

@@ -1,0 +1,69 @@
+"""Rows older than a table's retention go, by whole months; nothing else does."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight import loader
+from firstflight.errors import UsageError
+from firstflight.store import Store, open_store, retention
+
+from .rows import many, write
+from .serving import FIRSTFLIGHT
+
+DAY_NS = 86_400 * 10**9
+
+
+def count(store: Store) -> list[dict[str, int]]:
+    return store.rows("SELECT run, count() AS n FROM quic_probe GROUP BY run ORDER BY run")
+
+
+@pytest.mark.usefixtures("tables")
+def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
+    now = time.time_ns()
+    paths = [
+        write(tmp_path / run / "quic_probe.parquet", many(3, run=run, sent_at=now - age * DAY_NS))
+        for run, age in (("a-old", 400), ("b-young", 20))
+    ]
+    loader.load_files(paths)
+    with open_store(write=True) as store:
+        assert {kept.months for kept in retention.each(store)} == {None}
+        assert {"quic_probe", "dns_answer", "quic_connection"} <= {k.table for k in retention.each(store)}
+        retention.keep(store, "quic_probe", 12)
+        assert retention.Retention("quic_probe", 12) in retention.each(store)
+        store.execute("OPTIMIZE TABLE quic_probe FINAL")
+        assert count(store) == [{"run": "b-young", "n": 3}]
+        retention.keep(store, "quic_probe", None)
+        retention.keep(store, "quic_probe", None)
+        assert retention.Retention("quic_probe", None) in retention.each(store)
+    loader.load_files(paths)  # the files are still there
+    with open_store() as store:
+        assert count(store) == [{"run": "a-old", "n": 3}, {"run": "b-young", "n": 3}]
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_cannot_be_is_one_sentence() -> None:
+    with (
+        open_store(write=True) as store,
+        pytest.raises(UsageError, match="load_file is not kept by month; these"),
+    ):
+        retention.keep(store, "load_file", 3)
+    with open_store(write=True) as store:
+        for kept in retention.each(store):
+            retention.keep(store, kept.table, 6)
+        assert {kept.months for kept in retention.each(store)} == {6}
+    done = subprocess.run(
+        [FIRSTFLIGHT, "db", "retention", "quic_probe", "soon"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "firstflight: 'soon' is no number of months from 1 to 1200, and not `forever`\n",
+    )
+    done = subprocess.run(
+        [FIRSTFLIGHT, "db", "retention", "quic_probe", "24"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "quic_probe: 24 months\n"), done.stderr

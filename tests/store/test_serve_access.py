@@ -1,0 +1,245 @@
+"""Who may come in to `store serve`, and what becomes of those who do not speak its protocol."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from clickhouse_driver.errors import NetworkError, ServerException
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from firstflight.errors import UsageError
+from firstflight.store import open_store
+from firstflight.store.native import compression, connection, packets
+from firstflight.store.native.blocks import Block
+from firstflight.store.native.session import Session
+from firstflight.store.native.wire import text, varint
+
+from .serving import Served, serving
+
+PASSWORD = "secret: with ü, 'quotes' and %40"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
+) -> Iterator[tuple[Served, Path]]:
+    """A server with user, password, TLS, and nothing but reading; and its certificate."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
+    options = ["--user", "reader", "--password-file", str(folder / "password"), "--read-only"]
+    options += ["--certificate", str(certificate[0]), "--key", str(certificate[1])]
+    with serving(folder / "store", *options) as served:
+        yield served, certificate[0]
+    assert PASSWORD not in served.said.read_text(encoding="utf-8")
+
+
+def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) -> None:
+    served, authority = guarded
+    right = {"user": "reader", "password": PASSWORD, "secure": True, "ca_certs": str(authority)}
+    with served.client(**right) as client:
+        assert client.execute("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
+        rows = client.execute_iter(
+            "SELECT number, sleepEachRow(0.01) FROM numbers(90000)", settings={"max_block_size": 10}
+        )
+        assert next(rows)[0] == 0
+        began = time.monotonic()
+        client.cancel()
+        assert time.monotonic() - began < 10
+    for wrong in ({"user": "default"}, {"password": "other"}, {"password": ""}, {"user": ""}):
+        with pytest.raises(ServerException) as caught, served.client(**{**right, **wrong}) as client:
+            client.execute("SELECT 1")
+        assert caught.value.code == 516
+        assert PASSWORD not in str(caught.value)
+    for without in ({"ca_certs": None}, {"secure": False}):
+        with (
+            pytest.raises((NetworkError, EOFError, OSError)),
+            served.client(**{**right, **without}) as client,
+        ):
+            client.execute("SELECT 1")
+
+
+def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> None:
+    served, authority = guarded
+    where = f"127.0.0.1:{served.port}"
+    url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{where}/firstflight?secure=1"
+    with open_store(f"{url}&ca_certs={authority}") as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+        # A user that may set nothing gets no settings, and is asked nothing that needs them.
+        assert store.formatted("SELECT 2 AS two", "TSV") == b"2\n"
+    with open_store(f"{url}&verify=0") as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+    said = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
+    with pytest.raises(UsageError, match=said), open_store(url):
+        pass
+    with (
+        pytest.raises(UsageError, match="lets the user of FIRSTFLIGHT_STORE only read"),
+        open_store(f"{url}&ca_certs={authority}", write=True),
+    ):
+        pass
+
+
+def test_who_may_only_read_cannot_write(guarded: tuple[Served, Path]) -> None:
+    served, authority = guarded
+    right = {"user": "reader", "password": PASSWORD, "secure": True, "ca_certs": str(authority)}
+    for settings in ({}, {"readonly": 0}, {"max_threads": 1}, {"readonly": 2}):
+        with served.client(**right) as client, pytest.raises(ServerException) as caught:
+            client.execute("CREATE TABLE t (a Int8) ENGINE = Memory", settings=settings)
+        assert caught.value.code == 164
+    with served.client(**right) as client:
+        for threads in (1, 2, 1):  # settings may differ all the same
+            asked = client.execute("SELECT getSetting('max_threads')", settings={"max_threads": threads})
+            assert asked == [(threads,)]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("open") / "store") as found:
+        yield found
+
+
+def hello(revision: int = packets.REVISION, database: str = "") -> bytes:
+    names = b"".join(text(part) for part in (database, "default", ""))
+    return varint(0) + text("test") + varint(1) + varint(1) + varint(revision) + names
+
+
+def query(statement: str, compressed: int = 0) -> bytes:
+    """A query of a client of revision 54429, which has the fewest fields."""
+    info = b"\x01" + text("") * 3 + b"\x01" + text("") * 3 + varint(1) * 3 + text("") + varint(0)
+    return varint(1) + text("") + info + text("") + varint(2) + varint(compressed) + text(statement)
+
+
+END_OF_TABLES = varint(2) + text("") + Block().wire(54429)
+
+
+def talk(served: Served, *parts: bytes, wait_s: float = 10) -> bytes:
+    """Send parts and give all that comes until the server closes, or nothing more comes."""
+    answer = b""
+    with socket.create_connection((served.host, served.port), timeout=wait_s) as sock:
+        try:
+            for part in parts:
+                sock.sendall(part)
+            while received := sock.recv(65536):
+                answer += received
+                if not parts:
+                    break
+        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+            pass
+    return answer
+
+
+def alive(served: Served) -> bool:
+    with served.client() as client:
+        return bool(client.execute("SELECT 1") == [(1,)])
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"the first packet of a client is a hello"),
+        (b"\x16\x03\x01\x02\x00\x01", b"the first packet of a client is a hello"),
+        (b"\xff" * 40, b"longer than 64 bits"),
+        (hello(revision=54000), b"older than 54429"),
+        (varint(0) + varint(2**40) + b"x", b"at most 1048576 are allowed"),
+        (varint(0) + varint(3) + b"\xff\xfe\xfd", b"not UTF-8"),
+        (hello(54429) + varint(99), b"packet 99 where a query was expected"),
+        (hello(54429) + varint(2), b"packet 2 where a query was expected"),
+        (hello(54429) + query("SELECT 1") + varint(4), b"followed by the end of its external tables"),
+        (hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(60), b"impossible length"),
+        (
+            hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(16)
+            + struct.pack("<BII", 0x82, 20, 5) + bytes(11), b"hash of a compressed piece",
+        ),
+        (
+            hello(54429) + query("SELECT 1") + varint(2) + text("x")
+            + Block(["a"], ["Int8"], 1, [b"\x01"]).wire(54429), b"no external tables",
+        ),
+        (
+            hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(2**50)
+            + text("a") + text("Int64"), b"a block of more than",
+        ),
+        (
+            hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(1)
+            + text("a") + text("Array(" * 3000), b"cannot be sent by this protocol",
+        ),
+        (hello(54429, database="nowhere"), b"nowhere"),
+    ],
+)  # fmt: skip
+def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, said: bytes) -> None:
+    assert said in talk(served, sent)
+    assert alive(served)
+
+
+def test_a_newer_client_comes_down_to_what_is_spoken(served: Served) -> None:
+    answer = talk(served, hello(packets.REVISION + 30) + text("") + varint(4), wait_s=1)
+    assert answer.startswith(varint(0) + text("ClickHouse"))
+    assert varint(packets.REVISION) in answer
+    assert answer.endswith(varint(5 - 1))  # Pong
+
+
+def test_random_bytes_harm_nobody(served: Served) -> None:
+    moments = random.Random(20261120)
+    good = hello(54429) + query("INSERT INTO FUNCTION null('a Int8') VALUES") + END_OF_TABLES + END_OF_TABLES
+    packed = compression.pack(Block(["a"], ["String"], 2, [b"\x01x\x02yy"]).wire(54429))
+    good += query("SELECT 1", 1) + varint(2) + text("") + packed
+    for _ in range(40):
+        broken = bytearray(good)
+        for _ in range(moments.randrange(1, 6)):
+            broken[moments.randrange(len(broken))] = moments.randrange(256)
+        with socket.create_connection((served.host, served.port), timeout=5) as sock:
+            sock.sendall(bytes(broken[: moments.randrange(1, len(broken))]))
+            if moments.random() < 0.3:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    assert alive(served)
+
+
+def test_the_silent_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HELLO_S", 0.1)
+    here, there = socket.socketpair()
+    silent = connection.Connection(there, _nobody, lambda: None, (26, 9, 2), "UTC")
+    thread = threading.Thread(target=silent.run)
+    thread.start()
+    here.settimeout(10)
+    assert here.recv(1) == b""
+    thread.join(10)
+    assert not thread.is_alive()
+    here.close()
+
+
+def _nobody(hello: packets.Hello) -> Session:
+    raise AssertionError(f"{hello} came in")

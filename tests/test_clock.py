@@ -1,0 +1,65 @@
+"""A clock that is off, against a real web server's Date and the campaign's own time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from firstflight import clock
+from firstflight.errors import FirstflightError
+
+
+@contextmanager
+def web_server(ahead_s: float | None) -> Iterator[str]:
+    """A web server whose clock is ahead of ours by so much; None: it gives no Date."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response_only(204)
+            if ahead_s is not None:
+                self.send_header("Date", self.date_time_string(time.time() + ahead_s))
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 180.0, -600.0])
+def test_the_offset_to_a_web_server_is_within_its_uncertainty(ahead_s: float) -> None:
+    with web_server(ahead_s) as url:
+        offset = clock.against_http(url, None)
+    assert offset.uncertainty_us is not None and 500_000 <= offset.uncertainty_us < 2_000_000
+    assert abs(offset.offset_us + ahead_s * 1e6) <= offset.uncertainty_us
+    said = clock.warning(offset, warn_s=5)
+    assert (said is None) == (ahead_s == 0)
+    if said is not None:
+        assert ("behind" in said) == (ahead_s > 0) and url in said
+
+
+def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> None:
+    started_ns = clock._started_ns()
+    assert started_ns < time.time_ns()
+    offset = clock.against_centre(started_ns - 42 * 10**9)
+    assert abs(offset.offset_us - 42_000_000) < 50_000  # ticks of 10 ms
+    assert "42.0 s ahead of the campaign's clock" in str(clock.warning(offset, warn_s=5))
+    assert clock.warning(offset, warn_s=60) is None
+
+
+def test_no_answer_and_no_date_are_one_sentence() -> None:
+    with web_server(None) as url, pytest.raises(FirstflightError, match="gives no Date"):
+        clock.against_http(url, None)
+    with pytest.raises(FirstflightError, match="does not answer"):
+        clock.against_http(url, None)

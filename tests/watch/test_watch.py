@@ -1,0 +1,234 @@
+"""Watches on loopback with real servers: every slot is there, kept or missed for a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World, until
+
+SECOND_NS = 10**9
+MINUTE_S = 4  # a short one
+NAMES = ["edge0.camp.test", "edge1.camp.test", "closed0.camp.test", "none.camp.test", OPTED_OUT]
+OWNED = "edge2.camp.test"
+OWNED_PER_MINUTE = 8
+COUNT = "SELECT count() AS slots, countIf(state = 'probed') AS probed FROM watch_slot"
+
+
+def settings(world: World, name: str, vantages: str | None = None) -> Path:
+    """Settings of a watch of NAMES once, and OWNED eight times, in four seconds."""
+    (world.folder / "few.csv").write_text("".join(f"{one}\n" for one in NAMES))
+    path = world.settings(name, vantages=vantages)
+    text = path.read_text().replace('file = "names.csv"', 'file = "few.csv"')
+    text = text.replace("[probe]\n", "[probe]\nper_address_rate = 3\n")
+    watch = f'minute_s = {MINUTE_S}\nowned = ["{OWNED}"]\nowned_per_minute = {OWNED_PER_MINUTE}\n'
+    # The grace is for busy machines; how late probes really are is looked at below.
+    more = 'ownership = "the test"\nresolve_every_s = 3\ngrace_ms = 1000\n'
+    path.write_text(f"{text}\n[watch]\n{watch}{more}")
+    return path
+
+
+def firstflight(world: World, *words: str, expect: int = 0) -> str:
+    """Run a command in the world; its standard output."""
+    done = subprocess.run(
+        [*FIRSTFLIGHT, *words],
+        env={**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"},
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == expect, done.stderr
+    return done.stdout
+
+
+def sql(world: World, query: str) -> list[dict[str, Any]]:
+    """Ask the store."""
+    return [
+        json.loads(line) for line in firstflight(world, "sql", query, "--format", "JSONEachRow").splitlines()
+    ]
+
+
+def records(run: Path, vantage: str, period: int, kind: str) -> list[dict[str, Any]]:
+    """Records of a watch stage."""
+    rows: list[dict[str, Any]] = (
+        pq.ParquetFile(run / vantage / str(period) / "watch" / f"{kind}.parquet").read().to_pylist()
+    )
+    return rows
+
+
+def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dict[str, Any]]:
+    """Every planned slot of the period is there once, on its grid; what was probed is a row, in time."""
+    begun = json.loads((run / vantage / str(period) / "watch" / "period.json").read_text())
+    assert begun["end_ns"] - begun["start_ns"] == length_s * SECOND_NS
+    assert begun["start_ns"] % (MINUTE_S * SECOND_NS) == 0
+    slots = records(run, vantage, period, "watch_slot")
+    assert [slot["slot"] for slot in slots] == list(range(len(slots)))
+    times = defaultdict(list)
+    for slot in slots:
+        times[slot["domain"]].append(slot["planned_at"])
+        assert begun["start_ns"] <= slot["planned_at"] < begun["end_ns"]
+        assert (slot["state"] == "probed") == (slot["reason"] is None) == (slot["outcome"] is not None)
+    for name in [*NAMES, OWNED]:
+        interval_ns = MINUTE_S * SECOND_NS // (OWNED_PER_MINUTE if name == OWNED else 1)
+        assert len(times[name]) == length_s * SECOND_NS // interval_ns
+        assert {b - a for a, b in pairwise(times[name])} <= {interval_ns}
+    places = {slot["planned_at"] % (MINUTE_S * SECOND_NS) for slot in slots if slot["domain"] in NAMES}
+    assert len(places) == len(NAMES)
+
+    rows = {row["slot"]: row for row in records(run, vantage, period, "quic_probe")}
+    probed = [slot for slot in slots if slot["state"] == "probed"]
+    blocked = [slot for slot in slots if slot["reason"] == "blocked"]
+    assert set(rows) == {slot["slot"] for slot in [*probed, *blocked]}
+    for slot in probed:
+        row = rows[slot["slot"]]
+        assert row["sent_at"] - slot["planned_at"] == slot["late_us"] * 1000 + row["sent_at"] % 1000
+        for column in ("domain", "ip", "outcome", "ack_us", "sh_us", "asn", "cdn"):
+            assert row[column] == slot[column]
+        assert (row["attempts"], row["address_rank"]) == (1, None)
+    late_us = sorted(slot["late_us"] for slot in probed)
+    assert late_us[0] >= 0 and late_us[len(late_us) // 2] < 20_000, late_us
+    return slots
+
+
+def child(pid: int, program: str) -> int:
+    """The process below `pid` that runs `program`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            name = (folder / "exe").readlink().name
+        except OSError:
+            continue
+        if name == program and parent == pid:
+            found.append(int(folder.name))
+    (one,) = found
+    return one
+
+
+def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
+    file = settings(world, "w.toml")
+    watch = subprocess.Popen(
+        [
+            *FIRSTFLIGHT,
+            "watch",
+            "--config",
+            str(file),
+            "--period",
+            "8",
+            "--periods",
+            "2",
+        ],
+        env=world.environment,
+        cwd=world.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(world.runs, "a run folder")
+    (run,) = world.runs()
+    until((run / "east/2/watch/period.json").is_file, "the second period")
+    second = json.loads((run / "east/2/watch/period.json").read_text())["start_ns"]
+    until(lambda: time.time_ns() > second + 4 * SECOND_NS, "half of the second period")
+    server = world.stop_server()
+    try:
+        out, messages = watch.communicate(timeout=120)
+    finally:
+        world.go_on(server)
+    assert watch.returncode == 0, messages
+    assert out.splitlines()[-1] == run.name
+
+    for vantage in ("east", "west"):
+        before = check_slots(run, vantage, 1, 8)
+        after = check_slots(run, vantage, 2, 8)
+        fates = Counter((slot["domain"], slot["outcome"] or slot["reason"]) for slot in before)
+        assert fates == {
+            ("edge0.camp.test", "coalesced"): 2,
+            ("edge1.camp.test", "coalesced"): 2,
+            ("closed0.camp.test", "refused"): 2,
+            ("none.camp.test", "no_address"): 2,
+            (OPTED_OUT, "blocked"): 2,
+            (OWNED, "coalesced"): 16,
+        }
+        owned = [slot["outcome"] for slot in after if slot["domain"] == OWNED]
+        changed = owned.index("timeout")
+        assert 7 <= changed <= 10 and set(owned[:changed]) == {"coalesced"} == set(owned[:7])
+        assert set(owned[changed:]) == {"timeout"}
+        rounds = Counter(row["domain"] for row in records(run, vantage, 1, "dns_answer"))
+        assert set(rounds) == {*NAMES, OWNED} and min(rounds.values()) >= 3
+        captured = pq.ParquetFile(run / vantage / "1" / "dissect" / "quic_connection.parquet").read()
+        assert captured.num_rows == 22  # what was probed, less nothing
+
+    counted = sql(world, COUNT)
+    (total,) = sql(world, "SELECT sum(slots) AS slots, sum(probed) AS probed FROM watch_coverage")
+    assert counted == [total] == [{"slots": 4 * 26, "probed": 4 * 22}]
+    hours = sql(world, "SELECT * FROM watch_hourly WHERE vantage = 'east'")
+    assert {row["first_answer"] for row in hours} == {"coalesced"}
+    assert {(row["purpose"], row["cdn"]) for row in hours} == {
+        ("watch", "Cloudflare"),
+        ("owned", "Cloudflare"),
+    }
+    # A watch is no campaign: Table 1 does not show it, and loading again changes nothing.
+    assert sql(world, "SELECT * FROM table1") == []
+    firstflight(world, "load", run.name)
+    assert sql(world, COUNT) == counted
+    assert "cannot be made up for" in world.campaign("--resume", run.name).stderr
+
+
+def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) -> None:
+    before = set(world.runs())
+    file = settings(world, "stalled.toml", vantages='[[vantage]]\nname = "east"\ninterface = "lo"\n')
+    watch = subprocess.Popen(
+        [*FIRSTFLIGHT, "watch", "--config", str(file), "--period", "600"],
+        env=world.environment,
+        cwd=world.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: set(world.runs()) - before, "a run folder")
+    (run,) = set(world.runs()) - before
+    folder = run / "east" / "1" / "watch"
+    until((folder / "period.json").is_file, "a period")
+    start = json.loads((folder / "period.json").read_text())["start_ns"]
+    until(lambda: time.time_ns() > start + 2 * SECOND_NS, "two seconds of the period")
+    stage = json.loads((folder / "report.json").read_text())["pid"]
+    prober = child(stage, "firstflight-prober")
+    os.kill(prober, signal.SIGSTOP)
+    time.sleep(3)
+    stalled = time.time_ns()
+    os.kill(prober, signal.SIGCONT)
+    until(lambda: time.time_ns() > stalled + 2 * SECOND_NS, "two more seconds")
+    asked = time.monotonic()
+    firstflight(world, "runs", "stop", run.name)
+    assert time.monotonic() - asked < 20
+    _, messages = watch.communicate(timeout=60)
+    assert watch.returncode == 130, messages
+    assert "stopped in order" in messages
+    assert json.loads(firstflight(world, "runs", "--format", "jsonl", run.name))["state"] == "stopped"
+
+    slots = check_slots(run, "east", 1, 600)
+    reasons = Counter(slot["reason"] for slot in slots)
+    assert "cut" not in reasons, "what was on its way was waited for"
+    assert reasons["late"] >= 3 and reasons["stopped"] > 1000
+    for slot in slots:
+        if slot["reason"] == "late":
+            assert stalled - 4 * SECOND_NS < slot["planned_at"] < stalled
+    assert reasons[None] >= 6
+    firstflight(world, "load", run.name)
+    (there,) = sql(world, f"{COUNT} WHERE run = '{run.name}'")
+    assert there == {"slots": len(slots), "probed": reasons[None]}
+    # Nothing is sent while the file lies there.
+    refused = ["stage", "watch", "--run", run.name, "--vantage", "east", "--repetition", "2"]
+    firstflight(world, *refused, expect=130)
+    assert not (run / "east" / "2" / "watch").exists()
