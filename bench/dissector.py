@@ -20,10 +20,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from bench.process import run
 from firstflight import native
 
 PER_CAPTURE = 50_000
@@ -54,25 +54,6 @@ FIELDS = [
     "tls.handshake.type",
     "tls.handshake.extensions_server_name",
 ]
-
-
-@dataclass(frozen=True)
-class Used:
-    """What a process took."""
-
-    cpu_s: float
-    peak_mb: float
-
-
-def run(argv: Sequence[str | Path], *, source: int | None = None, out: Path | None = None) -> Used:
-    """Run a command to its end; it must end well."""
-    with (out or Path(os.devnull)).open("wb") as sink:
-        process = subprocess.Popen([str(part) for part in argv], stdin=source, stdout=sink)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"bench: {argv[0]} ended with status {process.returncode}")
-    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
 
 
 def lines(path: Path) -> int:
