@@ -1,24 +1,32 @@
-"""The dissector beside tshark on the same captures, and its memory on a long one: `python -m bench dissector`
+"""The dissector beside tshark on the same captures, and its memory on long ones: `python -m bench dissector`
 
-The captures hold real handshakes of 16 server stacks (tests/fixtures/interop), each copied thousands of
-times by bench/captures with addresses, connection IDs, client randoms and secrets of its own, sealed anew;
-both programs open every copy by itself. CPU time is user + system of the whole command, as the kernel counts
-it for the ended process.
+The captures hold real handshakes that the bench records itself (bench/handshakes.py), each copied thousands
+of times by bench/captures with addresses, connection IDs, client randoms and secrets of its own, sealed
+anew; both programs open every copy by itself, and both write text into files. CPU time is user + system of
+the whole command, as the kernel counts it for the ended process.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import json
+import os
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from bench.process import run
 from firstflight import native
 
-RECORDINGS = sorted((native.repository() / "tests" / "fixtures" / "interop").glob("*.pcap"))
-PER_CAPTURE = 20_000
+PER_CAPTURE = 50_000
 RATE = 1000
 LEAST_WITH_KEYS, LEAST_WITHOUT = 20.0, 60.0
 MOST_MB = 100.0
@@ -48,31 +56,43 @@ FIELDS = [
 ]
 
 
-def count(path: Path, text: str) -> int:
-    """Lines with `text`. One by one: the memory of this process would count for the programs it starts."""
-    with path.open() as lines:
-        return sum(text in line for line in lines)
+def lines(path: Path) -> int:
+    """Lines of a file, read piece by piece: the memory of this process would count for those it starts."""
+    with path.open("rb") as file:
+        return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
 
 
-def make(folder: Path, number: int) -> tuple[Path, Path]:
+def make(recordings: Sequence[Path], folder: Path, number: int, handshakes: int) -> tuple[Path, Path]:
     """Capture `number` and, in another folder, its key log: one beside the capture would be taken unasked."""
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
     keys.parent.mkdir(exist_ok=True)
-    counts = ["--handshakes", str(PER_CAPTURE), "--first", str(number * PER_CAPTURE), "--rate", str(RATE)]
-    run([native.find("firstflight-captures"), *RECORDINGS, *counts, "--keys", keys, "--out", capture])
+    counts = ["--handshakes", str(handshakes), "--first", str(number * PER_CAPTURE), "--rate", str(RATE)]
+    run([native.find("firstflight-captures"), *recordings, *counts, "--keys", keys, "--out", capture])
     return capture, keys
 
 
-def beside_tshark(folder: Path, handshakes: int) -> int:
-    """CPU time of both on each capture; the number of goals missed."""
+def describe(rows: Path, content: collections.Counter[str]) -> int:
+    """Count ciphers and certificate chains of rows made with keys; gives the handshakes that are whole."""
+    whole = 0
+    with rows.open() as file:
+        for line in file:
+            row = json.loads(line)
+            whole += row["handshake_done_us"] is not None
+            content[f"{row['cipher_suite']}, chain of {row['certificate_bytes']} bytes"] += 1
+    return whole
+
+
+def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> int:
+    """CPU time of both on each capture, one after the other; the number of goals missed."""
     dissect = native.find("firstflight-dissect")
     rows = folder / "quic_connection.jsonl"
     totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
     peaks = dict.fromkeys(totals, 0.0)
-    packets = size = opened = 0
-    captures = -(-handshakes // PER_CAPTURE)
-    for number in range(captures):
-        capture, keys = make(folder, number)
+    packets = size = whole = 0
+    content: collections.Counter[str] = collections.Counter()
+    for number in range(-(-handshakes // PER_CAPTURE)):
+        here = min(PER_CAPTURE, handshakes - number * PER_CAPTURE)
+        capture, keys = make(recordings, folder, number, here)
         size += capture.stat().st_size
         text = folder / "fields.txt"
         two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
@@ -81,19 +101,20 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             "tshark": run([*two_passes, *(part for name in FIELDS for part in ("-e", name))], out=text),
             "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
         }
-        opened += count(rows, '"handshake_done_us":') - count(rows, '"handshake_done_us":null')
+        whole += describe(rows, content)
         used["without"] = run([dissect, capture, "--kind", "quic_connection", "--out", folder])
-        if count(rows, "\n") != PER_CAPTURE:
+        if lines(rows) != here:
             raise SystemExit("bench: the dissector did not find every handshake")
-        packets += count(text, "\n")
+        packets += lines(text)
         for name, one in used.items():
             totals[name] += one.cpu_s
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text):
             path.unlink()
-    made = f"{captures * PER_CAPTURE} handshakes, {packets} packets, {size / 1e6:.0f} MB"
-    print(f"{made} in captures of {PER_CAPTURE},")
-    print(f"  {RATE} begun in a second; HANDSHAKE_DONE read in {opened} of them with keys")
+    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},")
+    print(f"  {RATE} begun in a second; {whole} of them read up to HANDSHAKE_DONE with keys:")
+    for what, times in content.most_common():
+        print(f"    {times} {what}")
     print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
     print(
         f"  tshark -2, key log, {len(FIELDS)} fields: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)"
@@ -103,26 +124,104 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
         ratio = totals["tshark"] / totals[name]
         missed += ratio < goal
         label = "with keys" if name == "keys" else "without keys"
-        print(
-            f"  dissect, quic_connection {label}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB): {ratio:.1f}"
-        )
-        print(f"    times less (goal {goal:.0f})")
+        print(f"  dissect, quic_connection {label}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB):")
+        print(f"    {ratio:.1f} times less (goal {goal:.0f})")
     return missed
 
 
-def memory(length: int) -> int:
-    """Peak memory on a capture of `length` bytes that is made while it is read; 1 if above the limit."""
+def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
+    """Peak memory on captures of `length` bytes made while they are read; how many exceed the limit."""
     dissect, captures = native.find("firstflight-dissect"), native.find("firstflight-captures")
-    # A copy of each recording is this long on average.
-    average = sum(path.stat().st_size for path in RECORDINGS) / len(RECORDINGS)
+    # A copy of each recording is this long, nearly.
+    average = sum(path.stat().st_size for path in recordings) / len(recordings)
     handshakes = int(length / average)
-    argv = [str(captures), *map(str, RECORDINGS), "--handshakes", str(handshakes), "--rate", str(RATE)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as maker:
+    maker: list[str | Path] = [captures, *recordings, "--handshakes", str(handshakes), "--rate", str(RATE)]
+    keys = folder / "long.keys"
+    run([*maker, "--keys", keys])
+    quic: list[str | Path] = [dissect, "-", "--kind", "quic_connection"]
+    tcp: list[str | Path] = [dissect, "-", "--kind", "tcp_flow"]
+    missed = 0
+    for label, argv, source in (
+        (f"{handshakes} handshakes without keys", quic, made_by(maker)),
+        (f"{handshakes} handshakes with keys", [*quic, "--keys", keys], made_by(maker)),
+        (
+            f"{handshakes} handshakes with keys, as Parquet",
+            [*quic, "--keys", keys, "--format", "parquet", "--out", folder],
+            made_by(maker),
+        ),
+        ("TCP flows", tcp, repeated(folder / "tcp.pcap", length)),
+    ):
+        with source as stream:
+            used = run(argv, source=stream.fileno())
+        missed += used.peak_mb > MOST_MB
+        print(f"{length / 1e9:.1f} GB, {label}: peak {used.peak_mb:.0f} MB resident (limit {MOST_MB:.0f}),")
+        print(f"  {used.cpu_s:.2f} CPU seconds")
+    return missed
+
+
+@contextmanager
+def made_by(argv: Sequence[str | Path]) -> Iterator[BinaryIO]:
+    """What a command writes."""
+    with subprocess.Popen([str(part) for part in argv], stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
-        used = run([dissect, "-", "--kind", "quic_connection"], source=maker.stdout.fileno())
-    print(f"memory on about {length / 1e9:.1f} GB ({handshakes} handshakes, {RATE} begun in a second): peak")
-    print(f"  {used.peak_mb:.0f} MB resident (limit {MOST_MB:.0f}), {used.cpu_s:.2f} CPU seconds")
-    return int(used.peak_mb > MOST_MB)
+        yield maker.stdout  # type: ignore[misc]
+
+
+@contextmanager
+def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
+    """A TCP connection (pcap, IPv4 on Ethernet) again and again, with other client ports and later times."""
+    whole = capture.read_bytes()
+    header, at, frames = whole[:24], 24, []
+    while at < len(whole):
+        seconds, micros, kept, _ = struct.unpack_from("<4I", whole, at)
+        frames.append((seconds * 1_000_000 + micros, bytearray(whole[at : at + 16 + kept])))
+        at += 16 + kept
+    client = bytes(frames[0][1][50:52])
+
+    def write(into: BinaryIO) -> None:
+        with into:
+            into.write(header)
+            written, copy = 0, 0
+            while written < length:
+                # 60,000 ports of each of many addresses, 1000 connections begun in a second.
+                port = struct.pack(">H", 1024 + copy % 60_000)
+                address = struct.pack(">I", (10 << 24) + copy // 60_000)
+                piece = bytearray()
+                for at_us, frame in frames:
+                    time_us = at_us + copy * 1000
+                    struct.pack_into("<2I", frame, 0, time_us // 1_000_000, time_us % 1_000_000)
+                    from_client = frame[50:52] == client
+                    place, from_address = (50, 42) if from_client else (52, 46)
+                    fresh = bytearray(frame)
+                    fresh[place : place + 2] = port
+                    fresh[from_address : from_address + 4] = address
+                    piece += fresh
+                into.write(piece)
+                written += len(piece)
+                copy += 1
+
+    reading, writing = os.pipe()
+    writer = threading.Thread(target=write, args=(os.fdopen(writing, "wb", 1 << 20),))
+    writer.start()
+    with os.fdopen(reading, "rb") as stream:
+        yield stream
+        writer.join()
+
+
+def cores(recordings: Sequence[Path], folder: Path) -> None:
+    """How many cores a call with several captures keeps busy."""
+    made = [make(recordings, folder, number, PER_CAPTURE) for number in range(4)]
+    argv = [native.find("firstflight-dissect"), *(capture for capture, _ in made)]
+    begin = time.monotonic()
+    used = run([*argv, "--kind", "quic_connection", "--out", folder])
+    wall_s = time.monotonic() - begin
+    print(
+        f"4 captures in one call: {used.cpu_s:.2f} CPU seconds in {wall_s:.2f} s: {used.cpu_s / wall_s:.1f}"
+    )
+    print(f"  of {os.cpu_count()} cores (less if others use them), peak {used.peak_mb:.0f} MB")
+    for paths in made:
+        for path in paths:
+            path.unlink()
 
 
 def main() -> int:
@@ -131,9 +230,14 @@ def main() -> int:
     parser.add_argument("--handshakes", type=int, default=200_000)
     parser.add_argument("--long-bytes", type=int, default=LONG_BYTES)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as folder:
-        missed = beside_tshark(Path(folder), options.handshakes)
-    return missed + memory(options.long_bytes)
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        folder = Path(name)
+        # By a process of its own: the memory of this one would count for the programs it starts.
+        run([sys.executable, "-m", "bench.handshakes", folder])
+        recordings = [folder / f"{stack}.pcap" for stack in ("quiche", "quic-go", "aioquic")]
+        missed = beside_tshark(recordings, folder, options.handshakes)
+        cores(recordings, folder)
+        return missed + memory(recordings, folder, options.long_bytes)
 
 
 if __name__ == "__main__":

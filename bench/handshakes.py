@@ -1,7 +1,9 @@
-"""Real handshakes for the dissector's bench: aioquic as client, the lab's servers, loopback, tcpdump.
+"""Real handshakes for the dissector's bench, into a folder: `python -m bench.handshakes FOLDER`
 
-One capture and key log of each server stack (quiche with BoringSSL, quic-go, aioquic), with a certificate
-chain of the length that is usual among QUIC services; `firstflight-captures` makes as many as are wanted.
+An aioquic client and the lab's servers on loopback, under tcpdump: one capture and key log of each server
+stack (quiche with BoringSSL, quic-go, aioquic), with a certificate chain of the length that is usual among
+QUIC services. `firstflight-captures` makes as many of them as are wanted. Beside them, a TCP connection of
+the kernel's that carries a small answer.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import QuicEvent
 from aioquic.tls import CipherSuite
 
 from lab.certificates import issue, make_authority
@@ -33,6 +39,7 @@ STACKS: tuple[Stack, ...] = ("quiche", "quic-go", "aioquic")
 # Certificates and QUIC Performance" (CoNEXT 2022).
 CHAIN_BYTES = 2329
 SECONDS = 20
+ANSWER, SEGMENT = 20_000, 1400
 
 
 def record(folder: Path) -> list[Path]:
@@ -42,7 +49,7 @@ def record(folder: Path) -> list[Path]:
 
 def _record(folder: Path, stack: Stack) -> Path:
     capture = folder / f"{stack}.pcap"
-    with _server(folder, stack) as port, _tcpdump(capture, port):
+    with _server(folder, stack) as port, _tcpdump(capture, f"udp port {port}"):
         asyncio.run(_handshake(port, capture.with_suffix(".keys")))
     return capture
 
@@ -71,9 +78,9 @@ def _server(folder: Path, stack: Stack) -> Iterator[int]:
 
 
 @contextmanager
-def _tcpdump(capture: Path, port: int) -> Iterator[None]:
-    """Capture UDP of `port` on loopback until the block ends."""
-    argv = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-w", str(capture), f"udp port {port}"]
+def _tcpdump(capture: Path, packets: str) -> Iterator[None]:
+    """Capture `packets` (a filter) on loopback until the block ends."""
+    argv = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-w", str(capture), packets]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         if not any("listening on" in line for line in process.stderr):
@@ -83,6 +90,37 @@ def _tcpdump(capture: Path, port: int) -> Iterator[None]:
             time.sleep(0.2)
         finally:
             process.send_signal(signal.SIGINT)
+
+
+def record_tcp(folder: Path) -> Path:
+    """A connection over which a server sends ANSWER bytes, in segments of at most SEGMENT: tcp.pcap."""
+    capture = folder / "tcp.pcap"
+    with socket.create_server((HOST, 0)) as server:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
+        port = int(server.getsockname()[1])
+        with _tcpdump(capture, f"tcp port {port}"):
+            answering = threading.Thread(target=_answer, args=(server,))
+            answering.start()
+            with socket.create_connection((HOST, port), timeout=SECONDS) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                while client.recv(1 << 16):
+                    pass
+            answering.join()
+    return capture
+
+
+def _answer(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(bytes(ANSWER))
+
+
+class Client(QuicConnectionProtocol):
+    """A client that takes what the server sends and does nothing with it."""
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """No stream is read."""
 
 
 async def _handshake(port: int, keys: Path) -> None:
@@ -97,7 +135,10 @@ async def _handshake(port: int, keys: Path) -> None:
             # What browsers ask for first.
             cipher_suites=[CipherSuite.AES_128_GCM_SHA256, CipherSuite.AES_256_GCM_SHA384],
         )
-        async with asyncio.timeout(SECONDS), connect(HOST, port, configuration=settings) as client:
+        async with (
+            asyncio.timeout(SECONDS),
+            connect(HOST, port, configuration=settings, create_protocol=Client) as client,
+        ):
             http = H3Connection(client._quic)
             stream = client._quic.get_next_available_stream_id()
             headers = [(b":method", b"GET"), (b":scheme", b"https")]
@@ -106,3 +147,8 @@ async def _handshake(port: int, keys: Path) -> None:
             client.transmit()
             await client.ping()
             await asyncio.sleep(0.1)
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))
+    record_tcp(Path(sys.argv[1]))

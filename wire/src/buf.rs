@@ -78,12 +78,15 @@ impl<'a> Reader<'a> {
 
     /// A variable-length integer.
     pub fn varint(&mut self) -> Result<u64, Error> {
-        let first = *self.rest.first().ok_or(Error::Truncated)?;
-        let mut value = u64::from(first & 0x3f);
-        for &byte in &self.bytes(1 << (first >> 6))?[1..] {
-            value = (value << 8) | u64::from(byte);
+        // The two highest bits tell the length and are no part of the value.
+        match self.rest.first().ok_or(Error::Truncated)? >> 6 {
+            0 => self.u8().map(u64::from),
+            1 => self.u16().map(|value| u64::from(value & 0x3fff)),
+            2 => self.u32().map(|value| u64::from(value & 0x3fff_ffff)),
+            _ => self
+                .array()
+                .map(|bytes| u64::from_be_bytes(bytes) & VARINT_MAX),
         }
-        Ok(value)
     }
 
     /// A variable-length integer that counts bytes, and that many bytes.

@@ -20,8 +20,8 @@ pub use table::{Counters, Limits, Table};
 use std::net::SocketAddr;
 
 use firstflight_wire::{
-    CipherSuite, ConnectionId, Error, Frame, Frames, Packet, PacketType, Version, parse_packet,
-    retry_is_intact,
+    CipherSuite, ConnectionId, Error, Frame, Frames, Packet, PacketType, Reader, Version,
+    parse_packet, retry_is_intact,
 };
 
 use smallvec::SmallVec;
@@ -291,7 +291,7 @@ impl Connection {
         let mut start = 0;
         while start < sealed.len() {
             // Some stacks fill a datagram with zeros behind its last packet.
-            if start > 0 && sealed[start..].iter().all(|&b| b == 0) {
+            if start > 0 && is_zeros(&sealed[start..]) {
                 break;
             }
             let parsed = parsed.take().map_or_else(
@@ -516,6 +516,10 @@ impl Connection {
 
 /// The frames of a packet: rarely more than a few.
 type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0) && Reader::new(bytes).skip_zeros() == bytes.len()
+}
 
 /// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a close of the
 /// application's kind is read all the same: it ends the connection whatever its type.

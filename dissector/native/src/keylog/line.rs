@@ -67,20 +67,24 @@ pub(super) struct Line {
     secret: Secret,
 }
 
-/// The label and what follows it up to the next white space: a random in hex, if the line is one of ours.
-pub(super) fn random_text(text: &[u8]) -> Option<&[u8]> {
-    let mut words = text
-        .split(|b| b.is_ascii_whitespace())
-        .filter(|word| !word.is_empty());
-    words.nth(1)
+/// The random of a line in hex, if the line is as key logs mostly are: one space after the label and after the random.
+pub(super) fn random_text(text: &[u8]) -> Option<&[u8; 64]> {
+    let after_label = memchr::memchr(b' ', text)? + 1;
+    let random = text.get(after_label..)?.first_chunk()?;
+    (text.get(after_label + random.len()) == Some(&b' ')).then_some(random)
 }
 
 impl Line {
     /// Parses a line, with or without its end; `None` for any other than those of QUIC's traffic secrets.
     pub(super) fn parse(text: &[u8]) -> Option<Line> {
-        let mut words = text
-            .split(|b| b.is_ascii_whitespace())
-            .filter(|word| !word.is_empty());
+        let mut rest = text;
+        let mut words = std::iter::from_fn(|| {
+            rest = rest.trim_ascii_start();
+            let end = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            rest = after;
+            Some(word.trim_ascii_end()).filter(|word| !word.is_empty())
+        });
         let label = match words.next()? {
             b"CLIENT_EARLY_TRAFFIC_SECRET" => Label::ClientEarly,
             b"CLIENT_HANDSHAKE_TRAFFIC_SECRET" => Label::ClientHandshake,

@@ -208,15 +208,15 @@ impl KeyLog {
     /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
     fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
         for offset in self.index.with(fingerprint(random)) {
-            for text in window
-                .at(&self.source, offset)
-                .split_inclusive(|&b| b == b'\n')
-            {
-                match Line::parse(text) {
+            let text = window.at(&self.source, offset);
+            let mut start = 0;
+            for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
+                match Line::parse(&text[start..end]) {
                     Some(line) if line.random == *random => found.take(&line),
                     Some(_) => break,
                     None => {}
                 }
+                start = (end + 1).min(text.len());
             }
             if found.is_whole() {
                 break;

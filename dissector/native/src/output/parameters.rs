@@ -1,5 +1,7 @@
 //! Transport parameters as JSON, in the order sent.
 
+use std::sync::LazyLock;
+
 use firstflight_wire::Reader;
 use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
 
@@ -13,83 +15,58 @@ pub fn as_json(extension: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What stands between the values of an object.
-struct Punctuation {
-    id: &'static str,
-    name: &'static str,
-    no_name: &'static str,
-    value: &'static str,
-    value_without_name: &'static str,
-    quote: &'static str,
+/// What stands before the value of a parameter, `{"id":"0x1","name":"max_idle_timeout","value":`.
+fn before_value(id: u64) -> String {
+    match describe(id) {
+        Some((name, _)) => format!(r#"{{"id":"{id:#x}","name":"{name}","value":"#),
+        None => format!(r#"{{"id":"{id:#x}","name":null,"value":"#),
+    }
 }
 
-static PLAIN: Punctuation = Punctuation {
-    id: r#"{"id":"0x"#,
-    name: r#"","name":""#,
-    no_name: r#"","name":null"#,
-    value: r#"","value":"#,
-    value_without_name: r#","value":"#,
-    quote: r#"""#,
-};
+/// Parameters that many connections have: those with an ID below this.
+const COMMON: u64 = 0x40;
 
-static ESCAPED: Punctuation = Punctuation {
-    id: r#"{\"id\":\"0x"#,
-    name: r#"\",\"name\":\""#,
-    no_name: r#"\",\"name\":null"#,
-    value: r#"\",\"value\":"#,
-    value_without_name: r#",\"value\":"#,
-    quote: r#"\""#,
-};
+/// [`before_value`] of the common parameters, plain and with quotation marks escaped: they are written twice for every
+/// connection.
+static BEFORE_COMMON: LazyLock<Vec<[String; 2]>> = LazyLock::new(|| {
+    let both = |id| [before_value(id), before_value(id).replace('"', r#"\""#)];
+    (0..COMMON).map(both).collect()
+});
 
 /// Appends the body of a transport parameters extension as a list of objects `{"id": "0x1", "name": "max_idle_timeout",
 /// "value": 30000}`. Values are integers, `true` for a flag, else hex digits; the name is null for a parameter that is not
 /// known. The list ends where the extension breaks. Nothing but quotation marks is to be escaped in it.
 pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
-    let marks = match style {
-        Style::Plain => &PLAIN,
-        Style::Json => &ESCAPED,
-    };
+    let is_escaped = style == Style::Json;
+    let quote: &[u8] = if is_escaped { br#"\""# } else { br#"""# };
+    let common = &*BEFORE_COMMON;
     out.push(b'[');
     let parameters = TransportParameters::new(extension).map_while(Result::ok);
     for (i, (id, value)) in parameters.enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(marks.id.as_bytes());
-        write_short_hex(id, out);
-        let known = describe(id);
-        if let Some((name, _)) = known {
-            for part in [marks.name, name, marks.value] {
-                out.extend_from_slice(part.as_bytes());
+        match usize::try_from(id).ok().and_then(|id| common.get(id)) {
+            Some(before) => out.extend_from_slice(before[usize::from(is_escaped)].as_bytes()),
+            None if is_escaped => {
+                out.extend_from_slice(before_value(id).replace('"', r#"\""#).as_bytes());
             }
-        } else {
-            for part in [marks.no_name, marks.value_without_name] {
-                out.extend_from_slice(part.as_bytes());
-            }
+            None => out.extend_from_slice(before_value(id).as_bytes()),
         }
         let mut r = Reader::new(value);
-        match (known.map(|(_, kind)| kind), r.varint()) {
+        match (describe(id).map(|(_, kind)| kind), r.varint()) {
             (Some(ValueKind::Flag), _) if value.is_empty() => out.extend_from_slice(b"true"),
             (Some(ValueKind::Integer), Ok(number)) if r.is_empty() => write_number(number, out),
             // Bytes, or not what it should be: shown as it is.
             _ => {
-                out.extend_from_slice(marks.quote.as_bytes());
+                out.extend_from_slice(quote);
                 write_hex(value, out);
-                out.extend_from_slice(marks.quote.as_bytes());
+                out.extend_from_slice(quote);
             }
         }
         out.push(b'}');
     }
     out.push(b']');
-}
-
-/// Appends a number in as few hex digits as it needs.
-fn write_short_hex(number: u64, out: &mut Vec<u8>) {
-    let start = out.len();
-    write_hex(&number.to_be_bytes(), out);
-    let zeros = out[start..].iter().take_while(|&&digit| digit == b'0');
-    let unneeded = zeros.count().min(15);
-    out.drain(start..start + unneeded);
 }
 
 #[cfg(test)]

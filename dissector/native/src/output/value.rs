@@ -85,15 +85,26 @@ pub(super) fn write_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// The two digits of each byte.
+const HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Appends bytes as hex digits.
 pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend(
-        bytes
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 0x0f])
-            .map(|digit| DIGITS[usize::from(digit)]),
-    );
+    let start = out.len();
+    out.resize(start + 2 * bytes.len(), 0);
+    let pairs = out[start..].as_chunks_mut::<2>().0;
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = HEX[usize::from(*byte)];
+    }
 }
 
 /// Appends `text` as the inside of a JSON string.
