@@ -83,12 +83,16 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
         as_data["as2org_date"] = day
 
 
-def _vantage(point: VantagePoint, rate: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": point.name, "city": point.city, "rate": rate}
-    found["sources"] = list(point.sources)
-    for name in ("interface", "ports"):
-        if getattr(point, name) is not None:
-            found[name] = getattr(point, name)
+def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": point.name,
+        "city": point.city,
+        "rate": point.watch_rate if watch else point.scan_rate,
+        "ports": point.watch_ports if watch else point.scan_ports,
+        "sources": list(point.sources),
+    }
+    if point.interface is not None:
+        found["interface"] = point.interface
     return found
 
 
