@@ -52,9 +52,7 @@ def settings_for(
     _more_dates(data, day)
     for section, values in (changes or {}).items():
         data.setdefault(section, {}).update(values)
-    data["vantage"] = [
-        _vantage(point, point.watch_rate if file == WATCH_FILE else point.scan_rate) for point in points
-    ]
+    data["vantage"] = [_vantage(point, file == WATCH_FILE) for point in points]
     return settings.check(data, str(path), path.resolve().parent), text
 
 
