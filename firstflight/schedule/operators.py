@@ -103,7 +103,7 @@ class FetchInputs(FirstflightOperator):
 
     def execute(self, context: Context) -> str:
         """Fetch; what is there already is not fetched again."""
-        skip_unless_chosen(context, self.vantage)
+        del context
         from airflow.sdk.configuration import conf
 
         from firstflight.schedule import centre_token, inputs
@@ -207,15 +207,6 @@ def in_one_sentence() -> Iterator[None]:
         raise AirflowFailException(str(error)) from None
     except FirstflightError as error:
         raise AirflowException(str(error)) from None
-
-
-def skip_unless_chosen(context: Context, vantage: str) -> None:
-    """Skip a vantage point that the run's parameters do not name."""
-    from airflow.sdk.exceptions import AirflowSkipException
-
-    chosen = context["params"].get("vantage_points")
-    if chosen and vantage not in chosen:
-        raise AirflowSkipException(f"this run leaves {vantage} out (parameter vantage_points)")
 
 
 def is_paused(context: Context) -> bool:

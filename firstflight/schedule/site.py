@@ -52,9 +52,7 @@ def settings_for(
     _more_dates(data, day)
     for section, values in (changes or {}).items():
         data.setdefault(section, {}).update(values)
-    data["vantage"] = [
-        _vantage(point, point.watch_rate if file == WATCH_FILE else point.scan_rate) for point in points
-    ]
+    data["vantage"] = [_vantage(point, file == WATCH_FILE) for point in points]
     return settings.check(data, str(path), path.resolve().parent), text
 
 
@@ -83,12 +81,16 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
         as_data["as2org_date"] = day
 
 
-def _vantage(point: VantagePoint, rate: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": point.name, "city": point.city, "rate": rate}
-    found["sources"] = list(point.sources)
-    for name in ("interface", "ports"):
-        if getattr(point, name) is not None:
-            found[name] = getattr(point, name)
+def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": point.name,
+        "city": point.city,
+        "rate": point.watch_rate if watch else point.scan_rate,
+        "ports": point.watch_ports if watch else point.scan_ports,
+        "sources": list(point.sources),
+    }
+    if point.interface is not None:
+        found["interface"] = point.interface
     return found
 
 

@@ -41,10 +41,21 @@ class VantagePoint(settings.Section):
     # The most that may leave here, new probes per second: of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
-    ports: settings.PortRange | None = None
+    # Source ports: a scan and a watch may run at once, and each tells its answers from others by them.
+    scan_ports: settings.PortRange = "61000-61063"
+    watch_ports: settings.PortRange = "61064-61127"
     # Networks that are never probed from here, besides the site's own lists.
     blocked: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
     resolver: settings.Address | None = None
+
+    @model_validator(mode="after")
+    def _ports_apart(self) -> VantagePoint:
+        (first, last), (begin, end) = (
+            [int(port) for port in ports.split("-")] for ports in (self.scan_ports, self.watch_ports)
+        )
+        if first <= end and begin <= last:
+            raise ValueError(f"scan_ports {self.scan_ports} and watch_ports {self.watch_ports} overlap")
+        return self
 
     @property
     def scan_pool(self) -> str:

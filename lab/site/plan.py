@@ -167,6 +167,8 @@ def centre_environment(site: Site) -> dict[str, str]:
         **shared_environment(site, "centre"),
         # Named, since the Edge provider's commands refuse the default.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{site.home('centre') / 'site.db'}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "lab.site.database.CONNECT_ARGS",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC": "lab.site.database.CONNECT_ARGS",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": str(site.paused),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{local}/execution/",
         "AIRFLOW__CORE__FERNET_KEY_CMD": f"cat {site.secrets.fernet}",

@@ -70,7 +70,7 @@ class Programs:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **part.env},
+                env={**os.environ, **part.env, "FIRSTFLIGHT_SITE": str(self.site.folder)},
                 cwd=self.site.folder,
                 start_new_session=True,
             )
@@ -110,7 +110,6 @@ class Programs:
     def end_all(self) -> None:
         """Ask all to end, workers first, for they take leave of the centre; then kill what is left."""
         everything = list(self.started.values())
-        roots = [started.process.pid for started in everything]
         for phase in (True, False):
             ending = [started for started in everything if started.part.worker is phase]
             for started in ending:
@@ -119,10 +118,10 @@ class Programs:
             for started in ending:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-            # Airflow's tasks leave the group of their worker.
-            for pid in descendants(roots if not phase else [s.process.pid for s in ending]):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        # Airflow's tasks leave the group of their worker, and the stages below them outlive it for a while.
+        for pid in belonging(self.site.folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for started in everything:
             started.process.wait()
         self.started.clear()
@@ -148,6 +147,18 @@ def signal_all(process: subprocess.Popen[bytes], signum: int) -> None:
     """Signal a program and everything in its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signum)
+
+
+def belonging(folder: Path) -> list[int]:
+    """Living processes that were started for the site in `folder`, by a variable that all inherit."""
+    mark = f"FIRSTFLIGHT_SITE={folder}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
 
 
 def descendants(roots: list[int]) -> list[int]:

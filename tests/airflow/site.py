@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from lab.site.run import descendants
+from lab.site.run import belonging, descendants
 from tests.airflow.conftest import TREE
 
 ENDED = ("success", "failed")
@@ -181,22 +181,13 @@ def raised(folder: Path, lab: Path, *options: str) -> Iterator[Site]:
         assert process.poll() is None, log.read_text()
         yield Site(folder, process)
     finally:
-        everything = descendants([process.pid])
         process.send_signal(signal.SIGINT)
         try:
             process.wait(60)
         finally:
-            left = [pid for pid in everything if _lives(pid)]
+            left = belonging(folder)
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     assert left == [], f"the site left processes behind: {left}; {log.read_text()}"
     assert process.returncode == 0, log.read_text()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -40,6 +40,10 @@ def test_a_pool_for_scans_and_one_for_watches() -> None:
         (GOOD + GOOD.replace('name = "a"', 'name = "b"'), "two vantage points have the queue a"),
         (GOOD + 'sources = ["198.18.0.300"]\n', "vantage.0.sources.0: '198.18.0.300' does not appear to be"),
         (GOOD + 'blocked = ["198.18.0.1/24"]\n', "vantage.0.blocked.0: 198.18.0.1/24 has host bits set"),
+        (
+            GOOD + 'watch_ports = "61050-61080"\n',
+            "watch_ports 61050-61080 overlap",
+        ),
         (GOOD + "scan_rate = 0\n", "vantage.0.scan_rate: Input should be greater than 0"),
         (GOOD.replace('"a"\ncity', '"A b"\ncity'), "vantage.0.name: String should match pattern"),
         (GOOD.replace('city = "A"\n', ""), "vantage.0.city: missing"),
