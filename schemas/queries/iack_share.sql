@@ -11,7 +11,7 @@ SELECT
     sum(probe_day.iack) + sum(probe_day.coalesced) + sum(probe_day.sh_first) AS answered,
     sum(probe_day.iack) AS iack,
     if(answered = 0, NULL, iack / answered) AS strict_share
-FROM ${database}.probe_day
+FROM ${database}.probe_day_all AS probe_day
 WHERE probe_day.cdn IS NOT NULL
     AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
     AND ({vantage:String} = '' OR vantage = {vantage:String})

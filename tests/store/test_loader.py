@@ -71,6 +71,7 @@ def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
     assert stored.pop("source_file") == str(tmp_path / "quic_probe.parquet")
     assert stored["amplification"] == pytest.approx(row["amplification"], rel=1e-6)
     assert stored.pop("day") == "2026-11-20"
+    assert stored.pop("family") == 6
     for name, value in stored.items():
         if name != "amplification":
             assert value == row[name], name

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
+from firstflight import loader, query
 from firstflight.record_file import RecordFile
 from firstflight.store import Store, open_store
 
@@ -167,7 +167,11 @@ def test_table1_shows_the_run_that_began_last(tmp_path: Path) -> None:
 
 def _everything(store: Store) -> dict[str, list[dict[str, Any]]]:
     views = ("newest_run", "iack_by_cdn", "table1", "table1_strict", "probes_by_day")
-    return {view: store.rows(f"SELECT * FROM {view}") for view in views}
+    answers = {view: store.rows(f"SELECT * FROM {view}") for view in views}
+    for name in ("iack_share", "first_iack"):
+        asked = query.load(name)
+        answers[name] = store.rows(asked.rendered({}, store.dialect))
+    return answers
 
 
 def test_rows_that_another_program_inserted_count_like_loaded_ones(tmp_path: Path) -> None:
