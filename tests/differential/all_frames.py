@@ -41,6 +41,8 @@ FRAMES = [
     _frame(b"\x1d", 0x100, 4, b"done"),
     _frame(b"\x1e"),
     _frame(b"\x40\xaf", 1, 2, 25_000, 3),
+    _frame(b"\x40\xac"),
+    _frame(b"\x1c", 0x128, 6, 9, b"no shared"),
     _frame(b"\x31", 3, b"dgm"),
 ]
 # What fills the rest of a packet: nothing can follow it.

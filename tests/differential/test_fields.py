@@ -7,15 +7,16 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.differential import compare, scenarios
 from tests.differential.all_frames import make_all_frames
-from tests.differential.compare import HERE, Comparison, Difference
+from tests.differential.compare import Comparison
+from tests.differential.exceptions import MOST, check_needed, exceptions, unexplained
 from tests.differential.oracle import datagrams
 from tests.dissect.conftest import FIXTURES, rows
 
-MOST_EXCEPTIONS = 20
+RECORDED = FIXTURES.parent / "quic"
+
 LEAST_FIELDS = 80
 
 
@@ -24,7 +25,8 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The samples and the captures made on the spot, each with its key log beside it."""
     folder = tmp_path_factory.mktemp("scenarios")
     made = [scenarios.make(name, folder) for name in scenarios.SCENARIOS]
-    return [*sorted(FIXTURES.glob("*.pcap")), *made, make_all_frames(folder / "all_frames.pcap")]
+    kept = [*sorted(FIXTURES.glob("*.pcap")), *sorted(RECORDED.glob("*.pcap"))]
+    return [*kept, *made, make_all_frames(folder / "all_frames.pcap")]
 
 
 @pytest.fixture(scope="session")
@@ -46,29 +48,8 @@ def compared(capture: Path) -> Comparison:
     return comparison
 
 
-def exceptions() -> list[dict[str, object]]:
-    return list(yaml.safe_load((HERE / "exceptions.yaml").read_text()) or [])
-
-
-def is_excepted(difference: Difference, listed: list[dict[str, object]]) -> bool:
-    """Whether the list explains a difference."""
-    return any(
-        one["capture"] == difference.capture
-        and one["field"] == difference.field
-        and one["frame"] in ("any", difference.frame)
-        for one in listed
-    )
-
-
 def test_all_agree(comparisons: list[Comparison]) -> None:
-    listed = exceptions()
-    unexplained = [
-        difference
-        for comparison in comparisons
-        for difference in comparison.differences
-        if not is_excepted(difference, listed)
-    ]
-    assert not unexplained, f"{len(unexplained)}: " + "\n".join(str(one) for one in unexplained[:20])
+    assert unexplained(comparisons, "quic") == ""
 
 
 def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
@@ -90,13 +71,11 @@ def test_what_tshark_opens_is_opened(comparisons: list[Comparison]) -> None:
 
 def test_exceptions_are_few_and_explained() -> None:
     listed = exceptions()
-    assert len(listed) <= MOST_EXCEPTIONS
+    assert len(listed) <= MOST
     for one in listed:
-        assert {"capture", "frame", "field", "bytes", "reason"} <= set(one), one
-        bytes.fromhex(str(one["bytes"]))
+        assert {"scope", "capture", "frames", "field", "bytes", "reason"} == set(one), one
+        assert one["scope"] in ("quic", "tcp")
 
 
-def test_every_exception_is_needed(comparisons: list[Comparison]) -> None:
-    differences = [difference for comparison in comparisons for difference in comparison.differences]
-    for one in exceptions():
-        assert any(is_excepted(difference, [one]) for difference in differences), one
+def test_every_exception_is_needed(comparisons: list[Comparison], captures: list[Path]) -> None:
+    check_needed(comparisons, captures, "quic")

@@ -64,6 +64,18 @@ def test_other_compressors_are_named(tmp_path: Path) -> None:
     assert b"bzip2" in done.stderr
 
 
+def test_a_window_beyond_the_memory_is_said(tmp_path: Path) -> None:
+    """Zstandard's long windows must be kept in memory: they are refused, and what to do is said."""
+    path = tmp_path / "long.zst"
+    # The size is not told beforehand, so the window is as large as was asked for.
+    with path.open("wb") as out:
+        argv = ["zstd", "-q", "-c", "--long=27"]
+        subprocess.run(argv, input=QUICHE.read_bytes(), stdout=out, check=True)
+    done = dissect(path)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"its Zstandard window is larger than 64 MiB: decompress it first" in done.stderr
+
+
 def block(kind: int, body: bytes) -> bytes:
     """A block of pcapng."""
     body += bytes(-len(body) % 4)

@@ -54,6 +54,7 @@ def test_a_client_hello_in_fragments(family: int, order: int, tmp_path: Path) ->
     assert (row["odcid"], row["sni"]) == (b.ODCID.hex(), "www.example.net")
     (pace,) = rows(tmp_path / "f.pcap", "--kind", "pacing")
     assert (pace["packets"], pace["payload_bytes"]) == (1, len(b.hello_datagram()))
+    assert pace["ip_bytes"] == row["ip_bytes_client"] == sum(map(len, [pieces[0], *pieces]))
 
 
 def test_a_missing_piece_is_said(tmp_path: Path) -> None:

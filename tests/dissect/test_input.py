@@ -97,6 +97,27 @@ def test_an_unknown_link_type_is_said(tmp_path: Path) -> None:
     assert b"expected a known link type, found 127" in done.stderr
 
 
+def test_frames_of_an_unknown_link_type_are_said_and_the_others_read(tmp_path: Path) -> None:
+    """Two interfaces in one pcapng: the frames of one can be read."""
+    known = answered(tmp_path / "raw.pcap")
+    unknown = rewritten(tmp_path / "radio.pcap", known, 127, b"")
+    both = tmp_path / "both.pcapng"
+    subprocess.run(["mergecap", "-w", str(both), str(known), str(unknown)], check=True)
+    done = dissect(both)
+    assert done.returncode == 3
+    assert f"{both}: at byte " in done.stderr.decode()
+    assert b"expected a known link type, found 127" in done.stderr
+    assert b"of 6 frames, 3 frames of an unknown link type" in done.stderr
+    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert row["first_answer"] == "iack"
+    # One interface, and none of its frames can be read.
+    alone = tmp_path / "alone.pcapng"
+    subprocess.run(["editcap", "-F", "pcapng", str(unknown), str(alone)], check=True)
+    done = dissect(alone, known)
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
+    assert f"{alone}: at byte " in done.stderr.decode()
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::flows::Flows;
 use crate::fragments::Fragments;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
-use crate::ip::{self, Content};
+use crate::ip::{self, Content, IpLength};
 use crate::keylog::{KeyLog, Keyring};
 use crate::link;
 use crate::output::quic_packet::{HeaderSeen, PacketSeen};
@@ -184,16 +184,10 @@ struct Skipped {
 }
 
 /// Why a capture was not read to its end.
-enum End {
+pub enum End {
     Broken(CaptureError),
     Interrupted,
     Output(OutputError),
-}
-
-impl From<OutputError> for End {
-    fn from(error: OutputError) -> Self {
-        End::Output(error)
-    }
 }
 
 fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
@@ -215,12 +209,28 @@ fn capture(
         eprintln!("firstflight-dissect: {name}: the key log beside it cannot be read: {error}");
         Keyring::default()
     });
+    let end = read_capture(args, &name, keyring, source, outputs, interrupted);
+    end.map_err(|stop| match stop {
+        Stop::Capture(error) => End::Broken(error),
+        Stop::Visitor(end) => end,
+    })
+}
+
+/// Dissects the capture in `source` down to its rows, as far as it can be read.
+pub fn read_capture(
+    args: &Args,
+    name: &str,
+    keyring: Keyring,
+    source: impl Read + Send,
+    outputs: &mut Outputs,
+    interrupted: &AtomicBool,
+) -> Result<(), Stop<End>> {
     let mut run = CaptureRun {
         args,
-        name: &name,
+        name,
         table: Table::new(limits(args), keyring),
         outputs,
-        flows: Flows::new(args, &name),
+        flows: Flows::new(args, name),
         wants_quic: args
             .kind
             .iter()
@@ -228,7 +238,7 @@ fn capture(
         skipped: Skipped::default(),
         fragments: Fragments::default(),
     };
-    let end = input::read(&name, source, |element| {
+    let end = input::read(name, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
         }
@@ -246,18 +256,16 @@ fn capture(
         }
     });
     // What came before a broken place is kept.
+    let failed = |error| Stop::Visitor(End::Output(error));
     while let Some(connection) = run.table.drain() {
-        run.write(&connection)?;
+        run.write(&connection).map_err(failed)?;
     }
-    run.flows.write_rest(run.outputs)?;
+    run.flows.write_rest(run.outputs).map_err(failed)?;
     run.table.counters.evicted += run.flows.evicted();
     run.table.counters.late += run.flows.late();
     run.skipped.fragments += run.fragments.left();
-    tell(&name, &run.skipped, &run.table.counters);
-    end.map_err(|stop| match stop {
-        Stop::Capture(error) => End::Broken(error),
-        Stop::Visitor(end) => end,
-    })
+    tell(name, &run.skipped, &run.table.counters);
+    end
 }
 
 fn limits(args: &Args) -> Limits {
@@ -341,17 +349,22 @@ impl CaptureRun<'_> {
             ns: frame.time_ns,
             frame_number: frame.number,
             length: 0,
+            ip_length: IpLength::default(),
             ttl: 0,
         };
         let whole = ip::fragment(packet).map(|part| self.fragments.add(arrival.ns, &part));
-        let packet = match &whole {
-            None => packet,
-            Some(Some(whole)) => whole,
+        let mut content = match &whole {
+            None => ip::content(packet, frame.cut),
+            Some(Some(whole)) => ip::content(&whole.packet, 0),
             Some(None) => return Ok(()),
         };
-        match ip::content(packet) {
+        if let Some(Some(whole)) = &whole {
+            content.came_in(whole.ip_bytes);
+        }
+        match content {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
+                arrival.ip_length = datagram.ip_length;
                 arrival.ttl = datagram.ttl;
                 self.flows.udp(arrival.ns, &datagram);
                 if !self.wants_quic {

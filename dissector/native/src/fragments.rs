@@ -22,8 +22,18 @@ pub struct Fragments {
     pub lost: u64,
 }
 
+/// A packet put together.
+#[derive(Debug)]
+pub struct Whole {
+    /// Without any trace of fragmentation.
+    pub packet: Vec<u8>,
+    /// Total lengths of its fragments, copies included.
+    pub ip_bytes: usize,
+}
+
 struct Partial {
     since_ns: i64,
+    ip_bytes: usize,
     /// Offset and bytes, in order.
     parts: Vec<(usize, Vec<u8>)>,
     /// Length of the payload, once the last fragment was seen.
@@ -32,8 +42,8 @@ struct Partial {
 }
 
 impl Fragments {
-    /// Takes a fragment that was captured at `ns`; gives the whole IP packet, without any trace of fragmentation, if it was the last missing one.
-    pub fn add(&mut self, ns: i64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
+    /// Takes a fragment that was captured at `ns`; gives the whole IP packet if it was the last missing one.
+    pub fn add(&mut self, ns: i64, fragment: &Fragment<'_>) -> Option<Whole> {
         self.forget(ns);
         let end = fragment.offset + fragment.payload.len();
         if fragment.is_cut || end > MAX_LENGTH {
@@ -46,6 +56,7 @@ impl Fragments {
             order.push_back((ns, fragment.key));
             Partial {
                 since_ns: ns,
+                ip_bytes: 0,
                 parts: Vec::new(),
                 end: None,
                 head: Vec::new(),
@@ -56,12 +67,17 @@ impl Fragments {
             self.lost += 1;
             return None;
         }
+        partial.ip_bytes += fragment.ip_bytes;
         if !partial.is_whole() {
             return None;
         }
         let whole = self.waiting.remove(&fragment.key)?;
         let payload: Vec<u8> = whole.parts.into_iter().flat_map(|(_, part)| part).collect();
-        crate::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)
+        let packet = crate::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)?;
+        Some(Whole {
+            packet,
+            ip_bytes: whole.ip_bytes,
+        })
     }
 
     /// At the end of a capture: how many fragments led to no datagram.

@@ -9,7 +9,7 @@ use firstflight_wire::{Reader, tcp};
 pub struct IpLength {
     /// Total length of the IP packet as sent, header included.
     pub bytes: usize,
-    /// The header says zero (segmentation offload), so `bytes` is what was captured.
+    /// The header says zero (segmentation offload), so `bytes` is what the capture says of the frame.
     pub is_guessed: bool,
 }
 
@@ -68,6 +68,21 @@ pub enum Content<'a> {
     Broken,
 }
 
+impl Content<'_> {
+    /// Says that the packet came in fragments of so many bytes together.
+    pub fn came_in(&mut self, ip_bytes: usize) {
+        let sent = IpLength {
+            bytes: ip_bytes,
+            is_guessed: false,
+        };
+        match self {
+            Content::Udp(datagram) => datagram.ip_length = sent,
+            Content::Tcp(segment) => segment.ip_length = sent,
+            _ => {}
+        }
+    }
+}
+
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -93,13 +108,15 @@ pub struct Fragment<'a> {
     pub payload: &'a [u8],
     /// The capture holds less of it than was sent.
     pub is_cut: bool,
+    /// Total length of the fragment, header included.
+    pub ip_bytes: usize,
     /// The fixed part of the IP header.
     pub head: &'a [u8],
 }
 
 /// The fragment in `packet`; `None` if it is none, or broken.
 pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
-    let header = header(packet).filter(|h| h.is_fragment)?;
+    let header = header(packet, 0).filter(|h| h.is_fragment)?;
     let head = packet.get(..if header.src.is_ipv4() { 20 } else { 40 })?;
     let key = FragmentKey {
         src: header.src,
@@ -113,6 +130,7 @@ pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
         more: header.more_fragments,
         payload: header.payload,
         is_cut: header.payload.len() < header.length,
+        ip_bytes: header.ip_length.bytes,
         head,
     })
 }
@@ -156,9 +174,9 @@ struct Header<'a> {
     ip_length: IpLength,
 }
 
-/// What `packet` (an IP packet, perhaps with link padding behind it) holds.
-pub fn content(packet: &[u8]) -> Content<'_> {
-    let Some(header) = header(packet) else {
+/// What `packet` (an IP packet, perhaps with link padding behind it) holds. `cut` bytes more were on the wire.
+pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
+    let Some(header) = header(packet, cut) else {
         return Content::Broken;
     };
     if header.is_fragment {
@@ -174,20 +192,20 @@ pub fn content(packet: &[u8]) -> Content<'_> {
     }
 }
 
-fn header(packet: &[u8]) -> Option<Header<'_>> {
+fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     match packet.first()? >> 4 {
-        4 => ipv4(packet),
-        6 => ipv6(packet),
+        4 => ipv4(packet, cut),
+        6 => ipv6(packet, cut),
         _ => None,
     }
 }
 
-fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
+fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
-    // A total length of zero stands for a segment that the network card was to cut: take what was captured.
+    // A total length of zero stands for a segment that the network card was to cut: take what was on the wire then.
     let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-    let ip_length = ip_length(stated, stated, packet.len());
+    let ip_length = ip_length(stated, stated, packet.len() + cut);
     let length = ip_length
         .bytes
         .checked_sub(header_len)
@@ -212,15 +230,15 @@ fn ipv4(packet: &[u8]) -> Option<Header<'_>> {
     })
 }
 
-/// `stated`: what the header says; `total`: the packet's length by that.
-fn ip_length(stated: usize, total: usize, captured: usize) -> IpLength {
+/// `stated`: what the header says; `total`: the packet's length by that; `seen`: by the capture.
+fn ip_length(stated: usize, total: usize, seen: usize) -> IpLength {
     IpLength {
-        bytes: if stated == 0 { captured } else { total },
+        bytes: if stated == 0 { seen } else { total },
         is_guessed: stated == 0,
     }
 }
 
-fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
+fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;
@@ -231,7 +249,7 @@ fn ipv6(packet: &[u8]) -> Option<Header<'_>> {
     let (mut protocol, ttl) = (r.u8().ok()?, r.u8().ok()?);
     let src = Ipv6Addr::from(r.array::<16>().ok()?);
     let dst = Ipv6Addr::from(r.array::<16>().ok()?);
-    let ip_length = ip_length(stated, stated + 40, packet.len());
+    let ip_length = ip_length(stated, stated + 40, packet.len() + cut);
     let mut length = ip_length.bytes.checked_sub(40)?;
     let mut is_fragment = false;
     let (mut place, mut fragment_id) = (0, 0);
@@ -314,7 +332,7 @@ fn icmp(message: &[u8], v6: bool) -> Option<IcmpError> {
     } else {
         [3, 4, 5, 11, 12].contains(&kind)
     };
-    let quoted = header(r.rest()).filter(|h| is_error && h.protocol == UDP && !h.is_fragment)?;
+    let quoted = header(r.rest(), 0).filter(|h| is_error && h.protocol == UDP && !h.is_fragment)?;
     let mut ports = Reader::new(quoted.payload);
     let (src_port, dst_port) = (ports.u16().ok()?, ports.u16().ok()?);
     Some(IcmpError {
@@ -357,7 +375,7 @@ mod tests {
     fn udp_over_both_families() {
         let mut padded = v4(UDP, 0x4000, &udp_bytes(b"quic"));
         padded.extend([0; 10]);
-        let Content::Udp(d) = content(&padded) else {
+        let Content::Udp(d) = content(&padded, 0) else {
             panic!("no UDP")
         };
         assert_eq!((d.payload, d.length, d.ttl), (&b"quic"[..], 4, 61));
@@ -370,7 +388,7 @@ mod tests {
             60, 0, 0, 0, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, UDP, 0, 0, 0, 0, 0, 0, 9,
         ][..]];
         let packet = v6(0, &[extensions.concat(), udp_bytes(b"six")].concat());
-        let Content::Udp(d) = content(&packet) else {
+        let Content::Udp(d) = content(&packet, 0) else {
             panic!("no UDP")
         };
         assert_eq!(
@@ -382,28 +400,42 @@ mod tests {
     #[test]
     fn cut_and_broken_packets() {
         let whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
-        let Content::Udp(d) = content(&whole[..33]) else {
+        let Content::Udp(d) = content(&whole[..33], 0) else {
             panic!("no UDP")
         };
         assert_eq!((d.payload.len(), d.length), (5, 10));
-        assert_eq!(content(&whole[..25]), Content::Broken);
-        assert_eq!(content(&[]), Content::Broken);
-        assert_eq!(content(&[0x75; 40]), Content::Broken);
+        assert_eq!(content(&whole[..25], 0), Content::Broken);
+        assert_eq!(content(&[], 0), Content::Broken);
+        assert_eq!(content(&[0x75; 40], 0), Content::Broken);
         // UDP says that it is longer than the IP packet.
         let mut long = udp_bytes(b"x");
         long[5] = 100;
-        assert_eq!(content(&v4(UDP, 0, &long)), Content::Broken);
+        assert_eq!(content(&v4(UDP, 0, &long), 0), Content::Broken);
+    }
+
+    #[test]
+    fn a_total_length_of_zero_is_that_of_the_frame() {
+        let mut whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
+        whole[2..4].fill(0);
+        let Content::Udp(d) = content(&whole[..33], 70_000) else {
+            panic!("no UDP")
+        };
+        let expected = IpLength {
+            bytes: 70_033,
+            is_guessed: true,
+        };
+        assert_eq!(d.ip_length, expected);
     }
 
     #[test]
     fn fragments_are_told() {
         assert_eq!(
-            content(&v4(UDP, 0x2000, &udp_bytes(b"x"))),
+            content(&v4(UDP, 0x2000, &udp_bytes(b"x")), 0),
             Content::Fragment
         );
-        assert_eq!(content(&v4(UDP, 0x0001, b"x")), Content::Fragment);
+        assert_eq!(content(&v4(UDP, 0x0001, b"x"), 0), Content::Fragment);
         assert_eq!(
-            content(&v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1])),
+            content(&v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1]), 0),
             Content::Fragment
         );
     }
@@ -412,23 +444,22 @@ mod tests {
     fn port_unreachable_quotes_the_tuple() {
         let quoted = v4(UDP, 0, &udp_bytes(&[0; 20]));
         let message = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &quoted[..28]].concat();
-        let Content::Icmp(e) = content(&v4(ICMP, 0, &message)) else {
+        let Content::Icmp(e) = content(&v4(ICMP, 0, &message), 0) else {
             panic!("no ICMP")
         };
         assert!(e.port_unreachable);
         assert_eq!((e.quoted_src.port(), e.quoted_dst.port()), (8080, 443));
         let message = [&[1, 4, 0, 0, 0, 0, 0, 0][..], &v6(UDP, &udp_bytes(b"x"))].concat();
-        let Content::Icmp(e) = content(&v6(ICMPV6, &message)) else {
+        let Content::Icmp(e) = content(&v6(ICMPV6, &message), 0) else {
             panic!("no ICMPv6")
         };
         assert!(e.port_unreachable && e.quoted_dst.is_ipv6());
         // An echo request is no error.
         assert_eq!(
-            content(&v4(
-                ICMP,
-                0,
-                &[&[8, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()
-            )),
+            content(
+                &v4(ICMP, 0, &[&[8, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()),
+                0
+            ),
             Content::Other
         );
     }

@@ -21,5 +21,6 @@ pub mod pacing;
 pub mod quantiles;
 pub mod recovery;
 pub mod tcp;
+pub mod temporary;
 pub mod timeline;
 pub mod volume;

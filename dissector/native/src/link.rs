@@ -25,6 +25,13 @@ pub fn is_known(link: i32) -> bool {
         .contains(&link)
 }
 
+/// What to say of a link type that is not known.
+pub fn expected(found: i32) -> String {
+    format!(
+        "expected a known link type, found {found} (known are Ethernet, PPP, Linux cooked, raw IP and loopback)"
+    )
+}
+
 /// The IP packet in a frame, or `None` if it holds something else or is cut before it. What it gives starts with
 /// version nibble 4 or 6 if the frame is sound; link padding may follow it.
 pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {

@@ -1,11 +1,13 @@
 //! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in every run.
 //!
-//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 2).
+//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR cargo test --release
+//! --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
 
 #[path = "../fuzz/src/lib.rs"]
 mod targets;
 
 use std::fs;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -98,6 +100,34 @@ fn samples() -> Vec<Vec<u8>> {
     samples
 }
 
+/// The samples for one target; those that none is made of in particular do for all.
+fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let whole = samples.iter().filter(|sample| is_capture(sample));
+    match name {
+        "capture" => whole.cloned().collect(),
+        "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
+        // Their first bytes say what is made of the rest: any will do, short ones best.
+        "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" => {
+            let short = samples.iter().filter(|sample| !is_capture(sample));
+            short
+                .map(|one| one[..one.len().min(400)].to_vec())
+                .collect()
+        }
+        _ => samples.to_vec(),
+    }
+}
+
+fn is_capture(sample: &[u8]) -> bool {
+    sample.starts_with(&[0xd4, 0xc3, 0xb2, 0xa1]) || sample.starts_with(&[0x4d, 0x3c, 0xb2, 0xa1])
+}
+
+fn compressed(sample: &[u8]) -> [Vec<u8>; 2] {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(sample).expect("memory takes it");
+    let zstd = zstd::encode_all(sample, 1).expect("memory takes it");
+    [gzip.finish().expect("memory takes it"), zstd]
+}
+
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).expect("the samples stand in the repository");
     let mut found: Vec<_> = entries
@@ -109,14 +139,15 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 
 fn seconds() -> f64 {
     let set = std::env::var("FIRSTFLIGHT_FUZZ_SECONDS").ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(2.0)
+    set.and_then(|text| text.parse().ok()).unwrap_or(1.0)
 }
 
 #[test]
 fn every_target_takes_any_bytes() {
-    let samples = samples();
+    let all = samples();
     let mut numbers = Numbers(11);
     for (name, target) in targets::TARGETS {
+        let samples = samples_of(name, &all);
         for sample in &samples {
             target(sample);
         }
@@ -136,5 +167,20 @@ fn every_target_takes_any_bytes() {
         }
         println!("{name}: {count} inputs");
         assert!(count > 0);
+    }
+}
+
+#[test]
+#[ignore = "writes the seeds of cargo-fuzz"]
+fn seeds() {
+    let folder =
+        std::env::var_os("FIRSTFLIGHT_FUZZ_SEEDS").expect("FIRSTFLIGHT_FUZZ_SEEDS names a folder");
+    let all = samples();
+    for (name, _) in targets::TARGETS {
+        let place = Path::new(&folder).join(name);
+        fs::create_dir_all(&place).expect("the folder can be made");
+        for (n, sample) in samples_of(name, &all).iter().enumerate() {
+            fs::write(place.join(format!("{n:04}")), sample).expect("a seed can be written");
+        }
     }
 }

@@ -133,7 +133,8 @@ fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
             reason: r.varint_bytes()?,
         },
         0x1e => Frame::HandshakeDone,
-        0x1f => Frame::ImmediateAck,
+        // By the code point of draft-ietf-quic-ack-frequency since its fifth version, and by the one before.
+        0x1f | 0xac => Frame::ImmediateAck,
         0x30 => Frame::Datagram {
             data: r.bytes(r.len())?,
         },
@@ -241,11 +242,20 @@ mod tests {
 
     #[test]
     fn two_byte_types_of_extensions() {
-        let frames = all(&[0x40, 0xaf, 0, 2, 0x44, 0, 3, 0x1f, 0x31, 1, 9, 0x30, 8]).unwrap();
+        let payload = [
+            0x40, 0xaf, 0, 2, 0x44, 0, 3, 0x1f, 0x40, 0xac, 0x31, 1, 9, 0x30, 8,
+        ];
+        let frames = all(&payload).unwrap();
         let names: Vec<_> = frames.iter().map(Frame::name).collect();
         assert_eq!(
             names,
-            ["ack_frequency", "immediate_ack", "datagram", "datagram"]
+            [
+                "ack_frequency",
+                "immediate_ack",
+                "immediate_ack",
+                "datagram",
+                "datagram"
+            ]
         );
     }
 

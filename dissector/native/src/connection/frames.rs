@@ -36,7 +36,7 @@ impl Connection {
     /// Takes the frames of a packet.
     pub(super) fn frames(&mut self, packet: &NewPacket<'_>) {
         let (space, from_client, ns) = (packet.space, packet.from_client, packet.at.ns);
-        self.recovery.packet(
+        let freight = self.recovery.packet(
             space,
             from_client,
             packet.number,
@@ -44,6 +44,7 @@ impl Connection {
             packet.frames,
             packet.with_bytes,
         );
+        self.freight.add(&freight);
         match (space, from_client) {
             (Space::Initial, true) => self.client_initial(ns, packet.number, packet.frames),
             (Space::Initial, false) => self.timeline.server_initial(&ServerInitial {

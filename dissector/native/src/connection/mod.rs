@@ -26,10 +26,12 @@ use firstflight_wire::{
 
 use smallvec::SmallVec;
 
+use crate::ip::IpLength;
 use crate::keylog::Keyring;
 use crate::output::quic_packet::{HeaderSeen, summary};
-use crate::recovery::Recovery;
+use crate::recovery::{Freight, Recovery};
 use crate::timeline::{At, Timeline, Windows};
+use crate::volume::{Carried, Volume};
 use cids::Cids;
 use duplicates::Duplicates;
 use flight::FlightReader;
@@ -48,6 +50,7 @@ pub struct Arrival {
     pub frame_number: u64,
     /// UDP payload as sent.
     pub length: usize,
+    pub ip_length: IpLength,
     pub ttl: u8,
 }
 
@@ -100,6 +103,9 @@ pub struct Connection {
     pub server_said: ServerSaid,
     pub timeline: Timeline,
     pub recovery: Recovery,
+    pub volume: Volume,
+    /// Of the datagram that is being read.
+    freight: Freight,
     /// QUIC packets.
     pub packets: Sides,
     pub datagrams: Sides,
@@ -176,6 +182,8 @@ impl Connection {
             server_said: ServerSaid::default(),
             timeline: Timeline::new(ns, windows),
             recovery: Recovery::default(),
+            volume: Volume::new(ns),
+            freight: Freight::default(),
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
@@ -276,6 +284,7 @@ impl Connection {
                 self.timeline.unopened(at.ns, "empty datagram");
             }
         }
+        self.freight = Freight::default();
         let sealed = datagram.sealed;
         // A long header needs no length of a connection ID to be parsed by.
         let mut parsed = first.filter(|p| p.kind != PacketType::OneRtt).cloned();
@@ -310,6 +319,15 @@ impl Connection {
             self.packets.add(from_client);
             self.packet(&packet, place, datagram, &mut log);
         }
+        self.volume.packet(&Carried {
+            ns: arrival.ns,
+            from_client,
+            ip_bytes: arrival.ip_length.bytes as u64,
+            is_guessed: arrival.ip_length.is_guessed,
+            is_again: self.freight.is_again(),
+            has_payload: self.freight.has_payload,
+            new_payload: self.freight.new_payload,
+        });
         if from_client {
             self.timeline
                 .client_datagram(arrival.ns, arrival.length, arrival.ttl);

@@ -18,8 +18,11 @@ const OTHERS: [(&[u8], &str); 3] = [
 /// Compressed bytes read at a time.
 const BUFFER: usize = 1 << 16;
 
+/// Largest window of Zstandard, as a power of 2: it must be kept in memory. `zstd -20` and above, and `--long`, make larger ones.
+const WINDOW_LOG: u32 = 26;
+
 /// The bytes of `source`, decompressed if they are compressed.
-pub(super) fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+pub fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = Vec::with_capacity(6);
     source.by_ref().take(6).read_to_end(&mut magic)?;
     let is_skippable = magic.first().is_some_and(|first| first & 0xf0 == 0x50)
@@ -33,7 +36,9 @@ pub(super) fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read
     }
     let whole = Cursor::new(magic).chain(source);
     if is_zstd {
-        return Ok(Box::new(zstd::Decoder::new(whole)?));
+        let mut decoder = zstd::Decoder::new(whole)?;
+        decoder.window_log_max(WINDOW_LOG)?;
+        return Ok(Box::new(decoder));
     }
     if is_gzip {
         return Ok(Box::new(MultiGzDecoder::new(BufReader::with_capacity(
@@ -41,6 +46,19 @@ pub(super) fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read
         ))));
     }
     Ok(Box::new(whole))
+}
+
+/// The library's words, with what to do about a window that is too large.
+fn in_words(error: &io::Error) -> String {
+    let said = error.to_string();
+    if said.contains("too much memory") {
+        format!(
+            "its Zstandard window is larger than {} MiB: decompress it first",
+            (1u64 << WINDOW_LOG) >> 20
+        )
+    } else {
+        said
+    }
 }
 
 /// Ends where reading fails and keeps the reason, so that everything before that place is used.
@@ -78,7 +96,7 @@ impl<R: Read> Read for UntilError<R> {
         }
         match self.inner.read(buf) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                *reason = Some(error.to_string());
+                *reason = Some(in_words(&error));
                 Ok(0)
             }
             other => other,

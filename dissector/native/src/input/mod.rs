@@ -12,7 +12,9 @@ use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
 use crate::link;
 
-use compressed::{UntilError, plain};
+pub use compressed::plain;
+
+use compressed::UntilError;
 use pcapng::Interfaces;
 
 /// A captured frame.
@@ -25,6 +27,8 @@ pub struct Frame<'a> {
     /// Link type.
     pub link: i32,
     pub data: &'a [u8],
+    /// Bytes of it that were on the wire and not captured.
+    pub cut: usize,
 }
 
 /// What a capture holds, in order.
@@ -37,10 +41,18 @@ pub enum Element<'a> {
     KeyLog(&'a [u8]),
 }
 
+/// A frame without its place.
+struct Captured<'a> {
+    time_ns: i64,
+    link: i32,
+    data: &'a [u8],
+    /// Its length on the wire.
+    length: u32,
+}
+
 /// A block that matters.
 enum Found<'a> {
-    /// Time in nanoseconds, link type and bytes of a frame.
-    Frame(i64, i32, &'a [u8]),
+    Frame(Captured<'a>),
     Untimed,
     KeyLog(&'a [u8]),
 }
@@ -92,7 +104,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails.
+/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails. Frames of an
+/// unknown link type are handed over as well; if nothing else is wrong, they are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
@@ -134,19 +147,25 @@ pub fn read<E>(
     })?;
 
     let mut capacity = BUFFER;
+    // Offset and link type of the first frame that cannot be read, in a capture of several interfaces.
+    let mut unknown = None;
     let mut clock = Clock::default();
     let mut number = 0;
     loop {
         match reader.next() {
             Ok((size, block)) => {
                 let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
-                    Some(Found::Frame(time_ns, link, data)) => {
+                    Some(Found::Frame(frame)) => {
                         number += 1;
+                        if !link::is_known(frame.link) {
+                            unknown.get_or_insert((consumed, frame.link));
+                        }
                         Some(Element::Frame(Frame {
-                            time_ns,
+                            time_ns: frame.time_ns,
                             number,
-                            link,
-                            data,
+                            link: frame.link,
+                            data: frame.data,
+                            cut: (frame.length as usize).saturating_sub(frame.data.len()),
                         }))
                     }
                     Some(Found::Untimed) => {
@@ -167,7 +186,12 @@ pub fn read<E>(
                 let error = reason.get().unwrap_or_default();
                 return Err(stop(consumed, format!("cannot be read on: {error}")));
             }
-            Err(PcapError::Eof) => return Ok(()),
+            Err(PcapError::Eof) => {
+                return match unknown {
+                    None => Ok(()),
+                    Some((offset, link)) => Err(stop(offset, link::expected(link))),
+                };
+            }
             Err(PcapError::Incomplete(_)) => {
                 reader
                     .refill()
@@ -216,7 +240,7 @@ impl Clock {
             PcapBlockOwned::LegacyHeader(header) => {
                 let link = header.network.0 & 0x0fff_ffff;
                 if !link::is_known(link) {
-                    return Err(format!("expected a known link type, found {link}"));
+                    return Err(link::expected(link));
                 }
                 self.pcap = Some(header);
                 Ok(None)
@@ -233,12 +257,13 @@ impl Clock {
                 };
                 let time_ns =
                     i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
-                // The upper four bits tell of a frame check sequence.
-                Ok(Some(Found::Frame(
+                Ok(Some(Found::Frame(Captured {
                     time_ns,
-                    header.network.0 & 0x0fff_ffff,
-                    frame.data,
-                )))
+                    // The upper four bits tell of a frame check sequence.
+                    link: header.network.0 & 0x0fff_ffff,
+                    data: frame.data,
+                    length: frame.origlen,
+                })))
             }
             PcapBlockOwned::NG(block) => self.pcapng.block(block),
         }

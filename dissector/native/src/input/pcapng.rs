@@ -2,7 +2,7 @@
 
 use pcap_parser::{Block, SecretsType};
 
-use super::Found;
+use super::{Captured, Found};
 
 /// The interfaces of the section in force.
 #[derive(Default)]
@@ -46,7 +46,12 @@ impl Interfaces {
                     .data
                     .get(..packet.caplen as usize)
                     .unwrap_or(packet.data);
-                return Ok(Some(Found::Frame(time_ns, interface.link, data)));
+                return Ok(Some(Found::Frame(Captured {
+                    time_ns,
+                    link: interface.link,
+                    data,
+                    length: packet.origlen,
+                })));
             }
             Block::DecryptionSecrets(block) if block.secrets_type == SecretsType::TlsKeyLog => {
                 let length = block.secrets_len as usize;

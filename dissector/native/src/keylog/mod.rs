@@ -14,10 +14,16 @@ use std::sync::Arc;
 
 pub use line::{Secret, Secrets};
 
+use crate::temporary::nameless;
 use line::{LONGEST, Line, random_text};
 
 /// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
 const LINES: usize = 8;
+
+/// Bytes of logs inside a capture that are kept in memory; more go to a file without a name.
+const IN_MEMORY: usize = 1 << 22;
+/// Places that are searched one by one before all are sorted again.
+const UNSORTED: usize = 1024;
 
 /// Where lines can be read again.
 #[derive(Debug)]
@@ -27,6 +33,24 @@ enum Source {
 }
 
 impl Source {
+    /// Adds `text`, which follows `end` bytes.
+    fn append(&mut self, text: &[u8], end: u64) -> io::Result<()> {
+        match self {
+            Source::File(file) => file.write_all_at(text, end),
+            Source::Memory(bytes) if bytes.len() + text.len() <= IN_MEMORY => {
+                bytes.extend_from_slice(text);
+                Ok(())
+            }
+            Source::Memory(bytes) => {
+                let file = nameless()?;
+                file.write_all_at(bytes, 0)?;
+                file.write_all_at(text, bytes.len() as u64)?;
+                *self = Source::File(file);
+                Ok(())
+            }
+        }
+    }
+
     /// Up to `buf.len()` bytes from `offset`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
@@ -42,8 +66,10 @@ impl Source {
 /// Places of lines by client random.
 #[derive(Debug)]
 struct Index {
-    /// (first bytes of the random, offset of the first of its lines that stand together); sorted when looked up.
+    /// (first bytes of the random, offset of the first of its lines that stand together).
     places: Vec<(u64, u64)>,
+    /// How many of them are sorted.
+    sorted: usize,
     /// Random of the line before, in hex.
     last: [u8; 64],
     /// Offset of the next line.
@@ -54,6 +80,7 @@ impl Default for Index {
     fn default() -> Self {
         Index {
             places: Vec::new(),
+            sorted: 0,
             last: [0; 64],
             end: 0,
         }
@@ -84,7 +111,10 @@ impl Index {
             }
             self.line(&line);
         }
-        self.places.sort_unstable();
+        if self.places.len() > self.sorted + UNSORTED {
+            self.places.sort_unstable();
+            self.sorted = self.places.len();
+        }
         Ok(())
     }
 
@@ -103,7 +133,7 @@ impl Index {
 
     /// Places of lines with that fingerprint.
     fn with(&self, wanted: u64) -> impl Iterator<Item = u64> {
-        let places = &self.places;
+        let (places, rest) = self.places.split_at(self.sorted.min(self.places.len()));
         // Randoms are spread evenly, so that the place is nearly known; the search widens from there.
         let guess = ((u128::from(wanted) * places.len() as u128) >> 64) as usize;
         let mut width = 64;
@@ -123,7 +153,8 @@ impl Index {
         let found = places[first..]
             .iter()
             .take_while(move |(f, _)| *f == wanted);
-        found.map(|(_, offset)| *offset)
+        let new = rest.iter().filter(move |(f, _)| *f == wanted);
+        found.chain(new).map(|(_, offset)| *offset)
     }
 }
 
@@ -227,7 +258,7 @@ impl Keyring {
         })
     }
 
-    /// Adds a log that the capture holds.
+    /// Adds a log that the capture holds. What cannot be put aside is as if it were not there.
     pub fn add(&mut self, text: &[u8]) {
         let log = self.inside.get_or_insert_with(|| KeyLog {
             source: Source::Memory(Vec::new()),
@@ -235,14 +266,15 @@ impl Keyring {
         });
         // It grows, so what was read of it is not its end any more.
         self.windows.get_mut().clear();
-        if let Source::Memory(bytes) = &mut log.source {
+        let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
+        let at = log.index.end;
+        let put = |source: &mut Source| {
+            source.append(text, at)?;
+            source.append(end, at + text.len() as u64)
+        };
+        if put(&mut log.source).is_ok() {
             // Reading from memory cannot fail.
-            let _ = log.index.read(text);
-            bytes.extend_from_slice(text);
-            if !text.ends_with(b"\n") {
-                bytes.push(b'\n');
-                log.index.end += 1;
-            }
+            let _ = log.index.read(text.chain(end));
         }
     }
 
@@ -320,6 +352,33 @@ mod tests {
         let five = ring.look_up(&[5; 32]);
         assert_eq!(bytes(five.server_handshake), Some(vec![3; 32]));
         assert!(ring.look_up(&[1; 32]).client_handshake.is_none());
+    }
+
+    #[test]
+    fn many_blocks_in_a_capture_are_put_aside() {
+        let mut ring = Keyring::default();
+        let random = |n: u64| {
+            [
+                &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..],
+                &[7; 24],
+            ]
+            .concat()
+        };
+        let count = 30_000;
+        for n in 0..count {
+            let hex: String = random(n).iter().map(|b| format!("{b:02x}")).collect();
+            let secret = format!("{n:064x}");
+            let text = format!("CLIENT_TRAFFIC_SECRET_0 {hex} {secret}");
+            ring.add(text.as_bytes());
+        }
+        let inside = ring.inside.as_ref().unwrap();
+        assert!(matches!(inside.source, Source::File(_)));
+        for n in [0, 1, 20_000, count - 1] {
+            let found = ring.look_up(random(n)[..].try_into().unwrap());
+            let secret = found.client_application.unwrap();
+            assert_eq!(secret.as_slice()[24..], n.to_be_bytes());
+        }
+        assert!(ring.look_up(&[7; 32]).client_application.is_none());
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! All fields of a packet's frames, in order, as a JSON list of objects: what a record of it leaves out in words.
 //!
 //! Each object has `type`, the frame type as on the wire, and the fields of RFC 9000 19 (RFC 9221,
-//! draft-ietf-quic-ack-frequency) by their names in lower case. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM
+//! draft-ietf-quic-ack-frequency) by their names in lower case; `tls_alert` beside an error code that stands for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM
 //! frames give the length of their data.
 
 use firstflight_wire::{Ack, Frame, Frames, Reader};
 use serde_json::{Value, json};
 
 use super::quic_packet::hex;
+
+/// Error codes that stand for a TLS alert, which is their last byte (RFC 9000 20.1).
+const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
 
 /// The frames of an opened packet's `payload`; `None` if they do not all parse.
 pub fn details(payload: &[u8]) -> Option<String> {
@@ -66,7 +69,13 @@ fn fields(frame: &Frame<'_>) -> Value {
             code,
             frame_type,
             reason,
-        } => json!({ "error_code": code, "frame_type": frame_type, "reason_phrase": text(reason) }),
+        } => {
+            let mut fields = json!({ "error_code": code, "frame_type": frame_type, "reason_phrase": text(reason) });
+            if CRYPTO_ERRORS.contains(code) {
+                fields["tls_alert"] = (code & 0xff).into();
+            }
+            fields
+        }
         Frame::ApplicationClose { code, reason } => {
             json!({ "error_code": code, "reason_phrase": text(reason) })
         }

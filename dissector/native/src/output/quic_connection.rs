@@ -7,6 +7,7 @@ use super::{Column, Value, always, maybe};
 use crate::connection::Connection;
 use crate::recovery::Sample;
 use crate::timeline::{CaptureSide, classify};
+use crate::volume::Volume;
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[
@@ -91,6 +92,20 @@ pub const COLUMNS: &[Column] = &[
     maybe("pto_series_us", Text),
     maybe("spurious_retransmissions_client", U32),
     maybe("spurious_retransmissions_server", U32),
+    maybe("ip_bytes_client", I64),
+    maybe("ip_bytes_server", I64),
+    maybe("ip_length_guessed", Bool),
+    maybe("payload_bytes_client", I64),
+    maybe("payload_bytes_server", I64),
+    maybe("duration_us", I64),
+    maybe("anrw_throughput_bps", I64),
+    maybe("anrw_goodput_bps", I64),
+    maybe("download_throughput_bps", I64),
+    maybe("upload_throughput_bps", I64),
+    maybe("application_goodput_bps", I64),
+    maybe("retransmitted_bytes_client", I64),
+    maybe("retransmitted_bytes_server", I64),
+    maybe("retransmission_rate", F64),
     maybe("key_updates_client", I64),
     maybe("key_updates_server", I64),
     always("paths", U16),
@@ -185,6 +200,7 @@ pub fn row<'a>(source_file: &'a str, c: &'a Connection) -> Vec<Value<'a>> {
     row.extend(negotiated(c));
     row.extend(path(c));
     row.extend(recovery(c));
+    row.extend(throughput(c));
     row.extend(life(c));
     row.push(answer.detail.into());
     row
@@ -249,6 +265,29 @@ fn recovery(c: &Connection) -> Vec<Value<'_>> {
         series(&|sample| micros(0, sample.pto_ns)).into(),
         is_whole.then_some(client).into(),
         is_whole.then_some(server).into(),
+    ]
+}
+
+/// `ip_bytes_client` to `retransmission_rate`.
+fn throughput(c: &Connection) -> Vec<Value<'_>> {
+    let volume = &c.volume;
+    // Without keys nobody knows what is payload, and what was sent before.
+    let known = Some(volume).filter(|_| c.has_keys());
+    vec![
+        volume.client.ip_bytes.into(),
+        volume.server.ip_bytes.into(),
+        volume.is_guessed.into(),
+        known.map(|v| v.client.payload_bytes).into(),
+        known.map(|v| v.server.payload_bytes).into(),
+        micros(volume.start_ns, volume.last_ns).into(),
+        volume.anrw_throughput_bps().into(),
+        known.and_then(Volume::anrw_goodput_bps).into(),
+        known.and_then(Volume::download_throughput_bps).into(),
+        known.and_then(Volume::upload_throughput_bps).into(),
+        known.and_then(Volume::application_goodput_bps).into(),
+        known.map(|v| v.client.ip_bytes_again).into(),
+        known.map(|v| v.server.ip_bytes_again).into(),
+        known.and_then(Volume::retransmission_rate).into(),
     ]
 }
 

@@ -1,17 +1,16 @@
 //! Rows of a capture that wait until those of the captures before it are written: in memory, and beyond a few megabytes in a file
 //! without a name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Value;
 use super::value::Style;
 use crate::args::Kind;
+use crate::temporary::nameless;
 
 /// Bytes kept in memory.
 const IN_MEMORY: usize = 1 << 22;
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Rows of any kinds, in order.
 #[derive(Default)]
@@ -88,20 +87,6 @@ impl Spool {
         self.memory.clear();
         Ok(())
     }
-}
-
-/// A new file in the folder for temporary ones that is gone when it is closed.
-fn nameless() -> io::Result<File> {
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("firstflight-dissect.{}.{n}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 fn value(rows: &mut impl Read) -> io::Result<Value<'static>> {

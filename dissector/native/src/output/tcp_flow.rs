@@ -83,7 +83,10 @@ pub const COLUMNS: &[Column] = &[
 pub fn row<'a>(source_file: &'a str, flow: &'a Flow) -> Vec<Value<'a>> {
     let (client, server) = (&flow.client_side, &flow.server_side);
     let volume = &flow.volume;
-    let since_start = |ns: Option<i64>| Value::from(ns.map(|ns| us(ns - volume.start_ns)));
+    // Without the SYN, nobody knows how long before the first packet the connection began.
+    let begun = flow.syn_ns.map(|_| volume.start_ns);
+    let since_start =
+        |ns: Option<i64>| Value::from(begun.zip(ns).map(|(start, ns)| us(ns - start)));
     let (far, near) = round_trips(flow);
     let [rtt_p50] = far.quantiles([0.5]);
     let side = flow.capture_side().map(|side| match side {

@@ -5,7 +5,7 @@ mod rtt;
 mod sent;
 
 pub use rtt::Rtt;
-pub use sent::{NewlyAcknowledged, Sent};
+pub use sent::{Freight, NewlyAcknowledged, Sent};
 
 use firstflight_wire::{Ack, Frame};
 
@@ -72,7 +72,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again.
+    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again. Gives what it carried.
     pub fn packet(
         &mut self,
         space: Space,
@@ -81,9 +81,9 @@ impl Recovery {
         ns: i64,
         frames: &[Frame<'_>],
         with_bytes: bool,
-    ) {
+    ) -> Freight {
         if self.is_over {
-            return;
+            return Freight::default();
         }
         let index = space as usize;
         let (sender, receiver) = if from_client {
@@ -92,10 +92,12 @@ impl Recovery {
             (&mut self.server, &mut self.client)
         };
         // What the server sent matters for its repetitions only, which nobody sees without bytes.
-        if from_client || with_bytes {
+        let freight = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
-            sent.packet(number, ns, frames, with_bytes);
-        }
+            sent.packet(number, ns, frames, with_bytes)
+        } else {
+            Freight::default()
+        };
         let mut sampled = None;
         for frame in frames {
             if let Frame::Ack(ack) = frame
@@ -109,6 +111,7 @@ impl Recovery {
         if let Some((sent_ns, ack)) = sampled {
             self.sample(space, sent_ns, ns, &ack);
         }
+        freight
     }
 
     /// A Retry makes the client begin anew; its packet numbers go on (RFC 9002 6.3).

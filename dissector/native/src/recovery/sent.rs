@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
 
+use crate::tcp::coverage::Coverage;
+
 /// Packets remembered; older ones are forgotten.
 const PACKETS: usize = 256;
 /// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
@@ -52,6 +54,44 @@ struct Packet {
     is_repeat: bool,
 }
 
+/// What the packets of a datagram carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freight {
+    /// CRYPTO or STREAM bytes that a packet with a lower number had carried or passed over.
+    repeats: bool,
+    /// Other bytes of CRYPTO, STREAM or DATAGRAM frames.
+    brings: bool,
+    /// STREAM or DATAGRAM bytes.
+    pub has_payload: bool,
+    /// How many of these were not seen before.
+    pub new_payload: u64,
+}
+
+impl Freight {
+    /// Adds what another packet of the datagram carried.
+    pub fn add(&mut self, other: &Freight) {
+        self.repeats |= other.repeats;
+        self.brings |= other.brings;
+        self.has_payload |= other.has_payload;
+        self.new_payload += other.new_payload;
+    }
+
+    /// Whether the datagram is a retransmission: it carries bytes, and none for the first time.
+    pub fn is_again(&self) -> bool {
+        self.repeats && !self.brings
+    }
+}
+
+/// A stream of which something was sent.
+#[derive(Debug)]
+struct Stream {
+    id: u64,
+    /// Highest offset sent.
+    highest: u64,
+    /// Which bytes were seen, by the lowest 32 bits of their offsets.
+    seen: Coverage,
+}
+
 /// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewlyAcknowledged {
@@ -66,8 +106,7 @@ pub struct Sent {
     packets: VecDeque<Packet>,
     /// Packet numbers and what these packets carried, by packet number.
     carried: VecDeque<(u64, Carried)>,
-    /// Highest offset sent of each stream.
-    highest: Vec<(u64, u64)>,
+    streams: Vec<Stream>,
     /// (packet that first carried the bytes, number of packets that carried them again).
     repeated: Vec<(u64, u32)>,
     /// Packets with bytes whose first packet was acknowledged.
@@ -75,8 +114,14 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries.
-    pub fn packet(&mut self, number: u64, ns: i64, frames: &[Frame<'_>], with_bytes: bool) {
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries, and say it.
+    pub fn packet(
+        &mut self,
+        number: u64,
+        ns: i64,
+        frames: &[Frame<'_>],
+        with_bytes: bool,
+    ) -> Freight {
         let of_interest = if with_bytes { frames } else { &[] };
         let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
         // Nearly all packets carry new bytes, and need no search.
@@ -95,8 +140,20 @@ impl Sent {
                 self.repeats(number, times);
             }
         }
+        let mut freight = self.freight(number, &carried);
         for one in &carried {
-            self.reached(one);
+            let new = self.reached(one);
+            if one.stream != CRYPTO {
+                freight.has_payload = true;
+                freight.new_payload += new;
+            }
+        }
+        for frame in of_interest {
+            if let Frame::Datagram { data } = frame {
+                freight.has_payload = true;
+                freight.brings = true;
+                freight.new_payload += data.len() as u64;
+            }
         }
         let place = self.packets.partition_point(|p| p.number < number);
         let packet = Packet {
@@ -124,11 +181,46 @@ impl Sent {
                 self.carried.pop_front();
             }
         }
+        freight
+    }
+
+    /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
+    fn freight(&self, number: u64, carried: &[Carried]) -> Freight {
+        let is_late = self.packets.back().is_some_and(|p| p.number > number);
+        let mut freight = Freight::default();
+        for one in carried {
+            let before = if is_late {
+                self.highest_before(number, one.stream)
+            } else {
+                self.highest(one.stream)
+            };
+            if before.is_some_and(|highest| one.end <= highest) {
+                freight.repeats = true;
+            } else {
+                freight.brings = true;
+            }
+        }
+        freight
+    }
+
+    /// Highest offset sent of a stream.
+    fn highest(&self, stream: u64) -> Option<u64> {
+        let known = self.streams.iter().find(|known| known.id == stream);
+        known.map(|known| known.highest)
+    }
+
+    /// The same in packets before `number`, of those remembered.
+    fn highest_before(&self, number: u64, stream: u64) -> Option<u64> {
+        let before = self.carried.iter().take_while(|(n, _)| *n < number);
+        before
+            .filter(|(_, one)| one.stream == stream)
+            .map(|(_, one)| one.end)
+            .max()
     }
 
     fn was_reached(&self, one: &Carried) -> bool {
-        let highest = self.highest.iter().find(|(id, _)| *id == one.stream);
-        highest.is_some_and(|(_, highest)| one.start < *highest)
+        self.highest(one.stream)
+            .is_some_and(|highest| one.start < highest)
     }
 
     fn packet_with_number(&mut self, number: u64) -> Option<&mut Packet> {
@@ -174,20 +266,33 @@ impl Sent {
         }
     }
 
-    fn reached(&mut self, carried: &Carried) {
-        match self
-            .highest
-            .iter_mut()
-            .find(|(id, _)| *id == carried.stream)
-        {
-            Some((_, highest)) => *highest = carried.end.max(*highest),
+    /// Takes note of bytes; gives how many of them were not seen before (of CRYPTO: 0).
+    fn reached(&mut self, carried: &Carried) -> u64 {
+        let known = self.streams.iter_mut().find(|s| s.id == carried.stream);
+        let stream = match known {
+            Some(known) => known,
             None => {
-                if self.highest.len() == STREAMS {
-                    self.highest.remove(0);
+                if self.streams.len() == STREAMS {
+                    self.streams.remove(0);
                 }
-                self.highest.push((carried.stream, carried.end));
+                self.streams.push(Stream {
+                    id: carried.stream,
+                    highest: 0,
+                    seen: Coverage::starting_at(0),
+                });
+                let Some(last) = self.streams.last_mut() else {
+                    return 0;
+                };
+                last
             }
+        };
+        stream.highest = carried.end.max(stream.highest);
+        if carried.stream == CRYPTO {
+            return 0;
         }
+        // A datagram's bytes: far fewer than 2^32.
+        let length = (carried.end - carried.start) as u32;
+        u64::from(stream.seen.add(carried.start as u32, length))
     }
 
     /// The peer sent an ACK frame.
@@ -301,6 +406,37 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_is_a_retransmission_if_nothing_in_it_is_new() {
+        let mut sent = Sent::default();
+        let mut take = |number, frames: &[Frame<'_>]| {
+            let freight = sent.packet(number, 0, frames, true);
+            (freight.is_again(), freight.has_payload, freight.new_payload)
+        };
+        assert_eq!(take(0, &[stream(0, 0, b"abcd")]), (false, true, 4));
+        // Packet 1 with bytes 4..8 was lost before the capture.
+        assert_eq!(take(2, &[stream(0, 8, b"ijkl")]), (false, true, 4));
+        assert_eq!(take(3, &[stream(0, 4, b"efgh")]), (true, true, 4));
+        assert_eq!(take(4, &[stream(0, 0, b"abcd")]), (true, true, 0));
+        assert_eq!(
+            take(5, &[stream(0, 0, b"ab"), stream(4, 0, b"x")]),
+            (false, true, 1)
+        );
+        // Packet 6 was overtaken by 7, and repeats nothing.
+        assert_eq!(take(7, &[stream(8, 2, b"cd")]), (false, true, 2));
+        assert_eq!(take(6, &[stream(8, 0, b"ab")]), (false, true, 2));
+        let crypto = Frame::Crypto {
+            offset: 0,
+            data: b"hello",
+        };
+        assert_eq!(take(8, std::slice::from_ref(&crypto)), (false, false, 0));
+        assert_eq!(take(9, &[crypto]), (true, false, 0));
+        let datagram = Frame::Datagram { data: b"dg" };
+        assert_eq!(take(10, std::slice::from_ref(&datagram)), (false, true, 2));
+        assert_eq!(take(11, &[datagram, stream(0, 0, b"ab")]), (false, true, 2));
+        assert_eq!(take(12, &[Frame::Ping]), (false, false, 0));
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let mut sent = Sent::default();
         for number in 0..5000 {
@@ -312,6 +448,6 @@ mod tests {
             );
         }
         assert_eq!(sent.packets.len(), PACKETS);
-        assert!(sent.highest.len() <= STREAMS && sent.repeated.len() <= STREAMS);
+        assert!(sent.streams.len() <= STREAMS && sent.repeated.len() <= STREAMS);
     }
 }

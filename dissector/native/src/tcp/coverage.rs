@@ -13,6 +13,14 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// A stream whose first byte has the number `first`: what comes after it may come earlier.
+    pub fn starting_at(first: u32) -> Coverage {
+        Coverage {
+            next: Some(first),
+            holes: Vec::new(),
+        }
+    }
+
     /// Takes `length` bytes from `seq` on; gives how many of them are new.
     pub fn add(&mut self, seq: u32, length: u32) -> u32 {
         let end = seq.wrapping_add(length);

@@ -95,6 +95,16 @@ impl Attempt {
         }
     }
 
+    /// The same after a HelloRetryRequest: the server's packet numbers go on.
+    pub(super) fn after(&self, from: u64, begin_ns: i64) -> Attempt {
+        Attempt {
+            smallest_number: self.smallest_number,
+            largest_number: self.largest_number,
+            numbers: self.numbers,
+            ..Attempt::new(from, begin_ns)
+        }
+    }
+
     pub(super) fn client_datagram(&mut self, bytes: usize) {
         self.client_datagrams = self.client_datagrams.saturating_add(1);
         if self.client_datagrams == 1 {

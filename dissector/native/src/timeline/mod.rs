@@ -146,7 +146,7 @@ impl Timeline {
 
     /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its stream.
     pub fn second_hello(&mut self, ns: i64, offset: u64) {
-        self.attempt = Attempt::new(offset, ns);
+        self.attempt = self.attempt.after(offset, ns);
     }
 
     /// A datagram of the client, after its packets were handed in.

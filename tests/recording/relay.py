@@ -1,0 +1,119 @@
+"""A path for UDP: forwards datagrams between clients and one server, late, in another order, or not at all.
+
+Run as `python -m tests.recording.relay LISTEN UPSTREAM --delay-ms 10 --lose c0,s3 --late c5,s9`: c5 is the
+sixth datagram of clients, s9 the tenth of the server. LISTEN and UPSTREAM are ADDRESS,PORT. Each client has a
+socket of its own towards the server; --rebind-after N gives clients another one after their N-th datagram, as
+a NAT does that forgot them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import dataclass, field
+from typing import cast
+
+LATE_S = 0.006
+Address = tuple[str, int]
+
+
+@dataclass
+class Fate:
+    """What happens to the datagrams of one direction."""
+
+    delay_s: float
+    lost: frozenset[int]
+    late: frozenset[int]
+    count: int = 0
+
+    def next(self) -> float | None:
+        """Seconds until the next datagram arrives; None: never."""
+        n = self.count
+        self.count += 1
+        if n in self.lost:
+            return None
+        return self.delay_s + (LATE_S if n in self.late else 0)
+
+
+@dataclass
+class Relay(asyncio.DatagramProtocol):
+    """The side that clients see."""
+
+    upstream: Address
+    to_server: Fate
+    to_client: Fate
+    rebind_after: int | None
+    servers: dict[Address, asyncio.DatagramTransport] = field(default_factory=dict)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.DatagramTransport, transport)
+        self.queue: asyncio.Queue[tuple[bytes, Address]] = asyncio.Queue()
+
+    def datagram_received(self, data: bytes, addr: Address) -> None:
+        self.queue.put_nowait((data, addr))
+
+    async def forward(self) -> None:
+        """Hand on what clients send, in its order of arrival."""
+        loop = asyncio.get_running_loop()
+        while True:
+            data, client = await self.queue.get()
+            if client not in self.servers or self.to_server.count == self.rebind_after:
+                transport, _ = await loop.create_datagram_endpoint(
+                    lambda client=client: Upstream(self, client),  # type: ignore[misc]
+                    remote_addr=self.upstream,
+                )
+                self.servers[client] = transport
+            wait = self.to_server.next()
+            if wait is not None:
+                loop.call_later(wait, self.servers[client].sendto, data)
+
+
+@dataclass
+class Upstream(asyncio.DatagramProtocol):
+    """The side that the server sees, for one client."""
+
+    relay: Relay
+    client: Address
+
+    def datagram_received(self, data: bytes, _addr: Address) -> None:
+        wait = self.relay.to_client.next()
+        if wait is not None:
+            asyncio.get_running_loop().call_later(wait, self.relay.transport.sendto, data, self.client)
+
+
+def address(text: str) -> Address:
+    """ADDRESS,PORT."""
+    host, port = text.rsplit(",", 1)
+    return host, int(port)
+
+
+def ordinals(text: str, side: str) -> frozenset[int]:
+    """The numbers of one side in a list such as c0,s3."""
+    return frozenset(int(word[1:]) for word in text.split(",") if word.startswith(side))
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Forward until the process is killed; says READY when it is bound."""
+    delay_s = options.delay_ms / 1000
+    fates = [Fate(delay_s, ordinals(options.lose, s), ordinals(options.late, s)) for s in "cs"]
+    _, relay = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: Relay(address(options.upstream), fates[0], fates[1], options.rebind_after),
+        local_addr=address(options.listen),
+    )
+    print("READY", flush=True)
+    await relay.forward()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("listen")
+    parser.add_argument("upstream")
+    parser.add_argument("--delay-ms", type=float, default=10)
+    parser.add_argument("--lose", default="")
+    parser.add_argument("--late", default="")
+    parser.add_argument("--rebind-after", type=int)
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
