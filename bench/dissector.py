@@ -17,13 +17,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bench.process import run
+from bench.process import load, run
 from firstflight import native
 
 PER_CAPTURE = 50_000
@@ -115,7 +114,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> 
     print(f"  {RATE} begun in a second; {whole} of them read up to HANDSHAKE_DONE with keys:")
     for what, times in content.most_common():
         print(f"    {times} {what}")
-    print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
+    print(f"CPU seconds, user + system, of whole commands on the same captures in turn, {load()}:")
     print(
         f"  tshark -2, key log, {len(FIELDS)} fields: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)"
     )
@@ -212,12 +211,9 @@ def cores(recordings: Sequence[Path], folder: Path) -> None:
     """How many cores a call with several captures keeps busy."""
     made = [make(recordings, folder, number, PER_CAPTURE) for number in range(4)]
     argv = [native.find("firstflight-dissect"), *(capture for capture, _ in made)]
-    begin = time.monotonic()
-    used = run([*argv, "--kind", "quic_connection", "--out", folder])
-    wall_s = time.monotonic() - begin
-    print(
-        f"4 captures in one call: {used.cpu_s:.2f} CPU seconds in {wall_s:.2f} s: {used.cpu_s / wall_s:.1f}"
-    )
+    used = run([*argv, "--kind", "quic_connection", "--out", folder], quiet=True)
+    busy = used.cpu_s / used.wall_s
+    print(f"4 captures in one call: {used.cpu_s:.2f} CPU seconds in {used.wall_s:.2f} s: {busy:.1f}")
     print(f"  of {os.cpu_count()} cores (less if others use them), peak {used.peak_mb:.0f} MB")
     for paths in made:
         for path in paths:

@@ -80,7 +80,7 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
 # $1 folder, $2 firstflight, $3 a file of repetition 1, $4 of repetition 2, $5 repetition 1 done again
 FULL_DISK = """
 set -eu
-mount -t tmpfs -o size=16m tmpfs "$1"
+mount -t tmpfs -o size=32m tmpfs "$1"
 export FIRSTFLIGHT_STORE="chdb:$1/store"
 fill() { dd if=/dev/zero of="$1/fill" bs=16k oflag=append conv=notrunc 2>/dev/null || true; }
 "$2" load "$3"

@@ -310,6 +310,8 @@ def test_rows_are_as_an_embedded_store_gives_them(url: str) -> None:
         assert store.rows("SELECT {s:String} AS s, {n:Int64} AS n", {"s": hostile, "n": -3}) == [
             {"s": hostile, "n": -3}
         ]
+        # A parameter may have the name of a function that the server refuses.
+        assert store.rows("SELECT {file:String} AS s", {"file": "x"}) == [{"s": "x"}]
         assert store.rows(
             "SELECT (1, 'a') AS t, map('k', [1]) AS m, toDate('2026-11-20') AS d, "
             "toIPv6('2001:db8::1') AS i, [(1, NULL)] AS l, 0.1 AS f, nan AS x, "

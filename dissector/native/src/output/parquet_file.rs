@@ -19,9 +19,9 @@ use super::value::Style;
 use super::{Column, Type, Value};
 
 /// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.
-const GROUP: usize = 16_384;
+const GROUP: usize = 8192;
 /// Bytes of text that are kept at most.
-const GROUP_TEXT: usize = 1 << 24;
+const GROUP_TEXT: usize = 1 << 22;
 
 /// A Parquet file that is being written.
 pub(super) struct ParquetFile {
