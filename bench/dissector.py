@@ -9,14 +9,12 @@ it for the ended process.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from bench.process import run
 from firstflight import native
 
 RECORDINGS = sorted((native.repository() / "tests" / "fixtures" / "interop").glob("*.pcap"))
@@ -50,25 +48,6 @@ FIELDS = [
 ]
 
 
-@dataclass(frozen=True)
-class Used:
-    """What a process took."""
-
-    cpu_s: float
-    peak_mb: float
-
-
-def run(argv: Sequence[str | Path], *, source: int | None = None, out: Path | None = None) -> Used:
-    """Run a command to its end; it must end well."""
-    with (out or Path(os.devnull)).open("wb") as sink:
-        process = subprocess.Popen([str(part) for part in argv], stdin=source, stdout=sink)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"bench: {argv[0]} ended with status {process.returncode}")
-    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
-
-
 def count(path: Path, text: str) -> int:
     """Lines with `text`. One by one: the memory of this process would count for the programs it starts."""
     with path.open() as lines:
@@ -91,7 +70,8 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
     totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
     peaks = dict.fromkeys(totals, 0.0)
     packets = size = opened = 0
-    for number in range(-(-handshakes // PER_CAPTURE)):
+    captures = -(-handshakes // PER_CAPTURE)
+    for number in range(captures):
         capture, keys = make(folder, number)
         size += capture.stat().st_size
         text = folder / "fields.txt"
@@ -111,7 +91,8 @@ def beside_tshark(folder: Path, handshakes: int) -> int:
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text):
             path.unlink()
-    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},")
+    made = f"{captures * PER_CAPTURE} handshakes, {packets} packets, {size / 1e6:.0f} MB"
+    print(f"{made} in captures of {PER_CAPTURE},")
     print(f"  {RATE} begun in a second; HANDSHAKE_DONE read in {opened} of them with keys")
     print("CPU seconds, user + system, of whole commands on the same captures one after the other:")
     print(

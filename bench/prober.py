@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import process
 from firstflight import native
 
 SPEED_TARGETS = 400_000
@@ -37,10 +37,7 @@ UNLIMITED = 200_000
 class Cost:
     """What a run cost, and its own summary."""
 
-    cpu_s: float
-    user_s: float
-    wall_s: float
-    resident_mb: float
+    used: process.Used
     summary: dict[str, Any]
 
 
@@ -74,16 +71,17 @@ def _speed(folder: Path, port: int, targets: int) -> bool:
     for sink in ("json", "segments"):
         cost = _probe(folder, _list(folder, port, targets), ["--rate", str(UNLIMITED)], sink)
         answered = cost.summary["outcomes"]["iack"]
+        used = cost.used
         print(
-            f"speed: {answered / cost.cpu_s:.0f} targets per CPU second ({sink}): {answered} of {targets} "
-            f"answered, {cost.cpu_s:.2f} s CPU ({cost.user_s:.2f} user), {cost.wall_s:.1f} s wall, "
-            f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f}"
+            f"speed: {answered / used.cpu_s:.0f} targets per CPU second ({sink}): {answered} of {targets} "
+            f"answered, {used.cpu_s:.2f} s CPU ({used.user_s:.2f} user), "
+            f"{cost.summary['duration_s']:.1f} s wall, {process.load()}"
         )
-        if best is None or answered / cost.cpu_s > best.summary["outcomes"]["iack"] / best.cpu_s:
+        if best is None or answered / cost.used.cpu_s > best.summary["outcomes"]["iack"] / best.used.cpu_s:
             best = cost
     assert best is not None
     print(f"  limit {SPEED_LIMIT}; wait4() of the prober's process: from reading the list to the last record")
-    return bool(best.summary["outcomes"]["iack"] / best.cpu_s >= SPEED_LIMIT)
+    return bool(best.summary["outcomes"]["iack"] / best.used.cpu_s >= SPEED_LIMIT)
 
 
 def _memory(folder: Path, port: int, targets: int) -> bool:
@@ -91,7 +89,7 @@ def _memory(folder: Path, port: int, targets: int) -> bool:
     cost = _probe(folder, _list(folder, port, targets), options, "json")
     answered = cost.summary["outcomes"]["iack"]
     print(
-        f"memory: {cost.resident_mb:.0f} MB at most resident with {targets} targets, {answered} of them "
+        f"memory: {cost.used.peak_mb:.0f} MB at most resident with {targets} targets, {answered} of them "
         f"answered (limit {MEMORY_LIMIT_MB}); ru_maxrss of the prober's process"
     )
     silent = _list(folder, _free_port(), targets // 5)
@@ -102,10 +100,10 @@ def _memory(folder: Path, port: int, targets: int) -> bool:
         nobody.bind(("0.0.0.0", port_of_nobody))
         quiet = _probe(folder, silent, options, "json")
     print(
-        f"  and {quiet.resident_mb:.0f} MB with {targets // 5} targets that are silent, "
+        f"  and {quiet.used.peak_mb:.0f} MB with {targets // 5} targets that are silent, "
         f"{quiet.summary['retransmissions']} second connections"
     )
-    return max(cost.resident_mb, quiet.resident_mb) <= MEMORY_LIMIT_MB
+    return max(cost.used.peak_mb, quiet.used.peak_mb) <= MEMORY_LIMIT_MB
 
 
 def _rate(folder: Path, port: int, seconds: int) -> bool:
@@ -142,17 +140,11 @@ def _probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Co
     summary = folder / "summary.json"
     argv = [str(native.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
     argv += ["--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0", *options]
-    with tempfile.TemporaryDirectory(dir=folder) as segments, (folder / "rows.jsonl").open("wb") as rows:
+    with tempfile.TemporaryDirectory(dir=folder) as segments:
         if sink == "segments":
             argv += ["--segments", segments]
-        process = subprocess.Popen(argv, stdout=rows, stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"bench prober: the prober ended with status {process.returncode}")
-    counts = json.loads(summary.read_text())
-    cpu = used.ru_utime + used.ru_stime
-    return Cost(cpu, used.ru_utime, counts["duration_s"], used.ru_maxrss * 1024 / 1e6, counts)
+        used = process.run(argv, out=folder / "rows.jsonl", quiet=True)
+    return Cost(used, json.loads(summary.read_text()))
 
 
 def _free_port() -> int:

@@ -39,7 +39,9 @@ NAMED = {
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Names to take from the list.")
 @click.option("--resolver", metavar="IP")
 @click.option("--rate", type=float, metavar="N", help="New probes per second and vantage point.")
-@click.option("--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE.")
+@click.option(
+    "--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE."
+)
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
 def run(

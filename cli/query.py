@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import UsageError
 
 
 @click.command(
@@ -39,7 +36,7 @@ def command(
 
     docs/queries.md describes them all.
     """
-    from firstflight import query
+    from firstflight import query, stdout
     from firstflight.store import DATABASE
     from schemas.sql import Dialect
 
@@ -56,7 +53,7 @@ def command(
     elif show_sql:
         click.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
-        _print(query.formatted(name, parameters, output_format))
+        stdout.write(query.formatted(name, parameters, output_format))
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
@@ -82,15 +79,3 @@ def _about(asked: object) -> str:
     lines += ["", "Columns:"]
     lines += [f"  {column:22}{meaning}" for column, meaning in asked.columns.items()]
     return "\n".join(lines)
-
-
-def _print(answer: bytes) -> None:
-    """Write the answer, which may be binary, past Python's buffers (they fail again at the end)."""
-    left = memoryview(answer)
-    while left:
-        try:
-            left = left[os.write(sys.stdout.fileno(), left) :]
-        except BrokenPipeError:
-            return  # the reader has seen enough
-        except OSError as error:
-            raise FirstflightError(f"cannot write the answer: {error.strerror}") from error

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
-
-from firstflight.errors import FirstflightError
 
 
 @click.command(
@@ -28,18 +25,7 @@ def command(query: str, output_format: str) -> None:
 
     `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
     """
+    from firstflight import stdout
     from firstflight.store import ask
 
-    _print(ask.formatted(sys.stdin.read() if query == "-" else query, output_format))
-
-
-def _print(answer: bytes) -> None:
-    """Write the answer, which may be binary, past Python's buffers (they fail again at the end)."""
-    left = memoryview(answer)
-    while left:
-        try:
-            left = left[os.write(sys.stdout.fileno(), left) :]
-        except BrokenPipeError:
-            return  # the reader has seen enough
-        except OSError as error:
-            raise FirstflightError(f"cannot write the answer: {error.strerror}") from error
+    stdout.write(ask.formatted(sys.stdin.read() if query == "-" else query, output_format))

@@ -51,9 +51,8 @@ def serve(
     password, whoever can reach the port may read and change the store.
     """
     from firstflight.store import secrets
-    from firstflight.store.lock import held
     from firstflight.store.native import server
-    from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, made
+    from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
     place = find()
     if not isinstance(place, EmbeddedPlace):
@@ -66,7 +65,8 @@ def serve(
         read_only=read_only,
         tls=server.tls_context(certificate, key) if certificate and key else None,
     )
-    with held(made(place), WAIT_S):
+    made(place)
+    with held(place, WAIT_S):
         serving = server.NativeServer(place.path, DATABASE, host, port, access)
         caught: list[int] = []
 

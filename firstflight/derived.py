@@ -15,7 +15,7 @@ from schemas import sql
 # Record kind -> tables whose rows belong to a unit of that kind (they have its unit's columns).
 BY_UNIT = {"quic_probe": ("probe_day", "probe_unit")}
 # Record kind -> script of schemas/derived that makes whole tables anew.
-WHOLE = {"as_prefix": "origins", "as_org": "origins"}
+WHOLE = {"as_prefix": "origins", "as_org": "organisations"}
 
 
 def complete(store: Store, kind: str, unit: str, rows: int) -> bool:

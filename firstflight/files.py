@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.errors import FirstflightError, InputError
 
 
 @contextmanager
@@ -68,45 +66,6 @@ def read_json(path: Path) -> Any:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from error
-
-
-@contextmanager
-def locked(path: Path, what: str, wait_s: float = 0) -> Iterator[None]:
-    """Hold an exclusive lock (flock: the kernel lifts it when the holder dies) on `path` during the block.
-
-    Raises UsageError naming the holder's process if `what` is still held after `wait_s` seconds.
-    """
-    with said_in_one_sentence(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="ascii")
-    with file:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() >= deadline:
-                    file.seek(0)
-                    holder = file.read().strip() or "unknown"
-                    raise UsageError(f"{what} is in use by process {holder}; nothing was done") from error
-                time.sleep(0.05)
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock on `path`."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
 
 
 def sha256_of(path: Path) -> str:

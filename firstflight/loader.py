@@ -140,9 +140,7 @@ def _load_units(store: Store, opened: RecordFile, units: _Units, leases: Sequenc
         for held in leases:
             held.keep()
         store.insert(kind, opened.stored(batch), token=units.token(number))
-    for held in leases:
-        held.confirm()
-    in_store = units.end()
+    in_store = units.end(leases)
     return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
 
 
@@ -157,9 +155,12 @@ class _Units:
         self._books = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
+        # Of the books only what concerns this file: they grow with every file that was ever loaded.
+        units = ", ".join(_literal(_named(unit)) for unit in content.rows) or "''"
         rows = store.rows(
-            f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}}",
-            {"kind": opened.kind.name},
+            f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}} "
+            f"AND (unit IN ({units}) OR source_file = {{source:String}})",
+            {"kind": opened.kind.name, "source": opened.name},
         )
         self._booked: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
         # What this very file held before and holds no more goes as well.
@@ -180,7 +181,7 @@ class _Units:
     def subjects(self) -> list[str]:
         """What a loader of this file must hold alone."""
         kind = self._file.kind.name
-        subjects = [f"{kind} {json.dumps(unit, ensure_ascii=False)}" for unit in self._units]
+        subjects = [f"{kind} {_named(unit)}" for unit in self._units]
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
@@ -199,8 +200,10 @@ class _Units:
             self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is(unit)}")
         return bool(full)
 
-    def end(self) -> int:
+    def end(self, leases: Sequence[Lease]) -> int:
         """Count the units' rows, which must be as many as in the file, and note that they are loaded."""
+        for held in leases:
+            held.confirm()
         in_store = sum(self._in_store(unit) for unit in self._units)
         if in_store != self._file.rows:
             raise FirstflightError(
@@ -208,6 +211,8 @@ class _Units:
                 "load it again"
             )
         derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
+        for held in leases:
+            held.confirm()
         self._book("loaded")
         return in_store
 
@@ -226,7 +231,7 @@ class _Units:
             version = int(self._booked.get(unit, {"version": 0})["version"]) + 1
             values = {
                 "kind": kind.name,
-                "unit": json.dumps(unit, ensure_ascii=False),
+                "unit": _named(unit),
                 "run": unit[kind.unit.index("run")] if "run" in kind.unit else "",
                 "source_file": self._file.name,
                 "sha256": self._file.sha256,
@@ -298,6 +303,11 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
         # A stage that was stopped has rows of what it probed.
         targets = report.rows_in - len(report.rejected) - int(report.facts.get("not_probed") or 0)
     accounting.balance(targets, sum(int(row["sent"]) for row in rows), by_outcome, str(path))
+
+
+def _named(unit: Unit) -> str:
+    """A unit as the books and leases call it."""
+    return json.dumps(unit, ensure_ascii=False)
 
 
 def _value(name: str, value: object) -> str:

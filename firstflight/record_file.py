@@ -132,6 +132,11 @@ class RecordFile:
         want = self.kind.arrow_schema().names
         # A stage may have written what the loader fills; the loader's own value counts.
         loaders = {column.name for column in self.kind.columns} - set(want)
+        twice = sorted({name for name in have if have.count(name) > 1})
+        if twice:
+            raise Contradiction(
+                f"{self.path} is not a {self.kind.name} file: it has {', '.join(twice)} twice"
+            )
         missing = [name for name in want if name not in have]
         unknown = [name for name in have if name not in want and name not in loaders]
         if missing or unknown:

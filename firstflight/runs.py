@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from firstflight import files
+from firstflight import files, lock
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.settings import Settings, check
 
@@ -234,7 +234,7 @@ class Run:
         The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
         """
         # A process that a killed campaign left behind may still be ending in order: wait for it a while.
-        with files.locked(self.stage_dir(stage, vantage, repetition) / "lock", f"stage {stage}", wait_s=30):
+        with lock.locked(self.stage_dir(stage, vantage, repetition) / "lock", f"stage {stage}", wait_s=30):
             report = StageReport(
                 stage=stage,
                 vantage=vantage,
@@ -260,15 +260,15 @@ class Run:
 
     def lock(self) -> AbstractContextManager[None]:
         """Held by the campaign as long as it runs; UsageError at once if another holds it."""
-        return files.locked(self.path / "lock", f"run {self.id}")
+        return lock.locked(self.path / "lock", f"run {self.id}")
 
     def stage_is_held(self, stage: str, vantage: str | None, repetition: int | None) -> bool:
         """Whether a process is doing that stage now."""
-        return files.is_locked(self.stage_dir(stage, vantage, repetition) / "lock")
+        return lock.is_locked(self.stage_dir(stage, vantage, repetition) / "lock")
 
     def is_held(self) -> bool:
         """Whether a campaign is running on this run now."""
-        return files.is_locked(self.path / "lock")
+        return lock.is_locked(self.path / "lock")
 
     def add_output(self, report: StageReport, path: Path) -> None:
         """Note a finished output file, with its hash, in the stage's report."""

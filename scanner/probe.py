@@ -216,7 +216,7 @@ def _write_records(
         return
     folder = run.stage_dir("probe", vantage, repetition)
     closed = merge.closed_segments(folder / "segments")
-    if stopped and not closed:
+    if stopped and not (closed and (folder / "summary.json").is_file()):
         return
     everything = merge.read_segments(closed)
     segments = _listed(everything)

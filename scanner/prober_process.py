@@ -93,7 +93,11 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
     or FirstflightError with its last words.
     """
     with log.open("ab") as messages:
-        process = children.start(argv, stdin=subprocess.PIPE, stderr=messages, stdout=subprocess.DEVNULL)
+        # In a session of its own: a signal to all of ours would reach it beside the one that we pass on, and
+        # a second one makes it give up what is on its way.
+        process = children.start(
+            argv, own_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages
+        )
     assert process.stdin is not None
     try:
         feed.attach(process.stdin)

@@ -22,8 +22,8 @@ from firstflight.as_map import Mapper
 from firstflight.capture import records as captures_in
 from firstflight.errors import Interrupted, UsageError
 from firstflight.progress import Progress
-from firstflight.runs import Run, StageReport, ruleset_hash, tool_version
-from firstflight.settings import Settings
+from firstflight.runs import Rejected, Run, StageReport, ruleset_hash, tool_version
+from firstflight.settings import HOST_NAME, Settings
 from scanner import choose, merge, pauses, probe, prober_process, slot_records
 from scanner.addresses import Addresses
 from scanner.feed import FIRST_SLOT, Feed
@@ -54,7 +54,7 @@ def stage(
                 "a watch needs a run of its own"
             )
         folder = run.stage_dir("watch", vantage, repetition)
-        names = read_targets(run)
+        names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)
         common = [name for name in names if name.domain not in owned]
         ledger.check_watch(settings, len(common))
@@ -79,6 +79,15 @@ def stage(
         _write_records(run, vantage, repetition, slots, known, mapper, ruleset_hash(rules), report)
         if stopped is not None:
             raise stopped
+
+
+def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
+    """The names that can be sent as SNI; the others are rejected by the place of their row in the target
+    list."""
+    for place, name in enumerate(names, start=1):
+        if not HOST_NAME.fullmatch(name.domain):
+            report.rejected.append(Rejected(line=place, reason=f"{name.domain!r} is no host name"))
+    return [name for name in names if HOST_NAME.fullmatch(name.domain)]
 
 
 def _period(path: Path, settings: Settings, start_ns: int | None, period_s: float | None) -> tuple[int, int]:

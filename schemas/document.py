@@ -15,7 +15,21 @@ Type is the type in record files (Parquet). In the store a text is a String (Low
 Enum8 where the list is closed), a point in time (`*_at`, ns since 1970, UTC) is a DateTime64(9, 'UTC'), and a
 *computed* column is an ALIAS: it takes no space, is asked for by its name, and `firstflight sql` shows it in
 `SELECT *` too (elsewhere: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never
-zero. *From* says who fills a column: the native prober or dissector, a stage, or the loader.
+zero. *From* says who fills a column: the native prober or dissector, a stage, the loader, or the store itself
+by a default. `quantiles` is the mergeable state of a sketch (relative error 0.5 %), read by quantilesDDMerge.
+
+## Any address
+
+| function | |
+| --- | --- |
+| `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one) |
+| `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | one of them |
+| `as_organisation(asn, day)` | who held an AS |
+
+`ip` is text or a value of type IPv4 or IPv6, `day` a date or a time; both may differ from row to row. The
+answer comes from the newest routing table, and the newest file of AS organisations, of that day or before,
+among those that runs in the store used. It is null where they know nothing, before the first of them too. An
+AS in no CDN's list has the CDN Others. A server notices newly loaded tables within five minutes.
 """
 
 

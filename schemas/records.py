@@ -35,7 +35,7 @@ TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS), "quan
 QUANTILES = "quantilesDD(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)"
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
-_KIND_KEYS = {"kind", "meaning", "unit", "time", "kept_by", "stored", "columns"}
+_KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "columns"}
 _COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived", "values"}
 
 
@@ -93,7 +93,6 @@ class Kind:
 
     A record file with the same values in these columns replaces what was loaded before (a stage that was
     done again); `time` names the column, if any, that says when a row was measured (ns since 1970, UTC).
-    `kept_by` is the SQL expression of the day from which a row's age counts, if rows may be dropped by age.
     `stored` False: record files only, no table.
     """
 
@@ -103,7 +102,6 @@ class Kind:
     unit: tuple[str, ...] = ()
     time: str | None = None
     stored: bool = True
-    kept_by: str | None = None
 
     def column(self, name: str) -> Column:
         """The column of that name; KeyError if the kind has none."""
@@ -175,7 +173,7 @@ def parse(text: str, where: str) -> Kind:
             raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is no column")
     stored = bool(raw.get("stored", True))
     meaning = str(raw["meaning"]).strip()
-    return Kind(str(raw["kind"]), meaning, columns, unit, time, stored, raw.get("kept_by"))
+    return Kind(str(raw["kind"]), meaning, columns, unit, time, stored)
 
 
 def _column(entry: Any, where: str) -> Column:

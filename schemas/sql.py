@@ -2,7 +2,7 @@
 
 `migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
 one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
-`derived/NAME.sql` fills tables from others (firstflight/derived.py).
+`derived/NAME.sql` fills tables from others (firstflight/derived.py); `${derived_NAME}` in a view is it.
 All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
 a single server and a replicated cluster.
 """
@@ -16,6 +16,8 @@ from pathlib import Path
 from string import Template
 
 import yaml
+
+from schemas import records
 
 HERE = Path(__file__).parent
 
@@ -97,9 +99,16 @@ def views() -> list[View]:
     found: dict[str, View] = {}
     for path in sorted((HERE / "views").glob("*.sql")):
         described = yaml.safe_load(path.with_suffix(".yaml").read_text(encoding="utf-8"))
-        columns = {str(k): str(v) for k, v in described["columns"].items()}
+        if "columns_of" in described:
+            kind = records.load(described["columns_of"])
+            columns = {column.name: column.comment for column in kind.columns}
+        else:
+            columns = {str(k): str(v) for k, v in described["columns"].items()}
         meaning = str(described["meaning"]).strip()
-        found[path.stem] = View(path.stem, meaning, columns, path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"\$\{derived_(\w+)\}", text):
+            text = text.replace(f"${{derived_{name}}}", _derivation(name))
+        found[path.stem] = View(path.stem, meaning, columns, text)
     ordered: list[View] = []
 
     def place(view: View, above: tuple[str, ...]) -> None:
@@ -130,6 +139,14 @@ def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:
     """The statements of `derived/NAME.sql`, rendered; `units`: the condition of the units to derive from."""
     text = (HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8")
     return [text.replace("{units}", units) for text in _statements(text, dialect)]
+
+
+def _derivation(name: str) -> str:
+    """The SELECT by which `derived/NAME.sql` fills its table, over the units that are not there yet."""
+    text = _without_comments((HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8"))
+    select = text[text.index("\nSELECT") :].strip().rstrip(";")
+    units = "SELECT run, vantage, repetition FROM ${database}.unit_not_rolled_up"
+    return select.replace("{units}", f"(run, vantage, repetition) IN ({units})")
 
 
 def _statements(text: str, dialect: Dialect) -> list[str]:

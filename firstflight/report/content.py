@@ -90,7 +90,7 @@ def newest(store: Store) -> str | None:
     for question in (
         f"SELECT run FROM {database}.newest_run",
         f"SELECT run FROM {database}.run ORDER BY started_at DESC, run DESC LIMIT 1",
-        f"SELECT run FROM {database}.probe_day ORDER BY run DESC LIMIT 1",
+        f"SELECT run FROM {database}.probe_day_all ORDER BY run DESC LIMIT 1",
     ):
         found = store.rows(question)
         if found:

@@ -25,7 +25,7 @@ from firstflight.store.base import Store
 from firstflight.store.errors import StoreHeld, StoreUnreachable
 
 TABLE = "lease"
-LEASE_S = 60
+LEASE_S = 120
 WAIT_S = 30.0
 _POLL_S = 0.3
 

@@ -50,15 +50,17 @@ def migrate(store: Store) -> list[Step]:
             store.execute(statement)
     if not pending(store):
         return []
-    with lease.held(store, ["migrations"]):
-        return _apply(store)
+    with lease.held(store, ["migrations"]) as leases:
+        return _apply(store, leases)
 
 
-def _apply(store: Store) -> list[Step]:
+def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
     steps = pending(store)
     for step in steps:
         # Each statement can be repeated, so a step that was broken off is done again as a whole.
         for statement in step.statements:
+            for held in leases:
+                held.keep()
             store.execute(statement)
         store.execute(
             f"INSERT INTO {store.dialect.database}.{_BOOK} (part, name, sha256, applied_at) "

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from firstflight.store import lock, secrets
+from firstflight.lock import locked
+from firstflight.store import secrets
 from firstflight.store.base import Store
+from firstflight.store.errors import StoreHeld
 from firstflight.store.url import SCHEMES, ServerPlace, nothing_in, parse
 
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
+_LOCK = "firstflight.lock"  # lies beside the engine's files
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
         raise UsageError(nothing_there(place))
     from firstflight.store.embedded import EmbeddedStore  # the engine is large; import it when it is needed
 
-    with lock.held(place.path, wait_s):
+    with held(place, wait_s):
         store = EmbeddedStore(place.path, DATABASE, write=write)
         try:
             yield store
@@ -87,13 +90,20 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
             store.close()
 
 
-def made(place: EmbeddedPlace) -> Path:
-    """The folder of an embedded store, made if it is missing."""
+def made(place: EmbeddedPlace) -> None:
+    """Make the folder of an embedded store if it is missing."""
     try:
         place.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
-    return place.path
+
+
+def held(place: EmbeddedPlace, wait_s: float) -> AbstractContextManager[None]:
+    """Hold an embedded store, whose folder exists; StoreHeld if others keep it for `wait_s` seconds.
+
+    The engine itself refuses a second process, but cannot wait and does not say who is there.
+    """
+    return locked(place.path / _LOCK, f"the store in {place.path}", wait_s, StoreHeld)
 
 
 def nothing_there(place: Place) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-import ssl
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +56,8 @@ _BROKEN = (
     EOFError,
     OSError,
 )
+
+_CERTIFICATE = re.compile(r"certificate verify failed: (.*?)(?: \(_ssl|$)")
 
 _log = logging.getLogger(__name__)
 
@@ -214,12 +216,13 @@ class ServerStore:
             except UnsupportedType as error:
                 self._client.disconnect()
                 raise StoreError(f"the store refused: {error}") from error
-            except ssl.SSLCertVerificationError as error:
-                raise UsageError(
-                    f"the certificate of {self.place} is not trusted: {error.verify_message}"
-                ) from error
             except _BROKEN as error:
                 self._client.disconnect()
+                untrusted = _untrusted(error)
+                if untrusted:
+                    raise UsageError(
+                        f"the certificate of {self.place} is not trusted: {untrusted}"
+                    ) from error
                 reason, last = _why(error), error
             except driver_errors.Error as error:
                 self._client.disconnect()
@@ -249,6 +252,12 @@ class ServerStore:
         if error.code == READONLY and self._write:
             return UsageError(f"{self.place} lets the user of FIRSTFLIGHT_STORE only read")
         return from_engine(f"Code: {error.code}. {message}", self.place)
+
+
+def _untrusted(error: BaseException) -> str | None:
+    """What is wrong with the certificate, if that is the error; the driver leaves only words of it."""
+    found = _CERTIFICATE.search(str(error))
+    return found[1] if found else None
 
 
 def _why(error: BaseException) -> str:

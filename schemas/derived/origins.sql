@@ -1,4 +1,4 @@
--- The histories that address_info() looks up, made from all of as_prefix and as_org.
+-- The histories of origins that address_info() looks up, made from all of as_prefix.
 --
 -- Of each day with a routing table the run loaded last by name counts, and a table holds until the next one. A prefix
 -- that some tables lack belongs there to the longest prefix above it, because one dictionary holds the prefixes of
@@ -86,40 +86,3 @@ INSERT INTO ${database}.origin_history (history, first_day, last_day, asn, cdn)
 SELECT history, first_day, last_day, asn, cdn
 FROM (SELECT * FROM ${database}.prefix_history LIMIT 1 BY history)
 ARRAY JOIN first_days AS first_day, last_days AS last_day, asns AS asn, cdns AS cdn;
-
-TRUNCATE TABLE ${database}.as_history ${on_cluster};
-
-INSERT INTO ${database}.as_history (asn, first_day, last_day, as_name, organisation, country)
-WITH
-    tables AS
-    (
-        SELECT argMax(run, (table_at, run)) AS run, toDate(table_at) AS day
-        FROM (SELECT DISTINCT run, table_at FROM ${database}.as_org)
-        GROUP BY day
-    ),
-    (SELECT arraySort(groupArray(day)) FROM tables) AS days
-SELECT
-    asn,
-    days[same[1].1],
-    if(same[-1].1 = length(days), toDate('2149-06-06'), days[same[-1].1 + 1] - 1),
-    same[1].2,
-    same[1].3,
-    same[1].4
-FROM
-(
-    SELECT
-        asn,
-        arraySort(
-            one -> one.1,
-            groupArray((toUInt32(indexOf(days, toDate(table_at))), as_name, organisation, toNullable(country)))
-        ) AS seen,
-        arrayJoin(arraySplit(
-            (now, before) -> now.1 != before.1 + 1
-                OR NOT isNotDistinctFrom((now.2, now.3, now.4), (before.2, before.3, before.4)),
-            seen,
-            arrayPopBack(arrayPushFront(seen, (toUInt32(0), NULL, NULL, NULL)))
-        )) AS same
-    FROM ${database}.as_org
-    WHERE (run, toDate(table_at)) IN (SELECT run, day FROM tables)
-    GROUP BY asn
-);

@@ -1,5 +1,6 @@
 -- Distinct names per unit (run, vantage point, repetition), CDN, address family and whether the address was the first
--- of its answer. They cannot be added up over anything, so a unit's names stand here whole.
+-- of its answer. They cannot be added up over anything, so a unit's names stand here whole. Names first, then groups:
+-- that takes a third of the time of four counts of distinct names.
 INSERT INTO ${database}.probe_unit
 (
     run, vantage, repetition, cdn, family, first_address, first_at, names, names_answered, names_counted,
@@ -11,16 +12,28 @@ SELECT
     repetition,
     cdn,
     family,
-    ifNull(address_rank = 0, false) AS first_address,
-    min(sent_at) AS first_at,
-    uniqExact(domain) AS names,
-    uniqExactIf(domain, outcome IN ('iack', 'coalesced', 'sh_first')) AS names_answered,
-    uniqExactIf(domain, is_counted) AS names_counted,
-    uniqExactIf(domain, is_counted AND outcome != 'coalesced') AS names_instant
+    first_address,
+    min(name_first_at) AS first_at,
+    count() AS names,
+    countIf(answered) AS names_answered,
+    countIf(counted) AS names_counted,
+    countIf(instant) AS names_instant
 FROM
 (
-    SELECT *, ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false) AS is_counted
+    SELECT
+        run,
+        vantage,
+        repetition,
+        cdn,
+        family,
+        ifNull(address_rank = 0, false) AS first_address,
+        min(sent_at) AS name_first_at,
+        max(outcome IN ('iack', 'coalesced', 'sh_first')) AS answered,
+        max(ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false)) AS counted,
+        max(ack_us IS NOT NULL AND sh_us IS NOT NULL AND ifNull(first_ack_range = 0, false)
+            AND outcome != 'coalesced') AS instant
     FROM ${database}.quic_probe
     WHERE {units}
+    GROUP BY run, vantage, repetition, cdn, family, first_address, domain
 )
 GROUP BY run, vantage, repetition, cdn, family, first_address;

@@ -1,14 +1,16 @@
--- Names with both behaviours at more than one address anywhere, first: they are few, and only they can disagree.
+-- Names with both behaviours anywhere and an address that is not the first of an IPv4 answer, first: they are few, and
+-- only they can disagree. A probe without rank (of a watch) says nothing of other addresses, so it counts as one.
 WITH candidates AS
 (
     SELECT domain
     FROM ${database}.quic_probe
     WHERE outcome IN ('iack', 'coalesced', 'sh_first')
-        AND ({run:String} IN ('', run) OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-        AND {vantage:String} IN ('', vantage)
+        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
         AND day BETWEEN {since:Date} AND {until:Date}
     GROUP BY domain
-    HAVING countIf(outcome = 'iack') > 0 AND countIf(outcome != 'iack') > 0 AND min(ip) != max(ip)
+    HAVING countIf(outcome = 'iack') > 0 AND countIf(outcome != 'iack') > 0
+        AND countIf(ifNull(address_rank, 1) > 0 OR family = 6) > 0
 )
 SELECT
     run,
@@ -21,10 +23,11 @@ SELECT
 FROM ${database}.quic_probe
 WHERE domain IN (candidates)
     AND outcome IN ('iack', 'coalesced', 'sh_first')
-    AND ({run:String} IN ('', run) OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-    AND {vantage:String} IN ('', vantage)
+    AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND day BETWEEN {since:Date} AND {until:Date}
 GROUP BY run, vantage, repetition, domain
-HAVING length(instant) > 0 AND length(waiting) > 0 AND ({cdn:String} = '' OR has(cdns, {cdn:String}))
+HAVING length(instant) > 0 AND length(waiting) > 0 AND arrayUniq(arrayConcat(instant, waiting)) > 1
+    AND ({cdn:String} = '' OR has(cdns, {cdn:String}))
 ORDER BY run, vantage, repetition, domain
 LIMIT {limit:UInt32}

@@ -8,35 +8,38 @@ WITH changed AS
         countIf(day >= {since:Date} AND outcome = 'iack') AS iack_since
     FROM ${database}.quic_probe
     WHERE outcome IN ('iack', 'coalesced', 'sh_first')
-        AND {vantage:String} IN ('', vantage)
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
         AND day BETWEEN {from:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
+        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
     GROUP BY domain
     -- More than half one way before, more than half the other way since.
     HAVING probes_before > 0 AND probes_since > 0
         AND ((2 * iack_before < probes_before AND 2 * iack_since > probes_since)
             OR (2 * iack_before > probes_before AND 2 * iack_since < probes_since))
+    ORDER BY domain
+    LIMIT {limit:UInt32}
 )
+-- What else is told of these few names is read for them alone.
 SELECT
     domain,
     argMaxIf(cdn, sent_at, day < {since:Date}) AS cdn_before,
     argMaxIf(cdn, sent_at, day >= {since:Date}) AS cdn_since,
-    if(2 * any(changed.iack_before) > any(changed.probes_before), 'instant', 'waiting') AS before,
-    if(2 * any(changed.iack_since) > any(changed.probes_since), 'instant', 'waiting') AS since,
-    any(changed.probes_before) AS probes_before,
-    any(changed.iack_before) AS iack_before,
-    any(changed.probes_since) AS probes_since,
-    any(changed.iack_since) AS iack_since,
+    if(2 * iack_before > probes_before, 'instant', 'waiting') AS before,
+    if(2 * iack_since > probes_since, 'instant', 'waiting') AS since,
+    countIf(day < {since:Date}) AS probes_before,
+    countIf(day < {since:Date} AND outcome = 'iack') AS iack_before,
+    countIf(day >= {since:Date}) AS probes_since,
+    countIf(day >= {since:Date} AND outcome = 'iack') AS iack_since,
     maxIf(day, day < {since:Date}) AS last_day_before,
-    minIf(day, day >= {since:Date} AND (outcome = 'iack') = (2 * changed.iack_since > changed.probes_since))
-        AS first_day_since
-FROM ${database}.quic_probe AS probe
-INNER JOIN changed ON changed.domain = probe.domain
-WHERE probe.domain IN (SELECT domain FROM changed)
+    if(2 * iack_since > probes_since,
+        minIf(day, day >= {since:Date} AND outcome = 'iack'),
+        minIf(day, day >= {since:Date} AND outcome != 'iack')) AS first_day_since
+FROM ${database}.quic_probe
+WHERE domain IN (SELECT domain FROM changed)
     AND outcome IN ('iack', 'coalesced', 'sh_first')
-    AND {vantage:String} IN ('', vantage)
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND day BETWEEN {from:Date} AND {until:Date}
-    AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
-GROUP BY probe.domain AS domain
+    AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
+GROUP BY domain
 ORDER BY domain
 LIMIT {limit:UInt32}

@@ -11,11 +11,11 @@ SELECT
     sum(probe_day.iack) + sum(probe_day.coalesced) + sum(probe_day.sh_first) AS answered,
     sum(probe_day.iack) AS iack,
     if(answered = 0, NULL, iack / answered) AS strict_share
-FROM ${database}.probe_day
+FROM ${database}.probe_day_all AS probe_day
 WHERE probe_day.cdn IS NOT NULL
-    AND ({run:String} IN ('', run) OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-    AND {vantage:String} IN ('', vantage)
-    AND {cdn:String} IN ('', probe_day.cdn)
+    AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND ({cdn:String} = '' OR probe_day.cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}
     AND ({all_addresses:Bool} OR (first_address AND family = 4))
 GROUP BY day, probe_day.cdn, vantage

@@ -21,9 +21,9 @@ WITH
             countIf(outcome = 'iack') AS iack
         FROM ${database}.quic_probe
         WHERE quic_probe.run = of_run
-            AND {vantage:String} IN ('', vantage)
-            AND {cdn:String} IN ('', ifNull(cdn, ''))
-            AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
+            AND ({vantage:String} = '' OR vantage = {vantage:String})
+            AND ({cdn:String} = '' OR ifNull(cdn, '') = {cdn:String})
+            AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
         GROUP BY domain
     )
 SELECT

@@ -21,13 +21,13 @@ FROM
         sh_to_handshake_us AS gap
     FROM ${database}.quic_probe
     WHERE quic_probe.cdn IS NOT NULL
-        AND ({run:String} IN ('', run) OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-        AND {vantage:String} IN ('', vantage)
-        AND {cdn:String} IN ('', quic_probe.cdn)
+        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+        AND ({vantage:String} = '' OR vantage = {vantage:String})
+        AND ({cdn:String} = '' OR quic_probe.cdn = {cdn:String})
         AND day BETWEEN {since:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND position(ip, ':') = 0))
+        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
         AND outcome IN ('iack', 'coalesced', 'sh_first') AND attempts = 1
-        AND {outcome:String} IN ('', toString(outcome))
+        AND ({outcome:String} = '' OR toString(outcome) = {outcome:String})
 )
 GROUP BY on_day, cdn, at_vantage
 ORDER BY day, cdn = 'Others', cdn, vantage

@@ -11,6 +11,6 @@ SELECT
     names_counted AS domains,
     names_instant AS iack_domains,
     if(domains = 0, NULL, iack_domains / domains) AS iack_share
-FROM ${database}.probe_unit
+FROM ${database}.probe_unit_all AS probe_unit
 WHERE probe_unit.cdn IS NOT NULL AND family = 4 AND first_address
 ORDER BY run, repetition, vantage, cdn = 'Others', cdn

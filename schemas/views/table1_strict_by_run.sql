@@ -39,14 +39,14 @@ FROM
         sum(blocked) AS n_blocked,
         n_iack + n_coalesced + n_sh_first AS answered,
         if(answered = 0, NULL, n_iack / answered) AS share
-    FROM ${database}.probe_day
+    FROM ${database}.probe_day_all AS probe_day
     WHERE probe_day.cdn IS NOT NULL AND family = 4 AND first_address
     GROUP BY run, vantage, repetition, probe_day.cdn
 ) AS unit
 INNER JOIN
 (
     SELECT run, vantage, repetition, assumeNotNull(cdn) AS cdn, names_answered AS unit_names
-    FROM ${database}.probe_unit
+    FROM ${database}.probe_unit_all AS probe_unit
     WHERE probe_unit.cdn IS NOT NULL AND family = 4 AND first_address
 ) AS named USING (run, vantage, repetition, cdn)
 GROUP BY run, cdn

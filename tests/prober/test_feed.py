@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from scanner.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, datagrams
 
 Silent = Callable[[str], socket.socket]
@@ -177,7 +178,7 @@ def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Sile
     blocked = [row for row in by_group[2] if row["outcome"] == "blocked"]
     probed = [row for row in by_group[2] if row["outcome"] == "timeout"]
     assert len(blocked) + len(probed) == 30 and blocked and len(probed) > held_at // 2
-    assert all("paused" in row["detail"] and row["attempts"] == 0 for row in blocked)
+    assert {(row["detail"], row["attempts"]) for row in blocked} == {(REFUSED_DETAIL, 0)}
     # No further attempt while the group is held or refused.
     assert any(row["attempts"] == 1 for row in probed)
 

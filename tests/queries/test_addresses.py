@@ -142,6 +142,11 @@ def test_organisation_country_and_name_as_of_a_day(tmp_path: Path) -> None:
     nothing = dict.fromkeys(named)
     for address in ("'9.9.9.9'", "''", "'no address'", "CAST(NULL AS Nullable(String))"):
         assert ask(f"address_info({address}, '2026-02-15')") == nothing
+    # A day that is null, as that of a probe which was not sent, or that is not null but could be.
+    unsent, sent = "CAST(NULL AS Nullable(DateTime64(9, 'UTC')))", "now64(9)::Nullable(DateTime64(9))"
+    assert ask(f"address_info('198.18.0.1', {unsent})") == nothing
+    assert ask(f"address_info('198.18.0.1', {sent})") == named | {"organisation": "Eight's \\ Ltd"}
+    assert ask("as_organisation(7, CAST(NULL AS Nullable(Date)))") is None
     assert ask("as_organisation(7, '2026-01-01')") == "Seven Ltd"
     assert ask("address_organisation(toIPv4('198.18.0.1'), '2026-01-31')") == "Seven Ltd"
 

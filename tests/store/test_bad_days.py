@@ -16,6 +16,8 @@ import pytest
 from clickhouse_driver import Client
 
 from firstflight import loader
+from firstflight.store import open_store
+from firstflight.store.errors import StoreUnreachable
 
 from .proxy import Proxy
 from .rows import many, write
@@ -84,6 +86,20 @@ def test_nobody_answers(tmp_path: Path) -> None:
     assert time.monotonic() - began > 0.5
 
 
+def test_nobody_says_anything() -> None:
+    """A machine that takes connections and is stuck."""
+    with socket.create_server(("127.0.0.1", 0)) as stuck:
+        url = f"clickhouse://127.0.0.1:{stuck.getsockname()[1]}/firstflight"
+        began = time.monotonic()
+        with (
+            pytest.raises(StoreUnreachable, match=r"does not answer \(no answer in time\)") as caught,
+            open_store(f"{url}?send_receive_timeout=0.2&retry_for=0.5", write=True),
+        ):
+            pass
+        assert caught.value.exit_status == 2
+        assert time.monotonic() - began < 10
+
+
 def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
     """Killed while it is loaded into, started again on the same port: the loader goes on."""
     path = write(tmp_path / "quic_probe.parquet", many(60_000))
@@ -134,7 +150,7 @@ def test_a_connection_that_stays_broken(served: Served, proxy: Proxy, tmp_path: 
     with served.client() as client:
         ((before,),) = client.execute("SELECT count() FROM quic_probe")
         assert before == ROWS
-        proxy.left["client"] = 400_000  # within the rows of the second file
+        proxy.left["client"] = 120_000  # within the rows of the second file
         stopper = _refuse_afterwards(proxy)
         done = load(through(proxy, 1), *paths)
         stopper.join()
@@ -153,7 +169,8 @@ def test_a_connection_that_stays_broken(served: Served, proxy: Proxy, tmp_path: 
 
 def _refuse_afterwards(proxy: Proxy) -> threading.Thread:
     def wait() -> None:
-        while not proxy.cuts:
+        until = time.monotonic() + 120
+        while not proxy.cuts and time.monotonic() < until:
             time.sleep(0.005)
         proxy.__exit__(None, None, None)
 

@@ -71,6 +71,7 @@ def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
     assert stored.pop("source_file") == str(tmp_path / "quic_probe.parquet")
     assert stored["amplification"] == pytest.approx(row["amplification"], rel=1e-6)
     assert stored.pop("day") == "2026-11-20"
+    assert stored.pop("family") == 6
     for name, value in stored.items():
         if name != "amplification":
             assert value == row[name], name
@@ -271,3 +272,10 @@ def test_a_file_of_no_kind_is_refused(tmp_path: Path) -> None:
 def test_targets_need_their_run(tmp_path: Path) -> None:
     path = write(tmp_path / "targets.parquet", [{"rank": 1, "domain": "a.example", "list_id": "L"}], "target")
     assert "load them from the run's folder" in refusal(path)
+
+
+def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    table = pq.read_table(write(tmp_path / "quic_probe.parquet", [probe()]))
+    twice = pa.Table.from_arrays([*table.columns, table.column("run")], [*table.schema.names, "run"])
+    pq.write_table(twice, tmp_path / "quic_probe.parquet")
+    assert refusal(tmp_path / "quic_probe.parquet").endswith("it has run twice")

@@ -204,9 +204,11 @@ def test_cancel_ends_a_running_query(served: Served, client: Client) -> None:
 def test_a_client_that_goes_ends_its_query(served: Served) -> None:
     client = served.client()
     client.execute_iter("SELECT number, sleepEachRow(0.01) FROM numbers(200000) SETTINGS max_block_size = 10")
-    assert _running(served, "numbers(200000)") == 1
+    until = time.monotonic() + 60
+    while not _running(served, "numbers(200000)"):
+        assert time.monotonic() < until, "the query does not run"
+        time.sleep(0.02)
     client.disconnect()
-    until = time.monotonic() + 20
     while _running(served, "numbers(200000)"):
         assert time.monotonic() < until, "the query of a client that has gone still runs"
         time.sleep(0.05)

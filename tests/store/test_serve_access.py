@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from clickhouse_driver.errors import NetworkError, ServerException
@@ -18,6 +19,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from firstflight.errors import UsageError
+from firstflight.store import open_store
 from firstflight.store.native import compression, connection, packets
 from firstflight.store.native.blocks import Block
 from firstflight.store.native.session import Session
@@ -89,6 +92,26 @@ def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) ->
             served.client(**{**right, **without}) as client,
         ):
             client.execute("SELECT 1")
+
+
+def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> None:
+    served, authority = guarded
+    where = f"127.0.0.1:{served.port}"
+    url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{where}/firstflight?secure=1"
+    with open_store(f"{url}&ca_certs={authority}") as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+        # A user that may set nothing gets no settings, and is asked nothing that needs them.
+        assert store.formatted("SELECT 2 AS two", "TSV") == b"2\n"
+    with open_store(f"{url}&verify=0") as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}]
+    said = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
+    with pytest.raises(UsageError, match=said), open_store(url):
+        pass
+    with (
+        pytest.raises(UsageError, match="lets the user of FIRSTFLIGHT_STORE only read"),
+        open_store(f"{url}&ca_certs={authority}", write=True),
+    ):
+        pass
 
 
 def test_who_may_only_read_cannot_write(guarded: tuple[Served, Path]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
-from firstflight.store import open_store
+from firstflight import loader, query
+from firstflight.record_file import RecordFile
+from firstflight.store import Store, open_store
 
 from .rows import DAY_NS, probe, write
 
@@ -162,3 +163,49 @@ def test_table1_shows_the_run_that_began_last(tmp_path: Path) -> None:
             {"run": "new", "domains": 1},
             {"run": "old", "domains": 2},
         ]
+
+
+def _everything(store: Store) -> dict[str, list[dict[str, Any]]]:
+    views = ("newest_run", "iack_by_cdn", "table1", "table1_strict", "probes_by_day")
+    answers = {view: store.rows(f"SELECT * FROM {view}") for view in views}
+    for name in ("iack_share", "first_iack"):
+        asked = query.load(name)
+        answers[name] = store.rows(asked.rendered({}, store.dialect))
+    return answers
+
+
+def test_rows_that_another_program_inserted_count_like_loaded_ones(tmp_path: Path) -> None:
+    rows = [*cell(1, "hamburg", 4, 6), *cell(2, "hamburg", 1, 2), probe("timeout", cdn="Others", asn=64500)]
+    path = write(tmp_path / "quic_probe.parquet", rows)
+    opened = RecordFile(path, {"source_file": "by hand"})
+    with open_store(write=True) as store:
+        for batch in opened.batches():
+            store.insert("quic_probe", opened.stored(batch))
+        inserted = _everything(store)
+    loader.load_files([path])
+    with open_store() as store:
+        assert store.rows("SELECT * FROM unit_not_rolled_up") == []
+        assert store.rows("SELECT sum(probes) AS n FROM probe_day")[0]["n"] == len(rows)
+        assert inserted == _everything(store)
+    assert inserted["table1"][0] == {
+        "cdn": "Cloudflare",
+        "domains": 10,
+        "iack_share_max": 0.4,
+        "variation": pytest.approx(0.4 - 1 / 3),
+    }
+
+
+def test_a_row_added_to_a_loaded_unit_counts_and_the_next_load_of_the_unit_drops_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "quic_probe.parquet", cell(1, "hamburg", 1, 1) + cell(2, "hamburg", 1, 1))
+    loader.load_files([path])
+    added = RecordFile(
+        write(tmp_path / "more" / "quic_probe.parquet", [probe("iack", domain="more.example")]),
+        {"source_file": "by hand"},
+    )
+    with open_store(write=True) as store:
+        store.insert("quic_probe", added.stored(next(added.batches())))
+        assert [row["domains"] for row in store.rows("SELECT * FROM iack_by_cdn")] == [3, 2]
+        assert store.rows("SELECT probes FROM table1_strict") == [{"probes": 5}]
+    loader.load_files([path])
+    with open_store() as store:
+        assert [row["domains"] for row in store.rows("SELECT * FROM iack_by_cdn")] == [2, 2]

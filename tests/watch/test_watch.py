@@ -219,6 +219,7 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
 
     slots = check_slots(run, "east", 1, 600)
     reasons = Counter(slot["reason"] for slot in slots)
+    assert "cut" not in reasons, "what was on its way was waited for"
     assert reasons["late"] >= 3 and reasons["stopped"] > 1000
     for slot in slots:
         if slot["reason"] == "late":

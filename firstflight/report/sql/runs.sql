@@ -9,7 +9,7 @@ SELECT
     sum(d.iack) AS iack,
     sum(d.iack + d.coalesced + d.sh_first) AS answered,
     if(answered = 0, NULL, iack / answered) AS iack_share
-FROM ${database}.probe_day AS d
+FROM ${database}.probe_day_all AS d
 GROUP BY run
 ORDER BY first_day DESC, run DESC
 LIMIT 50

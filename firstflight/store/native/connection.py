@@ -53,12 +53,14 @@ class Connection:
         self._version = version
         self._timezone = timezone
         self._revision = 0
+        self._session: Session | None = None
+        # Whether rows of an insert are on their way, which would be taken for packets after an error.
+        self._receiving = False
         # What the client was told of a running query's progress; None while it does not expect to be told.
         self._told: Progress | None = None
 
     def run(self) -> None:
         """Serve until the client goes, or says what cannot be understood."""
-        session: Session | None = None
         try:
             session = self._greet()
             if session is not None:
@@ -73,15 +75,15 @@ class Connection:
             _log.error("firstflight: a client was sent away: %r", error)
             self._send_last(packets.exception(LOGICAL_ERROR, repr(error)))
         finally:
-            if session is not None:
-                session.close()
+            if self._session is not None:
+                self._session.close()
             self.end()
+            self._sock.close()
 
     def end(self) -> None:
-        """Break the connection, also from another thread."""
+        """Break the connection, also from another thread; its own closes the socket."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
 
     def _greet(self) -> Session | None:
         self._sock.settimeout(HELLO_S)
@@ -92,7 +94,7 @@ class Connection:
         if hello.revision < packets.OLDEST:
             raise ProtocolError(f"revision {hello.revision} of the client is older than {packets.OLDEST}")
         try:
-            session = self._opened(hello)
+            session = self._session = self._opened(hello)
         except Refusal as error:
             self._send_last(packets.exception(error.code, error.message))
             return None
@@ -115,14 +117,11 @@ class Connection:
     def _serve_query(self, session: Session, query: Query) -> bool:
         self._told = None
         watch = _Watch(self._sock, self._reader, self._kill)
-        receiving = True
         try:
             self._no_external_tables(query.compressed)
-            receiving = False
             asked = session.prepare(query)
             insert = asked.insert
             if insert is not None:
-                receiving = True
                 self._take_rows(session, insert, query.compressed)
             else:
                 with watch:
@@ -132,8 +131,7 @@ class Connection:
                 raise Disconnected from error
             if not watch.cancelled:
                 self._send(_exception(error))
-                # Rows that still come would be taken for packets.
-                return not receiving
+                return not self._receiving
         if watch.gone:
             raise Disconnected
         self._send(packets.packet(Server.END_OF_STREAM))
@@ -165,15 +163,18 @@ class Connection:
     def _take_rows(self, session: Session, insert: Insert, compressed: bool) -> None:
         header = session.insert_header(insert)
         self._send_block(Server.DATA, header, compressed)
+        self._receiving = True
         with session.spool() as spool:
             while True:
                 number = self._reader.varint()
                 if number == Client.CANCEL:
+                    self._receiving = False
                     return
                 if number != Client.DATA:
                     raise ProtocolError(f"packet {number} where rows of an insert were expected")
                 block = self._read_block(compressed)
                 if not block.names:
+                    self._receiving = False
                     break
                 spool.add(block)
                 self._send_events()
@@ -182,10 +183,12 @@ class Connection:
 
     def _no_external_tables(self, compressed: bool) -> None:
         """Read the block that ends the external tables of a query, of which there may be none."""
+        self._receiving = True
         if self._reader.varint() != Client.DATA:
             raise ProtocolError("a query is followed by the end of its external tables")
         if self._read_block(compressed).names:
             raise ProtocolError("this server takes no external tables: insert into a temporary one")
+        self._receiving = False
 
     def _read_block(self, compressed: bool) -> Block:
         self._reader.text()  # the name of an external table

@@ -119,7 +119,7 @@ class NativeServer:
         )
         with self._changing:
             if self._stopping:
-                connection.end()
+                sock.close()
                 return
             self._connections[number] = connection, threading.current_thread()
         try:

@@ -1,0 +1,135 @@
+"""Pauses on disk, the rows that they concern, and what a stage that goes on makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from firstflight.settings import Manners
+from scanner.feed import FIRST_SLOT, Feed
+from scanner.guard import Guard
+from scanner.manners import SECOND_NS
+from scanner.pauses import REFUSED_DETAIL, Pause, paused_at, read_pauses
+
+RULE = Manners(baseline_s=10, window_s=10, least_probes=5, resume_after_s=60)
+START = 1000 * SECOND_NS
+
+
+def pause(**changes: Any) -> Pause:
+    known: dict[str, Any] = {"asn": 1, "sign": "timeout", "baseline": (0, 9), "window": (5, 9)}
+    return Pause(**known | {"suspect_from_ns": 100, "paused_at_ns": 150} | changes)
+
+
+def test_rows_are_flagged_from_the_window_on_until_probing_goes_on() -> None:
+    rows = [
+        # (AS, sent at, detail, flag)
+        (1, 99, None, None),
+        (1, 100, None, 150),
+        (1, 199, None, 150),
+        (1, 200, None, None),
+        (1, 300, None, 350),
+        (1, 900, None, 350),
+        (1, None, REFUSED_DETAIL, 150),
+        (1, None, "address on the block list", None),
+        (2, 150, None, None),
+        (None, 150, None, None),
+    ]
+    segments = pa.table(
+        {
+            "sent_at": pa.array([row[1] for row in rows], pa.int64()),
+            "detail": pa.array([row[2] for row in rows], pa.string()),
+        }
+    )
+    asn = pa.array([row[0] for row in rows], pa.uint32())
+    pauses = [pause(resumed_at_ns=200), pause(suspect_from_ns=300, paused_at_ns=350)]
+    assert paused_at(segments, asn, pauses).to_pylist() == [row[3] for row in rows]
+    assert paused_at(segments, asn, []).null_count == len(rows)
+
+
+class Stage:
+    """The folder of a stage whose prober writes segments."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "segments").mkdir()
+        self.written = 0
+
+    def rows(self, *rows: tuple[str, int, str]) -> None:
+        """Close a segment with rows (ip, seconds after the start, outcome)."""
+        table = pa.table(
+            {
+                "target": pa.array(
+                    [FIRST_SLOT + n if ip == "slot" else n for n, (ip, _, _) in enumerate(rows)]
+                ),
+                "ip": ["192.0.2.1" if ip == "slot" else ip for ip, _, _ in rows],
+                "outcome": [outcome for _, _, outcome in rows],
+                "retried": [False for _ in rows],
+                "sent_at": [START + at * SECOND_NS for _, at, _ in rows],
+            }
+        )
+        self.written += 1
+        path = self.folder / "segments" / f"seg-{self.written:06}.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+
+    def guard(self, rule: Manners = RULE) -> tuple[Guard, Feed]:
+        """A guard over the stage, and the commands that it gives."""
+        feed = Feed()
+        asn = {"192.0.2.1": 64500, "192.0.2.2": 64501}
+        return Guard(rule, self.folder, asn.get, feed, "here, repetition 1"), feed
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def bad_after_good(stage: Stage) -> None:
+    stage.rows(*((ip, at, "iack") for at in range(10) for ip in ("192.0.2.1", "192.0.2.2")))
+    stage.rows(*(("slot", 12 + at, "timeout") for at in range(8)), ("192.0.2.2", 15, "iack"))
+
+
+def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> None:
+    bad_after_good(stage)
+    guard, feed = stage.guard()
+    guard.look(START + 20 * SECOND_NS)
+    assert (guard.rows, guard.slots, bytes(feed._unsent)) == (21, 8, b"hold 64500\n")
+    (found,) = read_pauses(stage.folder)
+    assert (found.asn, found.sign, found.baseline, found.window) == (64500, "timeout", (0, 10), (8, 8))
+    assert (found.suspect_from_ns, found.resumed_at_ns) == (START + 12 * SECOND_NS, None)
+    assert "64500 was paused" in guard.warnings[0]
+    guard.look(START + 21 * SECOND_NS)
+    assert len(read_pauses(stage.folder)) == 1, "once is enough"
+
+    again, feed = stage.guard()
+    assert bytes(feed._unsent) == b"hold 64500\n"
+    again.look(START + 80 * SECOND_NS)
+    assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
+    (found,) = read_pauses(stage.folder)
+    assert found.resumed_at_ns == START + 80 * SECOND_NS
+
+    # What was seen before the pause is over and done with, in this process as in the next.
+    for one in (again, stage.guard()[0]):
+        one.look(START + 81 * SECOND_NS)
+    assert len(read_pauses(stage.folder)) == 1
+    stage.rows(*(("192.0.2.1", 90 + at, "timeout") for at in range(8)))
+    again.look(START + 99 * SECOND_NS)
+    assert len(read_pauses(stage.folder)) == 2
+
+
+def test_a_pause_without_end_refuses(stage: Stage) -> None:
+    bad_after_good(stage)
+    guard, feed = stage.guard(RULE.model_copy(update={"resume_after_s": 0.0}))
+    guard.look(START + 20 * SECOND_NS)
+    guard.look(START + 9999 * SECOND_NS)
+    assert bytes(feed._unsent) == b"refuse 64500\n"
+
+
+def test_nothing_is_paused_when_that_is_not_wanted(stage: Stage) -> None:
+    bad_after_good(stage)
+    guard, feed = stage.guard(RULE.model_copy(update={"enabled": False}))
+    guard.look(START + 20 * SECOND_NS)
+    assert (guard.rows, guard.slots, bytes(feed._unsent), guard.pauses) == (21, 8, b"", [])

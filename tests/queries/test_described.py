@@ -1,0 +1,25 @@
+"""Nothing stands in the store without a word about what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from firstflight.store import open_store
+from schemas import records, sql
+
+
+@pytest.mark.usefixtures("tables")
+def test_every_table_and_column_has_a_comment() -> None:
+    with open_store() as store:
+        found = store.rows(
+            "SELECT name, comment, engine FROM system.tables WHERE database = currentDatabase() ORDER BY name"
+        )
+        silent = store.rows(
+            "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = '' "
+            "AND table NOT IN (SELECT name FROM system.dictionaries)"
+        )
+    described = {*records.stored_names(), *(view.name for view in sql.views())}
+    dictionaries = {"prefix_history_of", "origin_of", "as_of"}
+    assert {row["name"] for row in found} == described | dictionaries
+    assert silent == []
+    assert [row["name"] for row in found if not row["comment"]] == []
