@@ -14,7 +14,7 @@ from datetime import date as Date
 from pathlib import Path
 from typing import Any
 
-from firstflight import files, settings
+from firstflight import files, lock, settings
 from firstflight.errors import InputError, UsageError
 from firstflight.runs import Run, runs_root
 from firstflight.schedule.vantage_points import VantagePoint, site_folder
@@ -149,7 +149,7 @@ def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
 
     Several tasks may ask at once; one of them makes it.
     """
-    with files.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
+    with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
             return Run.open(str(files.read_json(index)["run"]))
