@@ -185,7 +185,7 @@ def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
     for event in events:
         by_asset.setdefault(event["name"], []).append(event["extra"])
     (targets,) = by_asset["targets"]
-    assert targets["rows"] == 447 and len(targets["id"]) == 5 and targets["date"].startswith("20")
+    assert targets["rows"] == 447 and "202408" in targets["id"] and targets["date"].startswith("20")
     (as_data,) = by_asset["as_data"]
     assert as_data["rows"] == 35 and len(as_data["id"]) == 16
     loaded = {extra["vantage"]: extra["rows"] for extra in by_asset["quic_probe"] if extra["run"] == scan.run}
@@ -296,7 +296,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     reported = lambda: site.tasks("quic_scan", second)["report"]["state"] == "success"  # noqa: E731
     wait_for(reported, 300, lambda: site.describe("quic_scan", second))
     told = site.xcom("quic_scan", second, "report")
-    assert told["missing"] == [f"{down}, repetition 1"] and told["rows"][names[0]] > 400
+    assert f"{down}, repetition 1" in told["missing"] and told["rows"][down] == 0
     _edge(site, "exit-maintenance", down)
     assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
     assert site.xcom("quic_scan", second, "late_report")["missing"] == []
