@@ -146,13 +146,15 @@ class OpenWatch(Open):
         begins = period_of(context)[0]
         event = newest_event(context, self.as_data)
         name = context["dag"].dag_id
+        by_hand = context["dag_run"].logical_date is None
+        points = [point.watching(by_hand=by_hand) for point in declared().vantage]
 
         def make() -> Run:
             changes: dict[str, dict[str, Any]] = {"campaign": {"name": name}}
             minute_s = context["params"]["minute_s"]
             if minute_s is not None:
                 changes["watch"] = {"minute_s": minute_s}
-            run = site.new_run(begins.date(), declared().vantage, changes, site.WATCH_FILE)
+            run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
             self.firstflight(context, "stage", "targets", "--run", run.id, judged=False)
             if not run.done("targets"):
                 raise self.failed("stage", "targets")
@@ -160,7 +162,7 @@ class OpenWatch(Open):
             return run
 
         with in_one_sentence():
-            if context["dag_run"].logical_date is None:
+            if by_hand:
                 return make().id
             return site.run_of_day(name, begins.date(), make).id
 
@@ -175,8 +177,7 @@ def period_of(context: Context) -> tuple[datetime, float, int]:
     if dag_run.logical_date is None:
         asked = (dag_run.run_after or datetime.now(UTC)).astimezone(UTC)
         begins = asked + timedelta(seconds=params["begins_after_s"])
-        # Odd and even periods have each their half of the source ports: not that of the hour's.
-        return begins, params["period_minutes"] * 60.0, 1 + (begins.hour + 1) % 2
+        return begins, params["period_minutes"] * 60.0, 1
     due = dag_run.logical_date.astimezone(UTC)
     begins = due.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return begins, 3600.0, begins.hour + 1

@@ -41,7 +41,8 @@ class VantagePoint(settings.Section):
     # The most that may leave here, new probes per second: of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
-    # Source ports: a scan and a watch may run at once, and each tells its answers from others by them.
+    # Source ports: a scan and a watch may run at once, and each tells its answers from others by them. Of the
+    # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
     scan_ports: settings.PortRange = "61000-61063"
     watch_ports: settings.PortRange = "61064-61127"
     # Networks that are never probed from here, besides the site's own lists.
@@ -55,7 +56,19 @@ class VantagePoint(settings.Section):
         )
         if first <= end and begin <= last:
             raise ValueError(f"scan_ports {self.scan_ports} and watch_ports {self.watch_ports} overlap")
+        if end - begin + 1 < 12:
+            raise ValueError(f"watch_ports {self.watch_ports} are fewer than twelve")
         return self
+
+    def watching(self, *, by_hand: bool) -> VantagePoint:
+        """This vantage point with its share of `watch_ports`: of a scheduled period or of one by hand.
+
+        Both may run at any hour of the day side by side.
+        """
+        first, last = (int(port) for port in self.watch_ports.split("-"))
+        cut = first + (last - first + 1) * 2 // 3
+        ports = f"{cut}-{last}" if by_hand else f"{first}-{cut - 1}"
+        return self.model_copy(update={"watch_ports": ports})
 
     @property
     def scan_pool(self) -> str:

@@ -29,6 +29,16 @@ def test_a_pool_for_scans_and_one_for_watches() -> None:
     assert "150 new probes per second" in pools["scan_hamburg"]["description"]
 
 
+def test_a_watch_by_hand_has_ports_of_its_own() -> None:
+    point = vantage_points.load(SITE / "vantage_points.toml").named("hamburg")
+    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(by_hand=False).watch_ports == (
+        "61064-61071"
+    )
+    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(by_hand=True).watch_ports == (
+        "61072-61075"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -44,6 +54,7 @@ def test_a_pool_for_scans_and_one_for_watches() -> None:
             GOOD + 'watch_ports = "61050-61080"\n',
             "watch_ports 61050-61080 overlap",
         ),
+        (GOOD + 'watch_ports = "61064-61074"\n', "watch_ports 61064-61074 are fewer than twelve"),
         (GOOD + "scan_rate = 0\n", "vantage.0.scan_rate: Input should be greater than 0"),
         (GOOD.replace('"a"\ncity', '"A b"\ncity'), "vantage.0.name: String should match pattern"),
         (GOOD.replace('city = "A"\n', ""), "vantage.0.city: missing"),
