@@ -255,7 +255,7 @@ def watched(site: Site, first_tries: dict[str, str]) -> str:
     """One short period of cdn_watch, started by hand: its DAG run. It runs beside the next test's scans."""
     del first_tries
     site.pause("cdn_watch", False)
-    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 30}
+    times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 90}
     return site.trigger("cdn_watch", vantage_points=[KILLED], **times)
 
 
