@@ -39,7 +39,7 @@ def packets(path: Path) -> list[bytes]:
 
 
 def new(path: Path, interface: str = "lo", bpf: str = FILTER) -> capture.Capture:
-    return capture.Capture(path, interface, bpf, snaplen=262_144, buffer_kib=4096, drain_s=1.1)
+    return capture.Capture(path, interface, bpf, snaplen=262_144, buffer_kib=4096, drain_s=1.6)
 
 
 def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
