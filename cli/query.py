@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cli import options
 from firstflight.errors import UsageError
 
 
@@ -19,14 +20,7 @@ from firstflight.errors import UsageError
     metavar="KEY=VALUE",
     help="A parameter of the query; can be given several times.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    default="PrettyCompact",
-    show_default=True,
-    metavar="FORMAT",
-    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
-)
+@options.output_format
 @click.option("--about", is_flag=True, help="Say what the query's parameters and columns mean; ask nothing.")
 @click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with the parameters in it; ask nothing.")
 def command(

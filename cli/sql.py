@@ -6,20 +6,15 @@ import sys
 
 import click
 
+from cli import options
+
 
 @click.command(
     epilog='Example: firstflight sql "SELECT cdn, median(ack_to_sh_us) FROM quic_probe GROUP BY cdn" '
     "--format JSONEachRow"
 )
 @click.argument("query")
-@click.option(
-    "--format",
-    "output_format",
-    default="PrettyCompact",
-    show_default=True,
-    metavar="FORMAT",
-    help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
-)
+@options.output_format
 def command(query: str, output_format: str) -> None:
     """Ask the store QUERY (ClickHouse's SQL) and print the answer; nothing can be changed.
 

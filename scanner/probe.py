@@ -12,7 +12,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +134,7 @@ def _probe(
     looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, vantage, repetition, feed, mapper))
-        running = (
-            stack.enter_context(capture_beside(run, vantage, repetition))
-            if settings.capture.enabled
-            else None
-        )
+        running = stack.enter_context(capture_beside(run, vantage, repetition))
         progress = stack.enter_context(Progress(folder, f"{vantage.name} probe {repetition}", targets))
 
         def watch() -> None:
@@ -160,9 +156,13 @@ def _probe(
         report.warnings += running.losses()
 
 
-def capture_beside(run: Run, vantage: Vantage, repetition: int, ports: str | None = None) -> capture.Capture:
-    """The capture that runs beside the probes of a vantage point and repetition, not started yet."""
+def capture_beside(
+    run: Run, vantage: Vantage, repetition: int, ports: str | None = None
+) -> AbstractContextManager[capture.Capture | None]:
+    """The capture beside the probes of a vantage point and repetition; None if the settings want none."""
     settings = run.settings
+    if not settings.capture.enabled:
+        return nullcontext()
     folder = run.stage_dir("capture", vantage.name, repetition)
     ports = ports or settings.ports_at(vantage)
     return capture.Capture(

@@ -163,11 +163,7 @@ def _watch(
     label = f"{vantage}, period {repetition}"
     looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
-        running = (
-            stack.enter_context(probe.capture_beside(run, here, repetition, ports))
-            if settings.capture.enabled
-            else None
-        )
+        running = stack.enter_context(probe.capture_beside(run, here, repetition, ports))
         progress = stack.enter_context(Progress(folder, label, len(slots)))
         feeder = Feeder(
             feed,

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,16 +14,6 @@ import pytest
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses, until
 
 TARGETS = ANSWERING + SILENT + 1
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = World(tmp_path_factory.mktemp("world"))
-    try:
-        here.raise_it()
-        yield here
-    finally:
-        here.end()
 
 
 def run_of(world: World, done: subprocess.CompletedProcess[str]) -> Path:

@@ -6,22 +6,10 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pyarrow as pa
-import pytest
 
 from .world import FIRSTFLIGHT, World, addresses, until
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = World(tmp_path_factory.mktemp("world"))
-    try:
-        here.raise_it()
-        yield here
-    finally:
-        here.end()
 
 
 def firstflight(world: World, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:

@@ -1,19 +1,3 @@
 """The loopback world of campaigns, for watches."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-import pytest
-
-from tests.campaign_loopback.world import World
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = World(tmp_path_factory.mktemp("world"))
-    try:
-        here.raise_it()
-        yield here
-    finally:
-        here.end()
+from tests.campaign_loopback.conftest import world as world
