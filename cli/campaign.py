@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -104,5 +105,4 @@ def _toml(value: object) -> str:
     """A flag's value as --set takes it: numbers as they are, text as a TOML string."""
     if isinstance(value, int | float):
         return str(value)
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return json.dumps(str(value), ensure_ascii=False)  # a string of JSON is one of TOML

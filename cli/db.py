@@ -60,12 +60,17 @@ def retention(table: str | None, months: str | None) -> None:
     from firstflight.store import open_store
     from firstflight.store import retention as kept
 
-    if table is not None and months is not None:
+    if months is not None:
+        assert table is not None  # click gives the first argument first
         if months != "forever" and not (months.isdigit() and 0 < int(months) <= 1200):
             raise UsageError(f"{months!r} is no number of months from 1 to 1200, and not `forever`")
         with open_store(write=True) as store:
             kept.keep(store, table, None if months == "forever" else int(months))
     with open_store() as store:
-        for one in kept.each(store):
+        every = kept.each(store)
+        if table is not None and all(table != one.table for one in every):
+            known = ", ".join(one.table for one in every)
+            raise UsageError(f"{table} is not kept by month; these are: {known}")
+        for one in every:
             if table in (None, one.table):
                 click.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")

@@ -25,6 +25,7 @@ def command(what: tuple[str, ...]) -> None:
     from firstflight.runs import Run
 
     results: list[loader.Result] = []
+    what = tuple(dict.fromkeys(what))
     files = [Path(name) for name in what if Path(name).is_file()]
     missing = [name for name in what if name.endswith(".parquet") and not Path(name).is_file()]
     if missing:

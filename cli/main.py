@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn
 
 import click
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, UsageError
 
 # subcommand -> (module, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -35,6 +38,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("cli.watch", "Probe names at set times, again and again."),
 }
 
+# Commands that hand their arguments on to another program as they are.
+HANDING_ON = {"probe", "dissect", "lab"}
+
+TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
+"""Environment variable: any value shows where an error came from that nobody foresaw."""
 
 VERSION = click.version_option(version("firstflight"), prog_name="firstflight")
 
@@ -82,27 +90,81 @@ def main() -> None:
     if sys.stdout is None:  # closed by the caller: nobody wants the answer
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
-        status = root.main(standalone_mode=False)
+        _check_arguments(sys.argv[1:])
+        status = root.main(prog_name="firstflight", standalone_mode=False)
         sys.stdout.flush()
     except FirstflightError as error:
-        click.echo(f"firstflight: {error}", err=True)
-        sys.exit(error.exit_status)
-    except click.ClickException as error:
+        _end(str(error), error.exit_status)
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
+    except click.ClickException as error:
+        _end(_usage(error), 2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("firstflight: interrupted", err=True)
-        sys.exit(130)
+        _end("interrupted", 130)
     except BrokenPipeError:
         _drop_output()  # the reader has seen enough
         sys.exit(0)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
+        where = f" ({error.filename})" if error.filename else _where_without_a_name()
         click.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
         _drop_output()
         sys.exit(3)
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        _end(_unforeseen(error), 1)
     # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    """Arguments end up in records, messages and questions, all of which are UTF-8."""
+    if arguments and arguments[0] in HANDING_ON:
+        return
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"the argument {os.fsencode(argument)!r} is no text in UTF-8") from error
+
+
+def _usage(error: click.ClickException) -> str:
+    """What click found wrong, as one sentence with the place of the help."""
+    said = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return said
+    return f"{said.removesuffix('.')} (see {context.command_path} --help)"
+
+
+def _unforeseen(error: Exception) -> str:
+    """A fault of ours: which, and in which of our files, without a screen of Python."""
+    ours = Path(__file__).resolve().parent.parent
+    places = [
+        f"{Path(frame.filename).relative_to(ours)}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(ours) and ".venv" not in Path(frame.filename).parts
+    ]
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return (
+        f"a fault of firstflight itself, {said} ({places[-1] if places else 'outside of its files'}): "
+        f"please report it; {TRACEBACK_VARIABLE}=1 shows all of it"
+    )
+
+
+def _end(sentence: str, status: int) -> NoReturn:
+    click.echo(f"firstflight: {sentence}", err=True)
+    sys.exit(status)
+
+
+def _where_without_a_name() -> str:
+    """What an error of the system without a file's name is about, if it can be told."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        return " (the folder that this was started in is gone: change to another one)"
+    return ""
 
 
 def _drop_output() -> None:

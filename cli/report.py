@@ -70,8 +70,17 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     help="Declared values to print beside (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
-@click.option("--resamples", type=click.IntRange(min=100), default=2000, show_default=True, metavar="N")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the bootstrap.")
+@click.option(
+    "--resamples", type=click.IntRange(min=100, max=100_000), default=2000, show_default=True, metavar="N"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of the bootstrap.",
+)
 def table1(run: str | None, truth: Path | None, output_format: str, resamples: int, seed: int) -> None:
     """Print Table 1: share of names with instant ACK per CDN, the paper's way and by outcome.
 

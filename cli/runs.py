@@ -26,7 +26,7 @@ def command(names: tuple[str, ...], form: str) -> None:
     `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
     written.
     """
-    from firstflight.runs import Run
+    from firstflight.runs import Run, runs_root
 
     if names and names[0] == "stop":
         if len(names) == 1:
@@ -41,7 +41,7 @@ def command(names: tuple[str, ...], form: str) -> None:
             click.echo(json.dumps(entry, ensure_ascii=False))
         return
     if not entries:
-        click.echo("no runs yet; begin one with: firstflight campaign run --config FILE", err=True)
+        click.echo(f"no runs in {runs_root()}; begin one: firstflight campaign run --config FILE", err=True)
     for entry in entries:
         _print(entry, with_stages=bool(names))
 

@@ -34,7 +34,7 @@ def load() -> None:
 
 
 @command.command(epilog="Example: firstflight spool clean --keep-days 90")
-@click.option("--keep-days", type=click.FloatRange(min=0), required=True, metavar="N")
+@click.option("--keep-days", type=click.FloatRange(min=0, max=36_500), required=True, metavar="N")
 def clean(keep_days: float) -> None:
     """Remove runs that are wholly loaded and older than N days, with their captures."""
     from firstflight.schedule import spool

@@ -7,6 +7,7 @@ import sys
 import click
 
 from cli import options
+from firstflight.errors import InputError, UsageError
 
 
 @click.command(
@@ -23,4 +24,13 @@ def command(query: str, output_format: str) -> None:
     from firstflight import stdout
     from firstflight.store import ask
 
-    stdout.write(ask.formatted(sys.stdin.read() if query == "-" else query, output_format))
+    stdout.write(ask.formatted(_from_stdin() if query == "-" else query, output_format))
+
+
+def _from_stdin() -> str:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: write the query there, or as an argument")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is no query: byte {error.start} is not UTF-8") from error

@@ -16,6 +16,7 @@ import click
 from firstflight import clock
 from firstflight.errors import Interrupted, UsageError
 from firstflight.runs import Run
+from firstflight.setting_types import DAY_S
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1
 
@@ -46,7 +47,7 @@ SENDING = {"resolve", "probe", "watch"}
     help="Vantage point (resolve, probe, dissect, watch; load: only what it measured).",
 )
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
-@click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="watch: how long.")
+@click.option("--period", type=click.FloatRange(min=1, max=DAY_S), metavar="SECONDS", help="watch: how long.")
 @click.option(
     "--start",
     metavar="TIME",
@@ -95,7 +96,12 @@ def command(
             _one(run, name, module, (vantage, repetition), again, timed if name == "watch" else {})
         else:
             # What a vantage point of a schedule loads of a run is its own part.
-            place = (vantage, repetition) if name == "load" and vantage and repetition else ()
+            place: tuple[()] | tuple[str, int] = ()
+            if name == "load" and (vantage is not None or repetition is not None):
+                if vantage is None or repetition is None:
+                    raise UsageError("stage load takes --vantage and --repetition together, or neither")
+                run.settings.vantage_named(vantage)
+                place = (vantage, repetition)
             _one(run, name, module, place, again, {})
             report = run.report(name, *place)
             rejected = rejected or bool(report is not None and report.rejected)
@@ -131,6 +137,8 @@ def _utc_ns(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"--start {text}: write it like 2026-11-20T12:00:00Z") from error
+    if not 2000 <= moment.year < 2200:
+        raise UsageError(f"--start {text}: the year must be between 2000 and 2199")
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(aware.replace(microsecond=0).timestamp()) * 10**9 + aware.microsecond * 1000
 

@@ -13,7 +13,7 @@ import click
     "--config", type=click.Path(path_type=Path), metavar="FILE", required=True, help="Settings (TOML)."
 )
 @click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="Length of a period.")
-@click.option("--periods", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option("--periods", type=click.IntRange(min=1, max=100_000), default=1, show_default=True, metavar="N")
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
 def command(
@@ -30,13 +30,14 @@ def command(
     from firstflight.campaign.watching import Watching
     from firstflight.runs import Run
 
-    in_force, text = settings.load(config, overrides)
-    period_s = in_force.watch.period_s if period is None else period
+    given = [*([] if period is None else [f"watch.period_s={period}"]), *overrides]
+    in_force, text = settings.load(config, given)
+    period_s = in_force.watch.period_s
     if dry_run:
         for line in plan.describe_watch(in_force, period_s, periods):
             click.echo(line)
         return
-    run = Run.create(in_force, text, overrides)
+    run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     click.echo(f"run {run.id}: {run.path}", err=True)
     try:

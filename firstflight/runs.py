@@ -102,8 +102,9 @@ class Run:
     def open(cls, name: str) -> Run:
         """The run with that id, or at that path. UsageError if there is none."""
         path = Path(name) if "/" in name else runs_root() / name
-        if not (path / "manifest.json").is_file():
-            raise UsageError(f"there is no run {name} in {path.parent}; `firstflight runs` lists them")
+        if not name or not (path / "manifest.json").is_file():
+            where = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
+            raise UsageError(f"there is no run {where}; `firstflight runs` lists them")
         return cls(path.resolve())
 
     @classmethod
@@ -281,7 +282,7 @@ class Run:
 
 def runs_root() -> Path:
     """Folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
-    return Path(os.environ.get("FIRSTFLIGHT_RUNS", "var/runs")).resolve()
+    return Path(os.environ.get("FIRSTFLIGHT_RUNS") or "var/runs").resolve()
 
 
 @cache

@@ -7,125 +7,42 @@ folder and are made absolute, so that every stage, wherever it starts, means the
 
 from __future__ import annotations
 
-import ipaddress
-import re
+import contextlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from datetime import date as Date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from firstflight.errors import UsageError
-
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-# As the prober takes them.
-HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-
-# Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
-LAB_NETWORKS = tuple(
-    ipaddress.ip_network(net)
-    for net in (
-        "127.0.0.0/8",
-        "::1/128",
-        "10.0.0.0/8",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-        "fc00::/7",
-        "198.18.0.0/15",
-        "2001:db8::/32",
-    )
+from firstflight.setting_types import (
+    DAY_S,
+    YEAR_S,
+    Address,
+    Command,
+    Contact,
+    DateSetting,
+    FileSetting,
+    HostName,
+    Interface,
+    LabNetwork,
+    Limit,
+    PathSetting,
+    PortRange,
+    Rate,
+    StoreUrl,
+    VantageName,
 )
-
-
-def _absolute(path: Path, info: ValidationInfo) -> Path:
-    base = (info.context or {}).get("base", Path.cwd())
-    return Path(base, path.expanduser()).resolve()
-
-
-def _existing(path: Path, info: ValidationInfo) -> Path:
-    # `check_files` is off when the settings of an old run are read back: its files may be gone by now.
-    if (info.context or {}).get("check_files", True) and not path.is_file():
-        raise ValueError(f"no such file: {path}")
-    return path
-
-
-def _lab_network(text: str) -> str:
-    network = ipaddress.ip_network(text)
-    if not any(_inside(network, lab) for lab in LAB_NETWORKS):
-        raise ValueError(
-            f"{text} is not inside loopback, RFC 1918, ULA, 198.18.0.0/15 or 2001:db8::/32; "
-            "probing elsewhere needs a contact instead"
-        )
-    return text
-
-
-def _inside(network: IPNetwork, outer: IPNetwork) -> bool:
-    if isinstance(network, ipaddress.IPv4Network):
-        return isinstance(outer, ipaddress.IPv4Network) and network.subnet_of(outer)
-    return isinstance(outer, ipaddress.IPv6Network) and network.subnet_of(outer)
-
-
-def _port_range(text: str) -> str:
-    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
-    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not (1024 <= first < last <= 65535 and last - first < 1024):
-        raise ValueError(f"{text!r} is not FIRST-LAST, two to 1024 ports between 1024 and 65535")
-    return text
-
-
-def _address(text: str) -> str:
-    return str(ipaddress.ip_address(text))
-
 
 # The folder of CrUX' monthly global lists.
 CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
 
 
-def _name(text: str) -> str:
-    if not HOST_NAME.fullmatch(text.lower()) or len(text) > 253:
-        raise ValueError(f"{text!r} is not a host name in ASCII (write international names as xn--...)")
-    return text.lower()
-
-
-def _without_password(url: str) -> str:
-    """Settings are kept with the run, and in the store; a password is not."""
-    scheme, _, rest = url.partition("://")
-    user = rest.split("/")[0].rpartition("@")[0]
-    if scheme.startswith("clickhouse") and ":" in user:
-        raise ValueError(
-            "no password here, it would be kept with the run: give the URL in the environment "
-            "(FIRSTFLIGHT_STORE), or the password in a file (?password_file=FILE)"
-        )
-    return url
-
-
-PathSetting = Annotated[Path, AfterValidator(_absolute)]
-FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
-PortRange = Annotated[str, AfterValidator(_port_range)]
-Address = Annotated[str, AfterValidator(_address)]
-Command = tuple[str, ...]
-# TOML knows dates; --set and the stored form give text.
-DateSetting = Annotated[
-    Date, BeforeValidator(lambda v: Date.fromisoformat(v) if isinstance(v, str) else v), Field(strict=True)
-]
-
-
 class Section(BaseModel):
-    """Base of all sections: an unknown key is an error, values do not change afterwards."""
+    """Base of all sections: an unknown key, or a number without end, is an error; values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Campaign(Section):
@@ -133,10 +50,10 @@ class Campaign(Section):
 
     name: str = Field(default="campaign", pattern=r"^[A-Za-z0-9_.-]+$")
     # Goes out in every CONNECTION_CLOSE, so that an operator can ask us to stop.
-    contact: str = ""
+    contact: Contact = ""
     repetitions: int = Field(default=1, ge=1, le=1000)
     # From the start of one repetition to the start of the next; in the field a day or more (definitions.md).
-    repetition_interval_s: float = Field(default=86_400, ge=0)
+    repetition_interval_s: float = Field(default=DAY_S, ge=0, le=YEAR_S)
     # Run here before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
     # The limits of [probe] per address and prefix hold for all vantage points together
@@ -158,7 +75,7 @@ class Targets(Section):
     crux_url: str = Field(default=CRUX_URL, pattern=r"^https://.+$")
     # The user's own list: a name per line, or `rank,name`.
     file: FileSetting | None = None
-    top: int | None = Field(default=None, ge=1)
+    top: int | None = Field(default=None, ge=1, le=1_000_000_000)
     cache_dir: PathSetting = Field(default=Path("var/cache/tranco"), validate_default=True)
     crux_cache_dir: PathSetting = Field(default=Path("var/cache/crux"), validate_default=True)
 
@@ -220,17 +137,17 @@ class Resolve(Section):
     resolver: Address | None = None
     port: int = Field(default=53, ge=1, le=65535)
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    rate: float = Field(default=100, gt=0)  # queries per second
-    timeout_s: float = Field(default=3.0, gt=0)  # per attempt
+    rate: Rate = 100  # queries per second
+    timeout_s: float = Field(default=3.0, gt=0, le=300)  # per attempt
     attempts: int = Field(default=3, ge=1, le=10)
 
 
 class Probe(Section):
     """How servers are probed; the options of `firstflight probe`."""
 
-    rate: float = Field(default=500, gt=0)  # new probes per second and vantage point
-    per_address_rate: float = Field(default=1, ge=0)  # 0 = no limit
-    per_prefix_rate: float = Field(default=10, ge=0)  # /24 and /48; 0 = no limit
+    rate: Rate = 500  # new probes per second and vantage point
+    per_address_rate: Limit = 1  # 0 = no limit
+    per_prefix_rate: Limit = 10  # /24 and /48; 0 = no limit
     timeout_s: float = Field(default=3.0, gt=0, le=60)  # the answer window
     settle_ms: int = Field(default=100, ge=0, le=10_000)
     attempts: int = Field(default=2, ge=1, le=5)
@@ -244,22 +161,22 @@ class Probe(Section):
     seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = drawn for the run
     blocklist: tuple[FileSetting, ...] = ()
     optout: tuple[FileSetting, ...] = ()
-    allow_net: tuple[Annotated[str, AfterValidator(_lab_network)], ...] = ()
+    allow_net: tuple[LabNetwork, ...] = ()
 
 
 class Watch(Section):
     """Names probed again and again at set times: those of the target list, and `owned` ones more often."""
 
-    period_s: float = Field(default=3600, ge=1, le=86_400)  # what one stage does
+    period_s: float = Field(default=3600, ge=1, le=DAY_S)  # what one stage does
     # From one probe of a name to the next. A minute; shorter only in a lab.
     minute_s: float = Field(default=60, ge=0.5, le=3600)
-    owned: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
+    owned: tuple[HostName, ...] = ()
     owned_per_minute: int = Field(default=60, ge=1, le=600)
     # Who owns these names and agreed: only they may be probed above the limit per address.
     ownership: str = ""
     families: tuple[Literal[4, 6], ...] = (4,)
     grace_ms: int = Field(default=250, ge=1, le=60_000)  # a slot that cannot leave by then is skipped
-    resolve_every_s: float = Field(default=300, ge=1)
+    resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
 
     @model_validator(mode="after")
     def _is_owned(self) -> Watch:
@@ -274,14 +191,14 @@ class Manners(Section):
     """When a network is left in peace, and the control names by which it is judged."""
 
     enabled: bool = True
-    control: tuple[Annotated[str, AfterValidator(_name)], ...] = ()  # probed beside the campaign
-    control_every_s: float = Field(default=60, ge=0.5)
-    baseline_s: float = Field(default=300, gt=0)  # an AS's first minutes
-    window_s: float = Field(default=120, gt=0)  # compared with them
+    control: tuple[HostName, ...] = ()  # probed beside the campaign
+    control_every_s: float = Field(default=60, ge=0.5, le=DAY_S)
+    baseline_s: float = Field(default=300, gt=0, le=DAY_S)  # an AS's first minutes
+    window_s: float = Field(default=120, gt=0, le=DAY_S)  # compared with them
     least_probes: int = Field(default=30, ge=5)  # in either, before anything is said
     factor: float = Field(default=2.0, gt=1)
     least_share: float = Field(default=0.1, gt=0, lt=1)  # below it nothing is said
-    resume_after_s: float = Field(default=1800, ge=0)  # 0 = not in this repetition
+    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = not in this repetition
 
 
 class Clock(Section):
@@ -289,7 +206,7 @@ class Clock(Section):
 
     # Any page of a machine with a right clock (its Date header); None = the campaign's own clock.
     reference: str | None = Field(default=None, pattern=r"^https?://.+$")
-    warn_s: float = Field(default=5.0, gt=0)
+    warn_s: float = Field(default=5.0, gt=0, le=DAY_S)
 
 
 class Capture(Section):
@@ -297,7 +214,7 @@ class Capture(Section):
 
     enabled: bool = True
     snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes
-    buffer_kib: int = Field(default=16_384, ge=256)  # tcpdump -B
+    buffer_kib: int = Field(default=16_384, ge=256, le=2_097_151)  # tcpdump -B
     # Between the prober's end and the stop: the kernel may hold packets back for a second (capture.py).
     drain_ms: int = Field(default=1100, ge=0, le=10_000)
 
@@ -312,9 +229,7 @@ class Network(Section):
 class Store(Section):
     """Where rows go: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
-    url: Annotated[str, AfterValidator(_without_password)] | None = Field(
-        default=None, pattern=r"^(chdb:.+|clickhouses?://.+)$"
-    )
+    url: StoreUrl | None = None
 
 
 class Centre(Section):
@@ -326,15 +241,15 @@ class Centre(Section):
 class Vantage(Section):
     """One vantage point. `command` is put before every stage's own command; empty = this machine."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")
+    name: VantageName
     city: str = ""
     command: Command = ()
     # The firstflight program there; None = the one that runs the campaign.
     program: str | None = None
     # Interface to capture on; None = the one of the default route.
-    interface: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.@-]{1,15}$")
+    interface: Interface | None = None
     sources: tuple[Address, ...] = ()
-    rate: float | None = Field(default=None, gt=0)
+    rate: Rate | None = None
     ports: PortRange | None = None
 
 
@@ -365,8 +280,6 @@ class Settings(Section):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two vantage points are called {name}")
-        if {"targets", "as_data"} & set(names):
-            raise ValueError("a vantage point cannot be called targets or as_data (folders of the run)")
         if not self.campaign.contact.strip() and not self.probe.allow_net:
             raise ValueError(
                 "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
@@ -410,8 +323,10 @@ def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no settings file: it is not UTF-8 text") from error
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -448,10 +363,10 @@ def _apply(data: dict[str, Any], override: str) -> None:
     parts = key.strip().split(".")
     if not equals or len(parts) != 2 or not all(parts):
         raise UsageError(f"--set {override}: write it as section.key=value, for example probe.rate=100")
-    try:
-        parsed: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
+    parsed: Any = value.strip()
+    if "\n" not in parsed:
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            parsed = tomllib.loads(f"value = {parsed}")["value"]
     section = data.setdefault(parts[0], {})
     if not isinstance(section, dict):
         raise UsageError(f"--set {override}: {parts[0]} is a list; change it in the file")

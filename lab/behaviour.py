@@ -185,6 +185,8 @@ def read(path: Path) -> Behaviour:
         return Behaviour.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UsageError(f"cannot read the behaviour file {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the behaviour file {path} is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"the behaviour file {path} is not TOML: {error}") from error
     except ValidationError as error:

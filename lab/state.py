@@ -85,11 +85,15 @@ class State:
         """Give the record if its process lives; a record that a killed lab left counts as none."""
         try:
             fields = json.loads(self.record_file.read_text(encoding="utf-8"))
+            record = Record(**{**fields, "hosts": tuple(fields["hosts"])})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise FirstflightError(f"cannot read {self.record_file}: {error}; remove it") from error
-        record = Record(**{**fields, "hosts": tuple(fields["hosts"])})
+        except OSError as error:
+            raise FirstflightError(
+                f"cannot read {self.record_file}: {error.strerror}; name another folder by --state"
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise FirstflightError(f"{self.record_file} is broken ({error}): remove it") from error
         alive = record.boot_id == boot_id() and start_ticks(record.pid) == record.start_ticks
         return record if alive else None
 

@@ -23,7 +23,8 @@ from firstflight.capture import records as captures_in
 from firstflight.errors import Interrupted, UsageError
 from firstflight.progress import Progress
 from firstflight.runs import Rejected, Run, StageReport, ruleset_hash, tool_version
-from firstflight.settings import HOST_NAME, Settings
+from firstflight.setting_types import HOST_NAME
+from firstflight.settings import Settings
 from scanner import choose, merge, pauses, probe, prober_process, slot_records
 from scanner.addresses import Addresses
 from scanner.feed import FIRST_SLOT, Feed

@@ -78,6 +78,34 @@ def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, 
     assert any(said in line for line in faults(folder, minimal.CONFIG.replace(*change)))
 
 
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("probe.rate=inf", "should be a finite number"),
+        ("probe.rate=1e300", "probe.rate"),
+        ("probe.rate=1\nx=2", "probe.rate"),
+        ("campaign.repetition_interval_s=inf", "should be a finite number"),
+        ("campaign.repetition_interval_s=1e12", "campaign.repetition_interval_s"),
+        ("resolve.timeout_s=nan", "should be a finite number"),
+        ("manners.window_s=inf", "should be a finite number"),
+        ("campaign.contact=" + "x" * 501, "longer than 500 bytes"),
+        ("campaign.contact=\x07", "control characters"),
+        ("targets.date=tomorrow", "is not a day: write it as YYYY-MM-DD"),
+        ("resolve.resolver=nowhere", "neither an IPv4 nor an IPv6 address"),
+        ("store.url=mysql://x", "is no store"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused(folder: Path, override: str, said: str) -> None:
+    (line,) = faults(folder, minimal.CONFIG, override)
+    assert override.split("=")[0] in line and said in line
+
+
+@pytest.mark.parametrize("name", ["targets", "load", "logs", "rules", "stop"])
+def test_no_vantage_point_is_called_like_a_file_of_the_run(folder: Path, name: str) -> None:
+    (line,) = faults(folder, minimal.CONFIG.replace('name = "here"', f'name = "{name}"'))
+    assert f"a vantage point cannot be called {name}" in line
+
+
 def test_broken_toml_and_a_missing_file_are_sentences(folder: Path) -> None:
     assert "is not TOML" in faults(folder, "[campaign\n")[0]
     with pytest.raises(UsageError, match=r"cannot read .*nowhere.toml: No such file"):

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from firstflight import settings
+from firstflight import setting_types, settings
 from firstflight.errors import UsageError
 
 VARIABLE = "FIRSTFLIGHT_SITE"
@@ -30,24 +30,24 @@ def _network(text: str) -> str:
 class VantagePoint(settings.Section):
     """One vantage point: an Edge worker with a queue of its own."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")
+    name: setting_types.VantageName
     city: str
     # Of Airflow; a task in it is taken by this vantage point's worker alone.
     queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
     # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
-    sources: tuple[settings.Address, ...] = ()
+    sources: tuple[setting_types.Address, ...] = ()
     # To capture on; None = the one of the default route.
-    interface: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.@-]{1,15}$")
+    interface: setting_types.Interface | None = None
     # The most that may leave here, new probes per second: of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
     # Source ports: a scan and a watch may run at once, and each tells its answers from others by them. Of the
     # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
-    scan_ports: settings.PortRange = "61000-61063"
-    watch_ports: settings.PortRange = "61064-61127"
+    scan_ports: setting_types.PortRange = "61000-61063"
+    watch_ports: setting_types.PortRange = "61064-61127"
     # Networks that are never probed from here, besides the site's own lists.
     blocked: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
-    resolver: settings.Address | None = None
+    resolver: setting_types.Address | None = None
 
     @model_validator(mode="after")
     def _ports_apart(self) -> VantagePoint:

@@ -1,0 +1,145 @@
+"""The kinds of values that settings have, each with the check that makes its sentence."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import date as Date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# As the prober takes them.
+HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+
+MAX_CONTACT_BYTES = 500
+
+# What a run's folder holds beside the folders of vantage points (firstflight/runs.py).
+NO_VANTAGE_NAMES = {"targets", "as_data", "load", "lock", "logs", "rules", "stop"}
+
+# Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
+LAB_NETWORKS = tuple(
+    ipaddress.ip_network(net)
+    for net in (
+        "127.0.0.0/8",
+        "::1/128",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "fc00::/7",
+        "198.18.0.0/15",
+        "2001:db8::/32",
+    )
+)
+
+
+def _absolute(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base", Path.cwd())
+    return Path(base, path.expanduser()).resolve()
+
+
+def _existing(path: Path, info: ValidationInfo) -> Path:
+    # `check_files` is off when the settings of an old run are read back: its files may be gone by now.
+    if (info.context or {}).get("check_files", True) and not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    return path
+
+
+def _lab_network(text: str) -> str:
+    network = ipaddress.ip_network(text)
+    if not any(_inside(network, lab) for lab in LAB_NETWORKS):
+        raise ValueError(
+            f"{text} is not inside loopback, RFC 1918, ULA, 198.18.0.0/15 or 2001:db8::/32; "
+            "probing elsewhere needs a contact instead"
+        )
+    return text
+
+
+def _inside(network: IPNetwork, outer: IPNetwork) -> bool:
+    if isinstance(network, ipaddress.IPv4Network):
+        return isinstance(outer, ipaddress.IPv4Network) and network.subnet_of(outer)
+    return isinstance(outer, ipaddress.IPv6Network) and network.subnet_of(outer)
+
+
+def _port_range(text: str) -> str:
+    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not (1024 <= first < last <= 65535 and last - first < 1024):
+        raise ValueError(f"{text!r} is not FIRST-LAST, two to 1024 ports between 1024 and 65535")
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise ValueError("is neither an IPv4 nor an IPv6 address") from error
+
+
+def _day(given: object) -> object:
+    """TOML knows dates; --set and the stored form give text."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return Date.fromisoformat(given)
+    except ValueError as error:
+        raise ValueError("is not a day: write it as YYYY-MM-DD") from error
+
+
+def _contact(text: str) -> str:
+    """As the prober takes it: sent whole, in a packet of 1200 bytes."""
+    if len(text.encode()) > MAX_CONTACT_BYTES:
+        raise ValueError(f"is longer than {MAX_CONTACT_BYTES} bytes")
+    if not text.isprintable():
+        raise ValueError("holds control characters, or more than one line")
+    return text
+
+
+def _name(text: str) -> str:
+    if not HOST_NAME.fullmatch(text.lower()) or len(text) > 253:
+        raise ValueError(f"{text!r} is not a host name in ASCII (write international names as xn--...)")
+    return text.lower()
+
+
+def _store_url(url: str) -> str:
+    """Settings are kept with the run, and in the store; a password is not."""
+    if not re.fullmatch(r"chdb:.+|clickhouses?://.+", url):
+        raise ValueError("is no store: write chdb:PATH or clickhouse://HOST:PORT/DB")
+    scheme, _, rest = url.partition("://")
+    user = rest.split("/")[0].rpartition("@")[0]
+    if scheme.startswith("clickhouse") and ":" in user:
+        raise ValueError(
+            "no password here, it would be kept with the run: give the URL in the environment "
+            "(FIRSTFLIGHT_STORE), or the password in a file (?password_file=FILE)"
+        )
+    return url
+
+
+def _vantage_name(name: str) -> str:
+    if name in NO_VANTAGE_NAMES:
+        raise ValueError(f"a vantage point cannot be called {name}: a run has a file of that name")
+    return name
+
+
+PathSetting = Annotated[Path, AfterValidator(_absolute)]
+FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
+PortRange = Annotated[str, AfterValidator(_port_range)]
+Address = Annotated[str, AfterValidator(_address)]
+LabNetwork = Annotated[str, AfterValidator(_lab_network)]
+HostName = Annotated[str, AfterValidator(_name)]
+Contact = Annotated[str, AfterValidator(_contact)]
+StoreUrl = Annotated[str, AfterValidator(_store_url)]
+DateSetting = Annotated[Date, BeforeValidator(_day), Field(strict=True)]
+VantageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$"), AfterValidator(_vantage_name)]
+Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,15}$")]
+Command = tuple[str, ...]
+Rate = Annotated[float, Field(gt=0, le=10_000_000)]
+"""Per second; the prober takes no higher one."""
+Limit = Annotated[float, Field(ge=0, le=10_000_000)]
+"""Per second; 0 = none."""
+
+DAY_S = 86_400
+YEAR_S = 366 * DAY_S
