@@ -5,6 +5,7 @@ The supervisor holds the expanded Internet in memory, so nobody needs the behavi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -27,21 +28,20 @@ def listen(path: Path) -> socket.socket:
 
 
 def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Take one request; an error of `handle` goes to who asked."""
+    """Take one request; an error of `handle` goes to who asked. Whatever they do, the lab goes on."""
     connection, _ = server.accept()
-    with connection, connection.makefile("rw", encoding="utf-8") as stream:
+    with connection:
         connection.settimeout(5.0)
         try:
-            reply = handle(json.loads(stream.readline()))
+            with connection.makefile("rb") as request:
+                reply = handle(json.loads(request.readline()))
         except FirstflightError as error:
             reply = {"error": str(error), "usage": isinstance(error, UsageError)}
-        except (ValueError, OSError) as error:
+        except Exception as error:  # a request that makes no sense, a program that hangs
             reply = {"error": f"{type(error).__name__}: {error}", "usage": False}
-        try:
-            stream.write(json.dumps(reply) + "\n")
-            stream.flush()
-        except OSError:
-            return  # who asked has gone away
+        # Who asked may have gone away. No buffer here: what it kept would be sent again when it is closed.
+        with contextlib.suppress(OSError):
+            connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
 def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[str, Any]:
