@@ -1,4 +1,4 @@
-"""The supervisor's socket: whatever a client does, the supervisor goes on (a Ctrl-C once took the lab down)."""
+"""The supervisor's socket: whatever a client does, the supervisor goes on (a Ctrl-C once took it down)."""
 
 from __future__ import annotations
 

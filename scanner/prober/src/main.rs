@@ -42,13 +42,23 @@ mod targets;
 mod timers;
 mod turns;
 mod writer;
+mod wrong_use;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let options = options::Options::parse();
+    let options = match options::Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => match wrong_use::sentence(&error) {
+            Some(sentence) => {
+                eprintln!("firstflight probe: {sentence}");
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
     match setup::run(&options) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

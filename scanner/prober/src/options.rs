@@ -214,6 +214,7 @@ fn turns(text: &str) -> Result<Turns, String> {
 fn contact(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must say how to reach you".into()),
+        text if text.chars().any(char::is_control) => Err("must be one line of text".into()),
         text if text.len() > 500 => Err("must not be longer than 500 bytes".into()),
         text => Ok(text.to_owned()),
     }
