@@ -26,10 +26,11 @@ def migrate() -> None:
 @command.command(epilog="Example: firstflight db status")
 def status() -> None:
     """List what was applied, what is pending, and the size of each table."""
+    from firstflight import interrupt
     from firstflight.store import migrate as migration
     from firstflight.store import open_store
 
-    with open_store() as store:
+    with interrupt.heard(), open_store() as store:
         click.echo(f"store: {store.place}")
         for row in migration.applied(store):
             click.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")

@@ -30,7 +30,7 @@ def command(
 
     docs/queries.md describes them all.
     """
-    from firstflight import query, stdout
+    from firstflight import interrupt, query, stdout
     from firstflight.store import DATABASE
     from schemas.sql import Dialect
 
@@ -47,7 +47,9 @@ def command(
     elif show_sql:
         click.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
-        stdout.write(query.formatted(name, parameters, output_format))
+        with interrupt.heard():
+            answer = query.formatted(name, parameters, output_format)
+        stdout.write(answer)
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

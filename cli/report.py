@@ -48,10 +48,11 @@ def command(
 
 
 def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
+    from firstflight import interrupt
     from firstflight.report import page
     from firstflight.store import open_store
 
-    with open_store() as store:
+    with interrupt.heard(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
         click.echo("the store holds no run: the page says so", err=True)
@@ -86,13 +87,14 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
     The table gives percent; jsonl and csv give shares from 0 to 1, declared ones as declared_*.
     """
+    from firstflight import interrupt
     from firstflight.report import table1 as made
     from firstflight.report import text
     from firstflight.report import truth as truths
     from firstflight.store import open_store
 
     declared = truths.read(truth) if truth else None
-    with open_store() as store:
+    with interrupt.heard(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
     if output_format == "table":
         click.echo(text.table1(table, declared, terminal=sys.stdout.isatty()), nl=False)

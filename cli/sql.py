@@ -21,10 +21,13 @@ def command(query: str, output_format: str) -> None:
 
     `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
     """
-    from firstflight import stdout
+    from firstflight import interrupt, stdout
     from firstflight.store import ask
 
-    stdout.write(ask.formatted(_from_stdin() if query == "-" else query, output_format))
+    text = _from_stdin() if query == "-" else query
+    with interrupt.heard():
+        answer = ask.formatted(text, output_format)
+    stdout.write(answer)
 
 
 def _from_stdin() -> str:

@@ -1,0 +1,53 @@
+"""Ctrl-C while the engine answers a question that would take for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight import interrupt
+from firstflight.store import open_store
+from tests.store.test_sql import FIRSTFLIGHT
+
+ENDLESS = "SELECT count() FROM system.numbers WHERE sipHash64(number) = 1"
+# What starting and opening the store take is less than half of it: the engine is at work by then.
+CPU_S = 2.0
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_question_without_end_is_ended() -> None:
+    with subprocess.Popen([FIRSTFLIGHT, "sql", ENDLESS], stderr=subprocess.PIPE, text=True) as asking:
+        deadline = time.monotonic() + 60
+        while cpu_s(asking.pid) < CPU_S:
+            assert asking.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        asking.send_signal(signal.SIGINT)
+        try:
+            _, said = asking.communicate(timeout=20)
+        finally:
+            asking.kill()
+    assert (asking.returncode, said) == (130, "firstflight: interrupted\n")
+    with open_store() as store:
+        assert store.rows("SELECT 1 AS one") == [{"one": 1}], "nobody holds the store"
+
+
+def test_where_python_hears_the_signal_nothing_is_different() -> None:
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    with pytest.raises(KeyboardInterrupt), interrupt.heard():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    assert signal.set_wakeup_fd(before) == before, "put back"
+    with interrupt.heard():
+        pass
