@@ -1,0 +1,43 @@
+"""Which tests may run beside which others, when pytest has two processes (`make test`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+# Tests that compare times of packets, or fill the loopback with servers: one after the other, in one process.
+# What the other process does beside them is work without a clock: databases, pages, captures of the past.
+BY_THE_CLOCK = (
+    "tests/campaign_loopback/",
+    "tests/dissect/test_prober_agrees.py",
+    "tests/end_to_end/",
+    "tests/lab_network/",
+    "tests/lab_servers/",
+    "tests/lab_services/",
+    "tests/manners/",
+    "tests/prober/",
+    "tests/test_capture.py",
+    "tests/watch/",
+)
+
+
+def by_the_clock(nodeid: str) -> bool:
+    """Whether the test with this id must not run beside another of its kind."""
+    return nodeid.startswith(BY_THE_CLOCK)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest row of tests that has to be kept together."""
+    items.sort(key=lambda item: not by_the_clock(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out tests by file, since fixtures are shared there; those by the clock as one piece."""
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: "by the clock" if by_the_clock(nodeid) else nodeid.split("::")[0]
+    return scheduler
