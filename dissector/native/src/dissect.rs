@@ -20,8 +20,9 @@ use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::ip::{self, Content, IpLength};
 use crate::keylog::{KeyLog, Keyring};
 use crate::link;
+use crate::output::quic_connection::ConnectionRow;
 use crate::output::quic_packet::{HeaderSeen, PacketSeen};
-use crate::output::{OutputError, Outputs, quic_connection, quic_packet};
+use crate::output::{OutputError, Outputs, quic_packet};
 use crate::timeline::Windows;
 
 /// Exit status when some capture could not be read to its end.
@@ -400,7 +401,7 @@ impl CaptureRun<'_> {
                 let path = Some((datagram.src, datagram.dst));
                 let row =
                     quic_packet::row(self.name, connection, arrival, from_client, path, packet);
-                self.outputs.write(Kind::QuicPacket, &row)?;
+                self.outputs.write(Kind::QuicPacket, &row[..])?;
             }
         }
         Ok(())
@@ -427,15 +428,16 @@ impl CaptureRun<'_> {
             frame_details: None,
         };
         let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
-        self.outputs.write(Kind::QuicPacket, &row)
+        self.outputs.write(Kind::QuicPacket, &row[..])
     }
 
     fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
         if is_chosen(self.args, connection) {
-            self.outputs.write(
-                Kind::QuicConnection,
-                &quic_connection::row(self.name, connection),
-            )?;
+            let row = ConnectionRow {
+                source_file: self.name,
+                connection,
+            };
+            self.outputs.write(Kind::QuicConnection, &row)?;
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ impl<'a> Flows<'a> {
             && outputs.wants(Kind::TcpPacket)
         {
             let row = tcp_packet::row(self.source_file, (number, ns), flow, segment, &verdict);
-            outputs.write(Kind::TcpPacket, &row)?;
+            outputs.write(Kind::TcpPacket, &row[..])?;
         }
         Ok(())
     }
@@ -96,10 +96,10 @@ impl<'a> Flows<'a> {
     pub fn write_expired(&mut self, now_ns: i64, outputs: &mut Outputs) -> Result<(), OutputError> {
         while let Some(over) = self.pacing.as_mut().and_then(|p| p.expired(now_ns)) {
             let row = pacing::row(self.source_file, self.train_gap_ns, &over);
-            outputs.write(Kind::Pacing, &row)?;
+            outputs.write(Kind::Pacing, &row[..])?;
         }
         while let Some(over) = self.tcp.as_mut().and_then(|t| t.expired(now_ns)) {
-            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over))?;
+            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over)[..])?;
         }
         Ok(())
     }
@@ -108,10 +108,10 @@ impl<'a> Flows<'a> {
     pub fn write_rest(&mut self, outputs: &mut Outputs) -> Result<(), OutputError> {
         while let Some(over) = self.pacing.as_mut().and_then(Pacings::drain) {
             let row = pacing::row(self.source_file, self.train_gap_ns, &over);
-            outputs.write(Kind::Pacing, &row)?;
+            outputs.write(Kind::Pacing, &row[..])?;
         }
         while let Some(over) = self.tcp.as_mut().and_then(Tcp::drain) {
-            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over))?;
+            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over)[..])?;
         }
         Ok(())
     }

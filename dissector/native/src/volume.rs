@@ -118,7 +118,12 @@ pub fn bits_per_second(bytes: u64, ns: i64) -> Option<i64> {
     if ns <= 0 {
         return None;
     }
-    i64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(ns.unsigned_abs())).ok()
+    let ns = ns.unsigned_abs();
+    // A division of 128 bits takes many times as long as one of 64.
+    match bytes.checked_mul(8_000_000_000) {
+        Some(bits) => i64::try_from(bits / ns).ok(),
+        None => i64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(ns)).ok(),
+    }
 }
 
 #[cfg(test)]

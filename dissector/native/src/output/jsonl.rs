@@ -1,77 +1,139 @@
 //! JSON lines: every column present, null as null, integers unquoted, the kind in front.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::value::{Style, write_number};
+use super::held::{Held, Place};
+use super::row::{Cells, Row};
+use super::value::{Style, write_number, write_piece};
 use super::{Column, Value};
 
-/// Bytes held back until they are written.
-const HELD_BACK: usize = 1 << 16;
+/// Bytes that are copied at once; most pieces are shorter.
+const PIECE: usize = 64;
 
 /// A stream of JSON lines of one record kind. No formatting machinery: a campaign's rows are written here.
 pub(super) struct JsonLines {
-    out: Box<dyn Write + Send>,
-    lines: Vec<u8>,
-    /// What stands before each column's value, the first with the kind.
-    names: Vec<Box<[u8]>>,
+    held: Held,
+    nulls: Nulls,
 }
 
 impl JsonLines {
-    pub(super) fn new(out: Box<dyn Write + Send>, kind: &str, columns: &[Column]) -> JsonLines {
-        let mut before = format!("{{\"kind\":\"{kind}\"");
-        let names = columns.iter().map(|column| {
-            let name = format!("{before},\"{}\":", column.name);
-            before.clear();
-            name.into_bytes().into()
-        });
+    pub(super) fn new(place: Place, kind: &str, columns: &[Column]) -> JsonLines {
         JsonLines {
-            names: names.collect(),
-            out,
-            lines: Vec::with_capacity(HELD_BACK * 2),
+            held: Held::new(place),
+            nulls: Nulls::new(kind, columns),
         }
     }
 
-    /// Takes one row, whose cells stand in the order of the columns.
-    pub(super) fn write_row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
-        let out = &mut self.lines;
-        for (name, value) in self.names.iter().zip(row) {
-            out.extend_from_slice(name);
-            match value {
-                Value::Null => out.extend_from_slice(b"null"),
-                Value::Bool(true) => out.extend_from_slice(b"true"),
-                Value::Bool(false) => out.extend_from_slice(b"false"),
-                Value::Int(value) => write_number(*value, out),
-                Value::Float(value) => serde_json::to_writer(&mut *out, value)?,
-                text => {
-                    out.push(b'"');
-                    text.write_text(Style::Json, out);
-                    out.push(b'"');
-                }
-            }
-        }
-        out.extend_from_slice(b"}\n");
-        if out.len() >= HELD_BACK {
-            self.write_out()
-        } else {
-            Ok(())
-        }
+    /// Takes one row.
+    pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
+        let mut line = Line {
+            out: &mut self.held.bytes,
+            nulls: &self.nulls,
+            column: 0,
+            from: 0,
+        };
+        row.cells(&mut line);
+        line.up_to(self.nulls.length);
+        self.held.settle()
+    }
+
+    /// Takes the lines of `other`, which were put aside.
+    pub(super) fn append(&mut self, other: JsonLines) -> io::Result<()> {
+        self.held.append(other.held)
     }
 
     /// Writes out what is held back.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.write_out()?;
-        self.out.flush()
+        self.held.flush()
     }
+}
 
-    fn write_out(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.lines)?;
-        self.lines.clear();
-        Ok(())
+/// The line of a row of nulls. Each row is written as pieces of it with its other values between them.
+struct Nulls {
+    /// Followed by [`PIECE`] bytes that are never written.
+    text: Box<[u8]>,
+    length: usize,
+    /// Where the value of each column begins.
+    values: Box<[usize]>,
+}
+
+const NULL: &str = "null";
+
+impl Nulls {
+    fn new(kind: &str, columns: &[Column]) -> Nulls {
+        let mut text = format!("{{\"kind\":\"{kind}\"");
+        let values = columns.iter().map(|column| {
+            text += &format!(",\"{}\":", column.name);
+            text += NULL;
+            text.len() - NULL.len()
+        });
+        let values = values.collect();
+        text += "}\n";
+        let length = text.len();
+        let mut text = text.into_bytes();
+        text.resize(length + PIECE, 0);
+        Nulls {
+            text: text.into(),
+            length,
+            values,
+        }
+    }
+}
+
+/// A line that is being written.
+struct Line<'a> {
+    out: &'a mut Vec<u8>,
+    nulls: &'a Nulls,
+    /// Columns that were taken.
+    column: usize,
+    /// How far the line of nulls is taken over.
+    from: usize,
+}
+
+impl Line<'_> {
+    /// Takes over the line of nulls up to `end`.
+    #[inline(always)]
+    fn up_to(&mut self, end: usize) {
+        let rest = &self.nulls.text[self.from..];
+        let length = end - self.from;
+        match rest.first_chunk::<PIECE>() {
+            Some(piece) if length <= PIECE => write_piece(piece, length, self.out),
+            _ => self.out.extend_from_slice(&rest[..length]),
+        }
+        self.from = end;
+    }
+}
+
+impl Cells for Line<'_> {
+    #[inline(always)]
+    fn cell(&mut self, value: Value<'_>) {
+        let column = self.column;
+        self.column += 1;
+        if let Value::Null = value {
+            return;
+        }
+        self.up_to(self.nulls.values[column]);
+        self.from += NULL.len();
+        let out = &mut *self.out;
+        match value {
+            Value::Null => {}
+            Value::Bool(true) => out.extend_from_slice(b"true"),
+            Value::Bool(false) => out.extend_from_slice(b"false"),
+            Value::Int(value) => write_number(value, out),
+            // A finite number has a JSON form, and a vector takes it.
+            Value::Float(value) => drop(serde_json::to_writer(out, &value)),
+            text => {
+                out.push(b'"');
+                text.write_text(Style::Json, out);
+                out.push(b'"');
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -100,18 +162,48 @@ mod tests {
             maybe("d", Type::F64),
         ];
         let written = Shared::default();
-        let mut lines = JsonLines::new(Box::new(written.clone()), "k", &columns);
-        let row = ["x\"\n\u{1}".into(), Value::Null, true.into(), 0.5.into()];
-        lines.write_row(&row).unwrap();
-        lines
-            .write_row(&[Value::Null, (-7i64).into(), Value::Null, 3.0.into()])
-            .unwrap();
+        let place = Place::Shared(Box::new(written.clone()));
+        let mut lines = JsonLines::new(place, "k", &columns);
+        let row: [Value<'_>; 4] = ["x\"\n\u{1}".into(), Value::Null, true.into(), 0.5.into()];
+        lines.write_row(&row[..]).unwrap();
+        let row = [Value::Null, (-7i64).into(), Value::Null, 3.0.into()];
+        lines.write_row(&row[..]).unwrap();
+        lines.write_row(&[const { Value::Null }; 4][..]).unwrap();
         assert!(written.0.lock().unwrap().is_empty());
         lines.flush().unwrap();
         assert_eq!(
             String::from_utf8(written.0.lock().unwrap().clone()).unwrap(),
             "{\"kind\":\"k\",\"a\":\"x\\\"\\n\\u0001\",\"b\":null,\"c\":true,\"d\":0.5}\n\
-             {\"kind\":\"k\",\"a\":null,\"b\":-7,\"c\":null,\"d\":3.0}\n"
+             {\"kind\":\"k\",\"a\":null,\"b\":-7,\"c\":null,\"d\":3.0}\n\
+             {\"kind\":\"k\",\"a\":null,\"b\":null,\"c\":null,\"d\":null}\n"
         );
+    }
+
+    #[test]
+    fn pieces_of_any_length_are_taken_over() {
+        let name = |length: usize| &*"n".repeat(length).leak();
+        let columns: Vec<Column> = [1, 48, 49, 50, 60, 61, 62, 300]
+            .map(|length| maybe(name(length), Type::I64))
+            .into();
+        let written = Shared::default();
+        let place = Place::Shared(Box::new(written.clone()));
+        let mut lines = JsonLines::new(place, "k", &columns);
+        for set in 0..256u32 {
+            let row: Vec<Value<'_>> = (0..8)
+                .map(|i| (set >> i & 1 == 1).then_some(set).into())
+                .collect();
+            lines.write_row(&row[..]).unwrap();
+        }
+        lines.flush().unwrap();
+        let written = written.0.lock().unwrap();
+        for (set, line) in (0..256u32).zip(written.split(|byte| *byte == b'\n')) {
+            let mut expected = String::from("{\"kind\":\"k\"");
+            for (i, column) in columns.iter().enumerate() {
+                let value = (set >> i & 1 == 1).then_some(set);
+                let value = value.map_or("null".into(), |set| set.to_string());
+                expected += &format!(",\"{}\":{value}", column.name);
+            }
+            assert_eq!(std::str::from_utf8(line), Ok(&*(expected + "}")));
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! Rows of record kinds, as JSON lines or Parquet.
 
+mod aside;
 pub mod frame_details;
+mod held;
 mod jsonl;
 pub mod pacing;
 pub mod parameters;
 mod parquet_file;
 pub mod quic_connection;
 pub mod quic_packet;
-mod spool;
+mod row;
 pub mod tcp_flow;
 pub mod tcp_packet;
 mod value;
@@ -17,10 +19,14 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use row::Row;
 pub use value::Value;
 
 use crate::args::{Args, Format, Kind};
+use aside::Aside;
+use held::Place;
 use jsonl::JsonLines;
+use parquet_file::ParquetFile;
 
 /// Types of columns, by the names in schemas/records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +92,14 @@ impl fmt::Display for OutputError {
 
 enum Sink {
     Jsonl(JsonLines),
-    Parquet(Box<parquet_file::ParquetFile>),
+    Parquet(Box<ParquetFile>),
+    /// For a Parquet file, later.
+    Aside(Aside),
 }
 
 /// One kind's place of output.
 struct Output {
+    kind: Kind,
     place: String,
     /// Temporary and final path of a file; renamed when whole.
     paths: Option<(PathBuf, PathBuf)>,
@@ -99,79 +108,76 @@ struct Output {
 
 /// Everything that is written, or put aside for later.
 pub struct Outputs {
-    kinds: Vec<Kind>,
-    to: To,
-}
-
-enum To {
-    Places(Vec<Output>),
-    Aside(spool::Spool),
+    places: Vec<Output>,
 }
 
 impl Outputs {
     /// Opens what `args` asks for. Files are written as KIND.FORMAT.part until [`Outputs::finish`].
     pub fn open(args: &Args) -> Result<Outputs, OutputError> {
-        let kinds = kinds(args);
-        let places = kinds.iter().map(|&kind| open_one(args, kind));
-        let to = To::Places(places.collect::<Result<_, _>>()?);
-        Ok(Outputs { kinds, to })
+        let places = kinds(args).into_iter().map(|kind| open_one(args, kind));
+        Ok(Outputs {
+            places: places.collect::<Result<_, _>>()?,
+        })
     }
 
-    /// Puts rows aside until they are handed to [`Outputs::take`].
+    /// Puts rows aside until they are handed to [`Outputs::take`]: in memory, and beyond a megabyte in a file without a name.
     pub fn aside(args: &Args) -> Outputs {
+        let place = display(&std::env::temp_dir());
+        let places = kinds(args).into_iter().map(|kind| {
+            let (name, columns) = describe(kind);
+            Output {
+                kind,
+                place: place.clone(),
+                paths: None,
+                sink: match args.format {
+                    Format::Jsonl => Sink::Jsonl(JsonLines::new(Place::Aside(None), name, columns)),
+                    Format::Parquet => Sink::Aside(Aside::new()),
+                },
+            }
+        });
         Outputs {
-            kinds: kinds(args),
-            to: To::Aside(spool::Spool::default()),
+            places: places.collect(),
         }
     }
 
-    /// Writes what was put aside in `other`.
+    /// Writes what was put aside in `other`, which was made for the same arguments.
     pub fn take(&mut self, other: Outputs) -> Result<(), OutputError> {
-        match other.to {
-            To::Aside(spool) => spool.replay(&other.kinds, |kind, row| self.write(kind, &row)),
-            To::Places(_) => Ok(()),
+        for (output, aside) in self.places.iter_mut().zip(other.places) {
+            match (&mut output.sink, aside.sink) {
+                (Sink::Jsonl(lines), Sink::Jsonl(aside)) => lines.append(aside),
+                (Sink::Parquet(file), Sink::Aside(aside)) => {
+                    aside.replay(|row| file.write_row(row))
+                }
+                _ => Ok(()),
+            }
+            .map_err(|cause| output.failed(cause))?;
         }
+        Ok(())
     }
 
     /// Whether rows of `kind` are asked for.
     pub fn wants(&self, kind: Kind) -> bool {
-        self.kinds.contains(&kind)
+        self.places.iter().any(|output| output.kind == kind)
     }
 
     /// Writes a row, if its kind is asked for.
-    pub fn write(&mut self, kind: Kind, row: &[Value<'_>]) -> Result<(), OutputError> {
-        let Some(place) = self.kinds.iter().position(|asked| *asked == kind) else {
+    pub fn write(&mut self, kind: Kind, row: &(impl Row + ?Sized)) -> Result<(), OutputError> {
+        let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());
         };
-        let output = match &mut self.to {
-            To::Places(places) => places.get_mut(place),
-            To::Aside(spool) => return Ok(spool.push(place as u8, row)?),
-        };
-        let Some(output) = output else {
-            return Ok(());
-        };
-        debug_assert_eq!(row.len(), describe(kind).1.len());
         match &mut output.sink {
             Sink::Jsonl(lines) => lines.write_row(row),
             Sink::Parquet(file) => file.write_row(row),
+            Sink::Aside(aside) => aside.write_row(row),
         }
-        .map_err(|cause| OutputError {
-            place: output.place.clone(),
-            cause,
-        })
+        .map_err(|cause| output.failed(cause))
     }
 
     /// Writes out what is held back, as far as the format allows, so that a reader sees it.
     pub fn flush(&mut self) -> Result<(), OutputError> {
-        let To::Places(places) = &mut self.to else {
-            return Ok(());
-        };
-        for output in places {
+        for output in &mut self.places {
             if let Sink::Jsonl(out) = &mut output.sink {
-                out.flush().map_err(|cause| OutputError {
-                    place: output.place.clone(),
-                    cause,
-                })?;
+                out.flush().map_err(|cause| output.failed(cause))?;
             }
         }
         Ok(())
@@ -179,10 +185,7 @@ impl Outputs {
 
     /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
-        let To::Places(places) = self.to else {
-            return Ok(());
-        };
-        for output in places {
+        for output in self.places {
             let failed = |cause| OutputError {
                 place: output.place.clone(),
                 cause,
@@ -190,6 +193,7 @@ impl Outputs {
             match output.sink {
                 Sink::Jsonl(mut out) => out.flush().map_err(failed)?,
                 Sink::Parquet(file) => file.finish().map_err(failed)?,
+                Sink::Aside(_) => {}
             }
             if let Some((part, whole)) = output.paths.as_ref().filter(|_| is_whole) {
                 std::fs::rename(part, whole).map_err(failed)?;
@@ -199,11 +203,10 @@ impl Outputs {
     }
 }
 
-impl From<io::Error> for OutputError {
-    /// Where rows are put aside.
-    fn from(cause: io::Error) -> Self {
+impl Output {
+    fn failed(&self, cause: io::Error) -> OutputError {
         OutputError {
-            place: display(&std::env::temp_dir()),
+            place: self.place.clone(),
             cause,
         }
     }
@@ -223,8 +226,10 @@ fn kinds(args: &Args) -> Vec<Kind> {
 fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
     let (name, columns) = describe(kind);
     let Some(folder) = &args.out else {
-        let sink = Sink::Jsonl(JsonLines::new(Box::new(io::stdout()), name, columns));
+        let place = Place::Shared(Box::new(io::stdout()));
+        let sink = Sink::Jsonl(JsonLines::new(place, name, columns));
         return Ok(Output {
+            kind,
             place: "standard output".into(),
             paths: None,
             sink,
@@ -241,15 +246,14 @@ fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
         std::fs::create_dir_all(folder)?;
         let file = File::create(&part)?;
         Ok(match args.format {
-            Format::Jsonl => Sink::Jsonl(JsonLines::new(Box::new(file), name, columns)),
-            Format::Parquet => Sink::Parquet(Box::new(parquet_file::ParquetFile::new(
-                file, name, columns,
-            )?)),
+            Format::Jsonl => Sink::Jsonl(JsonLines::new(Place::Own(file), name, columns)),
+            Format::Parquet => Sink::Parquet(Box::new(ParquetFile::new(file, name, columns)?)),
         })
     };
     let place = display(&whole);
     match open() {
         Ok(sink) => Ok(Output {
+            kind,
             place,
             paths: Some((part, whole)),
             sink,

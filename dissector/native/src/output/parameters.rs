@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use firstflight_wire::Reader;
 use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
 
-use super::value::{Style, write_hex, write_number};
+use super::value::{Style, write_hex, write_number, write_piece};
 
 /// [`write_json`] as a text of its own.
 pub fn as_json(extension: &[u8]) -> String {
@@ -25,11 +25,30 @@ fn before_value(id: u64) -> String {
 
 /// Parameters that many connections have: those with an ID below this.
 const COMMON: u64 = 0x40;
+/// Bytes that hold [`before_value`] of each of them.
+const LONGEST: usize = 96;
 
-/// [`before_value`] of the common parameters, plain and with quotation marks escaped: they are written twice for every
-/// connection.
-static BEFORE_COMMON: LazyLock<Vec<[String; 2]>> = LazyLock::new(|| {
-    let both = |id| [before_value(id), before_value(id).replace('"', r#"\""#)];
+/// [`before_value`] of a common parameter.
+struct Before {
+    text: [u8; LONGEST],
+    length: usize,
+}
+
+impl Before {
+    fn new(text: &str) -> Before {
+        let mut before = Before {
+            text: [0; LONGEST],
+            length: text.len(),
+        };
+        before.text[..text.len()].copy_from_slice(text.as_bytes());
+        before
+    }
+}
+
+/// Those of all common parameters, plain and with quotation marks escaped: they are written twice for every connection.
+static BEFORE_COMMON: LazyLock<Vec<[Before; 2]>> = LazyLock::new(|| {
+    let escaped = |id| before_value(id).replace('"', r#"\""#);
+    let both = |id| [Before::new(&before_value(id)), Before::new(&escaped(id))];
     (0..COMMON).map(both).collect()
 });
 
@@ -47,7 +66,10 @@ pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
             out.push(b',');
         }
         match usize::try_from(id).ok().and_then(|id| common.get(id)) {
-            Some(before) => out.extend_from_slice(before[usize::from(is_escaped)].as_bytes()),
+            Some(both) => {
+                let before = &both[usize::from(is_escaped)];
+                write_piece(&before.text, before.length, out);
+            }
             None if is_escaped => {
                 out.extend_from_slice(before_value(id).replace('"', r#"\""#).as_bytes());
             }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type as SchemaType;
 
+use super::row::{self, Row};
 use super::value::Style;
 use super::{Column, Type, Value};
 
@@ -81,10 +83,20 @@ impl ParquetFile {
         })
     }
 
-    pub(super) fn write_row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
-        for (cells, value) in self.columns.iter_mut().zip(row) {
-            self.text_bytes += cells.push(value)?;
+    pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
+        let mut to = RowTaker {
+            columns: self.columns.iter_mut(),
+            text_bytes: 0,
+            wrong: None,
+        };
+        row.cells(&mut to);
+        if let Some(column) = to.wrong.or(to.columns.next().map(|cells| cells.column)) {
+            return Err(io::Error::other(format!(
+                "column {} must not hold what came for it",
+                column.name
+            )));
         }
+        self.text_bytes += to.text_bytes;
         self.rows += 1;
         if self.rows == GROUP || self.text_bytes > GROUP_TEXT {
             self.write_group()
@@ -116,6 +128,26 @@ impl ParquetFile {
     }
 }
 
+/// Deals the cells of a row out to their columns.
+struct RowTaker<'a> {
+    columns: slice::IterMut<'a, Cells>,
+    text_bytes: usize,
+    /// The first column that cannot hold what came for it.
+    wrong: Option<&'static Column>,
+}
+
+impl row::Cells for RowTaker<'_> {
+    fn cell(&mut self, value: Value<'_>) {
+        let Some(cells) = self.columns.next() else {
+            return;
+        };
+        match cells.push(&value) {
+            Some(bytes) => self.text_bytes += bytes,
+            None => self.wrong = self.wrong.or(Some(cells.column)),
+        }
+    }
+}
+
 impl Cells {
     fn new(column: &'static Column) -> Cells {
         let stored = match column.kind {
@@ -132,11 +164,10 @@ impl Cells {
         }
     }
 
-    /// Takes a cell and gives the bytes of its text.
-    fn push(&mut self, value: &Value<'_>) -> io::Result<usize> {
-        let is_null = *value == Value::Null;
+    /// Takes a cell and gives the bytes of its text; `None` if it does not belong here.
+    fn push(&mut self, value: &Value<'_>) -> Option<usize> {
         if self.column.nullable {
-            self.levels.push(i16::from(!is_null));
+            self.levels.push(i16::from(!matches!(value, Value::Null)));
         }
         match (&mut self.stored, value) {
             (_, Value::Null) if self.column.nullable => {}
@@ -144,25 +175,15 @@ impl Cells {
                 let before = bytes.len();
                 value.write_text(Style::Plain, bytes);
                 ends.push(bytes.len());
-                return Ok(bytes.len() - before);
+                return Some(bytes.len() - before);
             }
             (Stored::Bool(cells), Value::Bool(value)) => cells.push(*value),
             (Stored::Int32(cells), Value::Int(value)) => cells.push(*value as i32),
             (Stored::Int64(cells), Value::Int(value)) => cells.push(*value),
             (Stored::Double(cells), Value::Float(value)) => cells.push(*value),
-            _ => {
-                let what = if is_null {
-                    "null"
-                } else {
-                    "a cell of another type"
-                };
-                return Err(io::Error::other(format!(
-                    "column {} must not hold {what}",
-                    self.column.name
-                )));
-            }
+            _ => return None,
         }
-        Ok(0)
+        Some(0)
     }
 
     /// Writes all cells and forgets them.

@@ -3,13 +3,14 @@
 use firstflight_wire::transport::TransportParameters;
 
 use super::Type::{Bool, F64, I64, String as Text, U8, U16, U32};
+use super::row::{Cells, Row, put};
 use super::{Column, Value, always, maybe};
 use crate::connection::Connection;
 use crate::recovery::Sample;
 use crate::timeline::{CaptureSide, classify};
 use crate::volume::Volume;
 
-/// Columns in the order of [`row`].
+/// Columns in the order of [`ConnectionRow`].
 pub const COLUMNS: &[Column] = &[
     always("source_file", Text),
     always("start_time_ns", I64),
@@ -122,7 +123,27 @@ pub const COLUMNS: &[Column] = &[
 const DEFAULT_EXPONENT: u32 = 3;
 
 /// The row of a connection that is over, or no longer listened to.
-pub fn row<'a>(source_file: &'a str, c: &'a Connection) -> Vec<Value<'a>> {
+pub struct ConnectionRow<'a> {
+    pub source_file: &'a str,
+    pub connection: &'a Connection,
+}
+
+impl Row for ConnectionRow<'_> {
+    fn cells(&self, to: &mut impl Cells) {
+        let c = self.connection;
+        to.put(self.source_file);
+        first_answer(c, to);
+        negotiated(c, to);
+        path(c, to);
+        recovery(c, to);
+        throughput(c, to);
+        life(c, to);
+        to.put(classify(&c.timeline).detail);
+    }
+}
+
+/// `start_time_ns` to `undecrypted_packets`.
+fn first_answer(c: &Connection, to: &mut impl Cells) {
     let t = &c.timeline;
     let answer = classify(t);
     let since_start = |time_ns: Option<i64>| time_ns.map(|ns| micros(t.start_ns, ns));
@@ -134,80 +155,71 @@ pub fn row<'a>(source_file: &'a str, c: &'a Connection) -> Vec<Value<'a>> {
     let handshake_us = since_hello(answer.handshake_ns);
     let ack = answer.ack;
     let scaled = |raw: Option<u64>| raw.and_then(|raw| raw.checked_mul(1 << DEFAULT_EXPONENT));
-    let mut row = Vec::with_capacity(COLUMNS.len());
-    row.extend([
-        source_file.into(),
-        t.start_ns.into(),
-        c.client.ip().into(),
-        c.client.port().into(),
-        c.server.ip().into(),
-        c.server.port().into(),
-        c.version.into(),
-        c.odcid.into(),
-        c.client_scid.into(),
-        c.server_scid.into(),
-        t.retry_ns.is_some().into(),
-        t.hello_retry.into(),
-        c.hello.sni.as_deref().into(),
-        c.hello.alpn.as_deref().into(),
-        since_start(answer.hello_ns).into(),
-        since_start(t.first_ack_ns).into(),
-        since_start(t.server_hello_ns).into(),
-        since_start(t.first_handshake_ns).into(),
-        since_start(t.handshake_done_ns).into(),
-        since_start(t.first_stream_ns).into(),
-        answer.outcome.name().into(),
-        answer.hello_ns.into(),
-        ack_us.into(),
-        sh_us.into(),
-        sh_us.zip(ack_us).map(|(sh, ack)| sh - ack).into(),
+    put!(
+        to,
+        t.start_ns,
+        c.client.ip(),
+        c.client.port(),
+        c.server.ip(),
+        c.server.port(),
+        c.version,
+        c.odcid,
+        c.client_scid,
+        c.server_scid,
+        t.retry_ns.is_some(),
+        t.hello_retry,
+        c.hello.sni.as_deref(),
+        c.hello.alpn.as_deref(),
+        since_start(answer.hello_ns),
+        since_start(t.first_ack_ns),
+        since_start(t.server_hello_ns),
+        since_start(t.first_handshake_ns),
+        since_start(t.handshake_done_ns),
+        since_start(t.first_stream_ns),
+        answer.outcome.name(),
+        answer.hello_ns,
+        ack_us,
+        sh_us,
+        sh_us.zip(ack_us).map(|(sh, ack)| sh - ack),
         handshake_us
             .zip(sh_us)
-            .map(|(handshake, sh)| handshake - sh)
-            .into(),
-        since_start(t.retry_ns).into(),
-        since_hello(answer.partial_ack_ns).into(),
-        ack.map(|a| a.delay_raw).into(),
-        ack.map(|a| a.datagram_bytes).into(),
-        ack.map(|a| &*a.frames).into(),
-        ack.map(|a| a.eliciting).into(),
-        ack.map(|a| a.packet_number).into(),
-        answer.hello.map(|h| h.packet_number).into(),
-        ack.map(|a| a.largest).into(),
-        ack.map(|a| a.first_range).into(),
-        answer.gap_before_hello.into(),
-        t.initial_ack_delay_raw.into(),
-        scaled(t.initial_ack_delay_raw).into(),
-        t.handshake_ack_delay_raw.into(),
-        scaled(t.handshake_ack_delay_raw).into(),
-        t.client_hello_copies.into(),
-        t.attempt.hello_datagram_bytes.into(),
-        t.attempt.bytes_sent.into(),
-        t.attempt.bytes_received.into(),
-        t.attempt.datagrams_received.into(),
-        t.ttl.into(),
-        answer.close.map(|close| close.code).into(),
-        answer.close.map(|close| close.reason.as_str()).into(),
-        t.version_list.as_deref().into(),
-        t.icmp.map(|(kind, _)| kind).into(),
-        t.icmp.map(|(_, code)| code).into(),
-        c.packets.client.into(),
-        c.packets.server.into(),
-        c.datagrams.client.into(),
-        c.datagrams.server.into(),
-        c.undecrypted_packets.into(),
-    ]);
-    row.extend(negotiated(c));
-    row.extend(path(c));
-    row.extend(recovery(c));
-    row.extend(throughput(c));
-    row.extend(life(c));
-    row.push(answer.detail.into());
-    row
+            .map(|(handshake, sh)| handshake - sh),
+        since_start(t.retry_ns),
+        since_hello(answer.partial_ack_ns),
+        ack.map(|a| a.delay_raw),
+        ack.map(|a| a.datagram_bytes),
+        ack.map(|a| &*a.frames),
+        ack.map(|a| a.eliciting),
+        ack.map(|a| a.packet_number),
+        answer.hello.map(|h| h.packet_number),
+        ack.map(|a| a.largest),
+        ack.map(|a| a.first_range),
+        answer.gap_before_hello,
+        t.initial_ack_delay_raw,
+        scaled(t.initial_ack_delay_raw),
+        t.handshake_ack_delay_raw,
+        scaled(t.handshake_ack_delay_raw),
+        t.client_hello_copies,
+        t.attempt.hello_datagram_bytes,
+        t.attempt.bytes_sent,
+        t.attempt.bytes_received,
+        t.attempt.datagrams_received,
+        t.ttl,
+        answer.close.map(|close| close.code),
+        answer.close.map(|close| close.reason.as_str()),
+        t.version_list.as_deref(),
+        t.icmp.map(|(kind, _)| kind),
+        t.icmp.map(|(_, code)| code),
+        c.packets.client,
+        c.packets.server,
+        c.datagrams.client,
+        c.datagrams.server,
+        c.undecrypted_packets,
+    );
 }
 
 /// What both sides agreed on: `version_used` to `certificate_message_bytes`.
-fn negotiated(c: &Connection) -> Vec<Value<'_>> {
+fn negotiated(c: &Connection, to: &mut impl Cells) {
     let said = &c.server_said;
     let client = c.hello.transport_parameters.as_deref();
     let server = said.transport_parameters.as_deref();
@@ -215,36 +227,38 @@ fn negotiated(c: &Connection) -> Vec<Value<'_>> {
         |extension: Option<&[u8]>| TransportParameters::new(extension?).min_ack_delay();
     let (of_client, of_server) = (min_ack_delay(client), min_ack_delay(server));
     let code_point = |found: Option<(u64, u64)>| found.map(|(id, _)| format!("{id:#x}"));
-    vec![
-        c.version_in_use.into(),
-        c.cipher_suite().map(|suite| suite.name()).into(),
-        said.alpn.as_deref().into(),
-        client.map(Value::Parameters).into(),
-        server.map(Value::Parameters).into(),
-        code_point(of_client).into(),
-        of_client.map(|(_, us)| us).into(),
-        code_point(of_server).into(),
-        of_server.map(|(_, us)| us).into(),
-        said.certificate_bytes.into(),
-        said.certificate_message_bytes.into(),
-    ]
+    put!(
+        to,
+        c.version_in_use,
+        c.cipher_suite().map(|suite| suite.name()),
+        said.alpn.as_deref(),
+        client.map(Value::Parameters),
+        server.map(Value::Parameters),
+        code_point(of_client),
+        of_client.map(|(_, us)| us),
+        code_point(of_server),
+        of_server.map(|(_, us)| us),
+        said.certificate_bytes,
+        said.certificate_message_bytes,
+    );
 }
 
 /// `amplification` to `capture_side`.
-fn path(c: &Connection) -> Vec<Value<'_>> {
+fn path(c: &Connection, to: &mut impl Cells) {
     let exchange = &c.timeline.exchange;
     // A token validated the address before the first byte that counts.
     let is_measured = c.timeline.retry_ns.is_none() && c.datagrams.server > 0;
-    vec![
-        exchange.amplification().filter(|_| is_measured).into(),
-        is_measured.then_some(exchange.client_bytes).into(),
-        is_measured.then_some(exchange.server_bytes).into(),
-        exchange.capture_side().map(CaptureSide::name).into(),
-    ]
+    put!(
+        to,
+        exchange.amplification().filter(|_| is_measured),
+        is_measured.then_some(exchange.client_bytes),
+        is_measured.then_some(exchange.server_bytes),
+        exchange.capture_side().map(CaptureSide::name),
+    );
 }
 
 /// `rtt_samples` to `spurious_retransmissions_server`.
-fn recovery(c: &Connection) -> Vec<Value<'_>> {
+fn recovery(c: &Connection, to: &mut impl Cells) {
     let r = &c.recovery;
     let is_client = c.timeline.exchange.capture_side() == Some(CaptureSide::Client);
     let rtt = Some(&r.rtt).filter(|rtt| is_client && rtt.samples > 0);
@@ -255,61 +269,60 @@ fn recovery(c: &Connection) -> Vec<Value<'_>> {
     // Without keys or one direction, nobody knows what was sent or arrived.
     let is_whole = c.has_keys() && c.packets.client > 0 && c.packets.server > 0;
     let (client, server) = r.spurious();
-    vec![
-        rtt.map(|rtt| rtt.samples).into(),
-        rtt.map(|rtt| rtt.min_ns.div_euclid(1000)).into(),
-        rtt.map(|rtt| rtt.smoothed_ns.div_euclid(1000)).into(),
-        rtt.map(|rtt| rtt.variation_ns.div_euclid(1000)).into(),
-        series(&|sample| micros(start_ns, sample.ns)).into(),
-        series(&|sample| micros(0, sample.rtt_ns)).into(),
-        series(&|sample| micros(0, sample.pto_ns)).into(),
-        is_whole.then_some(client).into(),
-        is_whole.then_some(server).into(),
-    ]
+    put!(
+        to,
+        rtt.map(|rtt| rtt.samples),
+        rtt.map(|rtt| rtt.min_ns.div_euclid(1000)),
+        rtt.map(|rtt| rtt.smoothed_ns.div_euclid(1000)),
+        rtt.map(|rtt| rtt.variation_ns.div_euclid(1000)),
+        series(&|sample| micros(start_ns, sample.ns)),
+        series(&|sample| micros(0, sample.rtt_ns)),
+        series(&|sample| micros(0, sample.pto_ns)),
+        is_whole.then_some(client),
+        is_whole.then_some(server),
+    );
 }
 
 /// `ip_bytes_client` to `retransmission_rate`.
-fn throughput(c: &Connection) -> Vec<Value<'_>> {
+fn throughput(c: &Connection, to: &mut impl Cells) {
     let volume = &c.volume;
     // Without keys nobody knows what is payload, and what was sent before.
     let known = Some(volume).filter(|_| c.has_keys());
-    vec![
-        volume.client.ip_bytes.into(),
-        volume.server.ip_bytes.into(),
-        volume.is_guessed.into(),
-        known.map(|v| v.client.payload_bytes).into(),
-        known.map(|v| v.server.payload_bytes).into(),
-        micros(volume.start_ns, volume.last_ns).into(),
-        volume.anrw_throughput_bps().into(),
-        known.and_then(Volume::anrw_goodput_bps).into(),
-        known.and_then(Volume::download_throughput_bps).into(),
-        known.and_then(Volume::upload_throughput_bps).into(),
-        known.and_then(Volume::application_goodput_bps).into(),
-        known.map(|v| v.client.ip_bytes_again).into(),
-        known.map(|v| v.server.ip_bytes_again).into(),
-        known.and_then(Volume::retransmission_rate).into(),
-    ]
+    put!(
+        to,
+        volume.client.ip_bytes,
+        volume.server.ip_bytes,
+        volume.is_guessed,
+        known.map(|v| v.client.payload_bytes),
+        known.map(|v| v.server.payload_bytes),
+        micros(volume.start_ns, volume.last_ns),
+        volume.anrw_throughput_bps(),
+        known.and_then(Volume::anrw_goodput_bps),
+        known.and_then(Volume::download_throughput_bps),
+        known.and_then(Volume::upload_throughput_bps),
+        known.and_then(Volume::application_goodput_bps),
+        known.map(|v| v.client.ip_bytes_again),
+        known.map(|v| v.server.ip_bytes_again),
+        known.and_then(Volume::retransmission_rate),
+    );
 }
 
 /// `key_updates_client` to `closed_reason`.
-fn life(c: &Connection) -> Vec<Value<'_>> {
+fn life(c: &Connection, to: &mut impl Cells) {
     let (client, server) = c.key_updates();
     let closing = c.closing.as_deref();
-    vec![
-        c.has_keys().then_some(client).into(),
-        c.has_keys().then_some(server).into(),
-        u16::try_from(c.path_count()).unwrap_or(u16::MAX).into(),
-        c.migrations().into(),
-        closing
-            .map(|close| micros(c.timeline.start_ns, close.ns))
-            .into(),
-        closing
-            .map(|close| if close.by_client { "client" } else { "server" })
-            .into(),
-        closing.map(|close| close.by_application).into(),
-        closing.map(|close| close.code).into(),
-        closing.map(|close| close.reason.as_str()).into(),
-    ]
+    put!(
+        to,
+        c.has_keys().then_some(client),
+        c.has_keys().then_some(server),
+        u16::try_from(c.path_count()).unwrap_or(u16::MAX),
+        c.migrations(),
+        closing.map(|close| micros(c.timeline.start_ns, close.ns)),
+        closing.map(|close| if close.by_client { "client" } else { "server" }),
+        closing.map(|close| close.by_application),
+        closing.map(|close| close.code),
+        closing.map(|close| close.reason.as_str()),
+    );
 }
 
 /// Whole microseconds from `from` to `to`, floored.

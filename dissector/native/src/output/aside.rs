@@ -1,0 +1,155 @@
+//! Rows for a Parquet file that wait until those of the captures before them are written.
+
+use std::io::{self, BufReader, Read};
+
+use super::Value;
+use super::held::{Held, Place};
+use super::row::{Cells, Row};
+use super::value::Style;
+
+/// Rows of one kind, in order, each behind its length.
+pub(super) struct Aside {
+    held: Held,
+}
+
+impl Aside {
+    pub(super) fn new() -> Aside {
+        Aside {
+            held: Held::new(Place::Aside(None)),
+        }
+    }
+
+    pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
+        let out = &mut self.held.bytes;
+        let start = out.len();
+        out.extend([0; 4]);
+        row.cells(&mut Encoder { out });
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        self.held.settle()
+    }
+
+    /// Hands every row to `write`.
+    pub(super) fn replay(
+        self,
+        mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut rows = BufReader::with_capacity(1 << 16, self.held.into_reader()?);
+        let mut row = Vec::new();
+        let mut length = [0; 4];
+        while rows.by_ref().take(4).read_exact(&mut length).is_ok() {
+            let length = u32::from_le_bytes(length);
+            row.clear();
+            rows.by_ref().take(length.into()).read_to_end(&mut row)?;
+            write(&EncodedRow(&row))?;
+        }
+        Ok(())
+    }
+}
+
+struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl Cells for Encoder<'_> {
+    fn cell(&mut self, value: Value<'_>) {
+        let out = &mut *self.out;
+        match value {
+            Value::Null => out.push(0),
+            Value::Bool(b) => out.extend([1, u8::from(b)]),
+            Value::Int(i) => {
+                out.push(2);
+                out.extend(i.to_le_bytes());
+            }
+            Value::Float(f) => {
+                out.push(3);
+                out.extend(f.to_le_bytes());
+            }
+            text => {
+                out.push(4);
+                let start = out.len();
+                out.extend([0; 4]);
+                text.write_text(Style::Plain, out);
+                let length = (out.len() - start - 4) as u32;
+                out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// A row as it was put aside.
+pub(super) struct EncodedRow<'a>(&'a [u8]);
+
+impl Row for EncodedRow<'_> {
+    /// A row that was damaged on its way lacks cells, which the file it goes to refuses.
+    fn cells(&self, to: &mut impl Cells) {
+        let mut rest = self.0;
+        while let Some(value) = decode(&mut rest) {
+            to.cell(value);
+        }
+    }
+}
+
+fn decode<'a>(rest: &mut &'a [u8]) -> Option<Value<'a>> {
+    Some(match rest.split_off_first()? {
+        0 => Value::Null,
+        1 => Value::Bool(*rest.split_off_first()? == 1),
+        2 => Value::Int(i64::from_le_bytes(array(rest)?)),
+        3 => Value::Float(f64::from_le_bytes(array(rest)?)),
+        4 => {
+            let length = u32::from_le_bytes(array(rest)?);
+            let text = rest.split_off(..usize::try_from(length).ok()?)?;
+            std::str::from_utf8(text).ok()?.into()
+        }
+        _ => return None,
+    })
+}
+
+fn array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    rest.split_off(..N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Found(Vec<String>);
+
+    impl Cells for Found {
+        fn cell(&mut self, value: Value<'_>) {
+            self.0.push(format!("{value:?}"));
+        }
+    }
+
+    #[test]
+    fn rows_come_back_in_order() {
+        let long = "x".repeat(100);
+        let row = |n: i64| -> Vec<Value<'_>> {
+            vec![
+                Value::Null,
+                true.into(),
+                n.into(),
+                0.5.into(),
+                "\u{e9}\n".into(),
+                long.as_str().into(),
+            ]
+        };
+        for count in [0, 3, 60_000] {
+            let mut aside = Aside::new();
+            for n in 0..count {
+                aside.write_row(&row(n)[..]).unwrap();
+            }
+            let mut next = 0;
+            let read = aside.replay(|found| {
+                let mut cells = Found(Vec::new());
+                found.cells(&mut cells);
+                let expected: Vec<String> = row(next).iter().map(|v| format!("{v:?}")).collect();
+                assert_eq!(cells.0, expected);
+                next += 1;
+                Ok(())
+            });
+            read.unwrap();
+            assert_eq!(next, count);
+        }
+    }
+}
