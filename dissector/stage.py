@@ -37,6 +37,9 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         table = with_provenance(found, run.id, vantage, repetition, report.tool_version, names)
         with files.replacing(out) as temporary:
             pq.write_table(table, temporary, compression="zstd")
+        taken = [record.captured for record in capture.records(run.stage_dir("capture", vantage, repetition))]
+        known = [packets for packets in taken if packets is not None]
+        report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, table, out)
         if broken:
             raise InputError(f"{broken}; the connections before that place are in {out}")

@@ -21,9 +21,6 @@ from typing import Any, Self
 from firstflight import children, files
 from firstflight.errors import FirstflightError, UsageError
 
-# The kernel hands packets over when a block of its ring is full or after this time (tcpdump's read
-# timeout, retire_blk_tov); a capture stopped earlier after the last packet loses what is in the open block.
-RING_BLOCK_S = 1.0
 # A capture is stopped, and the probe with it, before the disk cannot take another moment of it.
 LEAST_FREE_BYTES = 65_536
 MAX_SNAPLEN = 262_144
@@ -105,6 +102,8 @@ class Capture:
     ) -> None:
         assert self._process is not None
         if self._process.poll() is None:
+            # The kernel hands packets over when a block of its ring is full, or after a second (tcpdump's
+            # read timeout, retire_blk_tov): a capture stopped before loses what is in the open block.
             time.sleep(self.drain_s)
         status = children.stop(self._process)
         self.record.ended_ns = time.time_ns()

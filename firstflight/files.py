@@ -40,7 +40,8 @@ def said_in_one_sentence(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message = (
-                f"the disk that holds {path} is full; what was written is kept: free space, then --resume"
+                f"the disk that holds {path} is full; what was written is kept: free space, then do it again "
+                "(a campaign by --resume)"
             )
         else:
             message = f"cannot write {path}: {error.strerror or error} ({error.filename or path})"

@@ -28,7 +28,6 @@ from firstflight.settings import Settings, check
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 CENTRE_STAGES = ("targets", "as_data")
-VANTAGE_STAGES = ("resolve", "probe", "dissect", "watch")
 
 State = Literal["running", "done", "failed", "interrupted"]
 

@@ -99,6 +99,38 @@ def _edges(spec: Behaviour) -> list[CdnEntry | OddEntry]:
     return edges
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What the names of a CDN are to do."""
+
+    names: list[str]  # site-NNN of the CDN
+    domains: list[str]  # as the list has them: some are names of customers, which lead to the former
+    large: set[str]  # with a large certificate
+    iack: dict[str, int]  # who sends instant ACKs -> microseconds to the ServerHello, rising
+    waits: list[int]  # of each name, if it waits: microseconds to the answer
+    varying: list[str]  # who moves to another address from epoch to epoch, in pairs
+    with_v6: set[str]
+
+
+class _Shared:
+    """IPv4 addresses for names, of which the first `shared` take a second name of the same stack."""
+
+    def __init__(self, addresses: _Addresses, shared: int) -> None:
+        self._addresses = addresses
+        self._left = shared
+        self._half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
+
+    def v4(self, stack: Stack) -> str:
+        """The address of the next name."""
+        if self._half_full.get(stack):
+            return self._half_full[stack].pop()
+        ip = self._addresses.v4()
+        if self._left:
+            self._half_full.setdefault(stack, []).append(ip)
+            self._left -= 1
+        return ip
+
+
 class _Builder:
     """Collects what the entries of the behaviour file expand into."""
 
@@ -149,46 +181,19 @@ class _Builder:
 
     def cdn(self, cdn: CdnEntry) -> None:
         """Expand one CDN: who sends instant ACKs, who waits, on which address, with which certificate."""
-        rng = random.Random(f"{self.spec.seed}/{cdn.name}")
+        plan = self._plan(cdn)
         addresses = _Addresses(cdn.block4, cdn.block6)
-        names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
-        customers = set(rng.sample(range(cdn.names), cdn.cname))
-        domains = [
-            f"{cdn.host}-{i + 1:03d}.customers.test" if i in customers else n for i, n in enumerate(names)
-        ]
-        large = set(rng.sample(domains, round(cdn.large * cdn.names)))
-
-        order = rng.sample(domains, len(domains))
-        delays = quantiles(cdn.delay, cdn.iack) if cdn.delay else []
-        waits = rng.sample(quantiles(cdn.wait, cdn.names), cdn.names)
-        iack = dict(zip(order[: cdn.iack], delays, strict=True))  # by rising delay
-        waiting = order[cdn.iack :]
-
-        least = min(cdn.varying.iack) if cdn.varying else cdn.iack
-        pairs = symmetric_pairs(cdn.iack, rng)
-        varying_pairs, steady_pairs = pairs[: (cdn.iack - least) // 2], pairs[(cdn.iack - least) // 2 :]
-        varying = [order[i] for pair in varying_pairs for i in pair]
-        with_v6 = self._names_with_v6(cdn, order, steady_pairs, waiting)
-
-        half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
-        shares_left = cdn.shared
+        shared = _Shared(addresses, cdn.shared)
         turn = 0
-        for name, domain, wait_us in zip(names, domains, waits, strict=True):
+        for name, domain, wait_us in zip(plan.names, plan.domains, plan.waits, strict=True):
             stack: Stack = cdn.stack
-            if domain not in iack and cdn.wait_stacks:
+            if domain not in plan.iack and cdn.wait_stacks:
                 stack = cdn.wait_stacks[turn % len(cdn.wait_stacks)]
                 turn += 1
-            if domain in varying:
-                ip = addresses.v4()
-            elif half_full.get(stack):
-                ip = half_full[stack].pop()
-            else:
-                ip = addresses.v4()
-                if shares_left:
-                    half_full.setdefault(stack, []).append(ip)
-                    shares_left -= 1
+            varies, large = domain in plan.varying, domain in plan.large
+            ip = addresses.v4() if varies else shared.v4(stack)
             mode, delay, outcome = (
-                ("iack", iack[domain], "iack") if domain in iack else ("wait", wait_us, "coalesced")
+                ("iack", plan.iack[domain], "iack") if domain in plan.iack else ("wait", wait_us, "coalesced")
             )
             holder = domain
             if name != domain:
@@ -196,20 +201,45 @@ class _Builder:
                 self.record(domain, "CNAME", holder)
             self.domains.append(domain)
             self.record(holder, "A", ip)
-            self.endpoint(domain, ip, cdn.host, stack, mode, delay, domain in large, outcome)
-            if domain in with_v6:
+            self.endpoint(domain, ip, cdn.host, stack, mode, delay, large, outcome)
+            if domain in plan.with_v6:
                 v6 = addresses.v6()
                 self.record(holder, "AAAA", v6)
-                self.endpoint(domain, v6, cdn.host, stack, mode, delay, domain in large, outcome)
+                self.endpoint(domain, v6, cdn.host, stack, mode, delay, large, outcome)
             if cdn.https:
                 self.record(holder, "HTTPS", "1 . alpn=h3,h2")
-            if domain in varying and cdn.varying:
+            if varies and cdn.varying:
                 other = addresses.v4()
-                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, domain in large, "coalesced")
-                place = varying.index(domain) // 2
+                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, large, "coalesced")
+                place = plan.varying.index(domain) // 2
                 for epoch, count in enumerate(cdn.varying.iack, start=1):
                     if place < (cdn.iack - count) // 2:
                         self.moved[epoch][holder] = other
+
+    def _plan(self, cdn: CdnEntry) -> _Plan:
+        """Draw what each name of a CDN is to do; the same for the same seed."""
+        rng = random.Random(f"{self.spec.seed}/{cdn.name}")
+        names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
+        customers = set(rng.sample(range(cdn.names), cdn.cname))
+        domains = [
+            f"{cdn.host}-{i + 1:03d}.customers.test" if i in customers else n for i, n in enumerate(names)
+        ]
+        large = set(rng.sample(domains, round(cdn.large * cdn.names)))
+        order = rng.sample(domains, len(domains))
+        delays = quantiles(cdn.delay, cdn.iack) if cdn.delay else []
+        waits = rng.sample(quantiles(cdn.wait, cdn.names), cdn.names)
+        least = min(cdn.varying.iack) if cdn.varying else cdn.iack
+        pairs = symmetric_pairs(cdn.iack, rng)
+        varying_pairs, steady_pairs = pairs[: (cdn.iack - least) // 2], pairs[(cdn.iack - least) // 2 :]
+        return _Plan(
+            names=names,
+            domains=domains,
+            large=large,
+            iack=dict(zip(order[: cdn.iack], delays, strict=True)),
+            waits=waits,
+            varying=[order[i] for pair in varying_pairs for i in pair],
+            with_v6=self._names_with_v6(cdn, order, steady_pairs, order[cdn.iack :]),
+        )
 
     @staticmethod
     def _names_with_v6(

@@ -34,10 +34,27 @@ def up(
     text = behaviour.read_bytes()  # now: it may be the very file that is cleared
     _clear(state)
     _prepare(state, text, net)
-    rootless = os.geteuid() != 0
+    hosts = tuple(host.name for host in net.hosts)
+    process = _start(state, capture_edges=capture_edges, realtime=realtime)
+    try:
+        seconds = _until_ready(process, state, hosts, progress)
+    except BaseException:
+        record = state.running()
+        if record is not None:
+            kill(record)
+        else:
+            process.kill()
+        process.wait()
+        state.record_file.unlink(missing_ok=True)
+        raise
+    progress(f"lab: up after {seconds} s")
+
+
+def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.Popen[str]:
+    """Start the supervisor in namespaces of its own; it waits for a word before it does anything."""
     with (state.logs / "supervisor.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*_unshare(rootless), sys.executable, "-m", "lab.supervisor", "--state", str(state.folder)]
+        return subprocess.Popen(
+            [*_unshare(_rootless()), sys.executable, "-m", "lab.supervisor", "--state", str(state.folder)]
             + ["--capture-edges"] * capture_edges
             + ["--realtime"] * realtime,
             stdin=subprocess.PIPE,
@@ -47,38 +64,40 @@ def up(
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             text=True,
         )
-    assert process.stdin and process.stdout
-    record = None
-    try:
-        for report in _reports(process):
-            if report.get("step") == "started":
-                pid = int(report["pid"])
-                ticks = start_ticks(pid)
-                if ticks is None:
-                    break
-                record = Record(pid, ticks, boot_id(), rootless, tuple(host.name for host in net.hosts))
-                state.write_record(record)
-                process.stdin.write("go\n")
-                process.stdin.flush()
-            elif "error" in report:
-                kinds = {UsageError.exit_status: UsageError, InputError.exit_status: InputError}
-                raise kinds.get(report["status"], FirstflightError)(report["error"])
-            elif report.get("step") == "ready":
-                progress(f"lab: up after {report['seconds']} s")
-                return
-            else:
-                progress("lab: " + ", ".join(f"{k} {v}" for k, v in report.items()))
-        process.wait()
-        tail = (state.logs / "supervisor.log").read_text(encoding="utf-8", errors="replace").strip()
-        raise FirstflightError(f"the lab's supervisor ended with status {process.returncode}: {tail[-1500:]}")
-    except BaseException:
-        if record is not None:
-            kill(record)
+
+
+def _until_ready(
+    process: subprocess.Popen[str], state: State, hosts: tuple[str, ...], progress: Callable[[str], None]
+) -> float:
+    """Follow the supervisor's reports until the lab is ready; gives the seconds that it took.
+
+    Its record is written before it is told to go on, so that `lab down` can always find it. Raises what the
+    supervisor reports, or FirstflightError with its last words if it ends.
+    """
+    assert process.stdin is not None
+    for report in _reports(process):
+        if report.get("step") == "started":
+            pid = int(report["pid"])
+            ticks = start_ticks(pid)
+            if ticks is None:
+                break
+            state.write_record(Record(pid, ticks, boot_id(), _rootless(), hosts))
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        elif "error" in report:
+            kinds = {UsageError.exit_status: UsageError, InputError.exit_status: InputError}
+            raise kinds.get(report["status"], FirstflightError)(report["error"])
+        elif report.get("step") == "ready":
+            return float(report["seconds"])
         else:
-            process.kill()
-        process.wait()
-        state.record_file.unlink(missing_ok=True)
-        raise
+            progress("lab: " + ", ".join(f"{k} {v}" for k, v in report.items()))
+    process.wait()
+    tail = (state.logs / "supervisor.log").read_text(encoding="utf-8", errors="replace").strip()
+    raise FirstflightError(f"the lab's supervisor ended with status {process.returncode}: {tail[-1500:]}")
+
+
+def _rootless() -> bool:
+    return os.geteuid() != 0
 
 
 def down(state: State) -> bool:

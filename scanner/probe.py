@@ -206,7 +206,11 @@ def _write_records(
     mapper: Mapper,
     stopped: bool,
 ) -> None:
-    where = f"{vantage}, repetition {repetition}"
+    """Write quic_probe.parquet from the closed segments, and watch_slot.parquet of control names.
+
+    Stopped in order, the rows that there are, if any; --resume probes the rest. Raises FirstflightError if
+    the sums of definitions.md do not hold.
+    """
     out = run.quic_probe(vantage, repetition)
     if plan.num_rows == 0:
         merge.write(records.load("quic_probe").arrow_schema().empty_table(), out)
@@ -223,17 +227,10 @@ def _write_records(
     summary = files.read_json(folder / "summary.json")
     note(summary, report)
     if stopped:
-        # The rows that there are, so that they can be loaded; --resume probes the rest.
         report.facts["not_probed"] = plan.num_rows - segments.num_rows
     else:
         report.rejected = _rejected(segments, plan, summary)
-    by_outcome = {
-        str(entry["values"]): int(entry["counts"])
-        for entry in pc.value_counts(segments["outcome"]).to_pylist()
-    }
-    sent = pc.sum(pc.greater(segments["attempts"], 0).cast(pa.uint32())).as_py()
-    not_probed = int(report.facts.get("not_probed") or 0)
-    accounting.balance(plan.num_rows - len(report.rejected) - not_probed, sent, by_outcome, where)
+    _count(segments, plan.num_rows, report, f"{vantage}, repetition {repetition}")
     table = merge.merge(
         segments,
         plan,
@@ -246,7 +243,6 @@ def _write_records(
     )
     merge.write(table, out)
     report.rows_out = table.num_rows
-    report.counts = {"sent": sent, **dict(sorted(by_outcome.items()))}
     report.warnings = list(dict.fromkeys(report.warnings))
     run.add_output(report, out)
     slots = control.write_slots(
@@ -254,6 +250,18 @@ def _write_records(
     )
     if slots is not None:
         run.add_output(report, slots)
+
+
+def _count(segments: pa.Table, targets: int, report: StageReport, where: str) -> None:
+    """Count outcomes into the report; FirstflightError if the sums of definitions.md do not hold."""
+    by_outcome = {
+        str(entry["values"]): int(entry["counts"])
+        for entry in pc.value_counts(segments["outcome"]).to_pylist()
+    }
+    sent = pc.sum(pc.greater(segments["attempts"], 0).cast(pa.uint32())).as_py()
+    not_probed = int(report.facts.get("not_probed") or 0)
+    accounting.balance(targets - len(report.rejected) - not_probed, sent, by_outcome, where)
+    report.counts = {"sent": sent, **dict(sorted(by_outcome.items()))}
 
 
 def provenance(

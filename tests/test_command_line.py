@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from cli import main
 from cli.main import root
 
 FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
@@ -31,13 +32,22 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", list(names(root)), ids=" ".join)
-def test_help_has_an_example_and_there_is_a_version(words: tuple[str, ...]) -> None:
-    shown = run(*words, "--help")
-    assert shown.returncode == 0
-    assert "Example:" in shown.stdout
-    version = run(*words, "--version")
-    assert (version.returncode, version.stderr) == (0, "")
-    assert version.stdout.startswith("firstflight")
+def test_help_has_an_example_and_there_is_a_version(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(option: str) -> str:
+        if words and words[0] in ("probe", "dissect"):  # a native program takes the place of this one
+            done = run(*words, option)
+            assert (done.returncode, done.stderr) == (0, "")
+            return done.stdout
+        monkeypatch.setattr(sys, "argv", ["firstflight", *words, option])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    assert "Example:" in said("--help")
+    assert said("--version").startswith("firstflight")
 
 
 @pytest.mark.parametrize("words", [("schema", "quic_probe", "--format", "json"), ("--help",)])

@@ -6,14 +6,13 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.end_to_end import oracle
 from tests.end_to_end.lateness import Lateness
-from tests.end_to_end.site import VANTAGES, Site, without_behaviour
+from tests.end_to_end.site import VANTAGES, Site, raised, without_behaviour
 
 REPETITIONS = 3
 PROBE_COLUMNS = (
@@ -71,12 +70,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         assert shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin"), (
             f"{program} is missing: make setup"
         )
-    made = Site(Path(tmp_path_factory.mktemp("site")))
-    made.firstflight("lab", "up", "--capture-edges")
-    try:
+    with raised(tmp_path_factory.mktemp("site")) as made:
         yield made
-    finally:
-        made.firstflight("lab", "down")
 
 
 @pytest.fixture(scope="session")

@@ -113,3 +113,14 @@ def without_behaviour(site: Site) -> Iterator[None]:
     finally:
         for file, content in zip(files, kept, strict=True):
             file.write_bytes(content)
+
+
+@contextmanager
+def raised(folder: Path) -> Iterator[Site]:
+    """A site whose lab is up, with captures at the edges; the lab is removed at the end."""
+    made = Site(folder)
+    made.firstflight("lab", "up", "--capture-edges")
+    try:
+        yield made
+    finally:
+        made.firstflight("lab", "down")

@@ -13,10 +13,10 @@ import pytest
 
 from firstflight import query
 from firstflight.errors import UsageError
-from firstflight.store import Store, migrate, open_store
-from schemas import records, sql
+from firstflight.store import Store
 
 from .conftest import LIST, RUN_1, RUN_2
+from .earlier import store_with
 
 Row = dict[str, Any]
 
@@ -278,12 +278,8 @@ def test_an_older_store_is_told_what_to_do(
     place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert not place.exists()
-    every = sql.migrations()
-    with monkeypatch.context() as earlier, open_store(write=True) as store:
-        earlier.setattr(sql, "migrations", lambda: every[:4])
-        earlier.setattr(sql, "views", list)
-        earlier.setattr(records, "names", list)
-        migrate.migrate(store)
+    with store_with(4, monkeypatch):
+        pass
     with pytest.raises(UsageError, match=r"lacks tables or views .* `firstflight db migrate`"):
         query.formatted("iack_share", {}, "JSONEachRow")
     with pytest.raises(UsageError, match="is empty"):

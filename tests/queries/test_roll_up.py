@@ -12,10 +12,11 @@ import pytest
 
 from firstflight import loader
 from firstflight.store import migrate, open_store
-from schemas import records, sql
+from schemas import records
 from tests.store.rows import DAY_NS, RUN, probe, write
 
 from .conftest import iack
+from .earlier import store_with
 
 OUTCOMES = records.load("quic_probe").column("outcome").values
 
@@ -160,12 +161,7 @@ def test_killed_between_rows_and_roll_up_the_next_load_puts_it_right(tmp_path: P
 def test_rows_of_before_the_roll_up_are_in_it_after_the_migration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = sql.migrations()
-    with monkeypatch.context() as earlier, open_store(write=True) as store:
-        earlier.setattr(sql, "migrations", lambda: every[:4])
-        earlier.setattr(sql, "views", list)
-        earlier.setattr(records, "names", list)
-        migrate.migrate(store)
+    with store_with(4, monkeypatch) as store:
         table = write(tmp_path / "quic_probe.parquet", mixed(5, 200))
         columns = [c.name for c in records.load("quic_probe").file_columns if not c.derived]
         known = {r["name"] for r in store.rows("SELECT name FROM system.columns WHERE table = 'quic_probe'")}

@@ -1,0 +1,23 @@
+"""A store as an earlier version of firstflight made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from firstflight.store import Store, migrate, open_store
+from schemas import records, sql
+
+
+@contextmanager
+def store_with(migrations: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The store of the test, open, with so many of the first migrations and no views."""
+    every = sql.migrations()
+    with monkeypatch.context() as then, open_store(write=True) as store:
+        then.setattr(sql, "migrations", lambda: every[:migrations])
+        then.setattr(sql, "views", list)
+        then.setattr(records, "names", list)
+        migrate.migrate(store)
+        yield store
