@@ -24,7 +24,7 @@ def command(names: tuple[str, ...], form: str) -> None:
     """List runs, oldest first, with state and counts; with RUN, its stages too.
 
     `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
-    written.
+    written. A run of a schedule is stopped at the centre; its vantage points hear of it within seconds.
     """
     from firstflight.runs import Run, runs_root
 
@@ -50,6 +50,16 @@ def _stop(run: Any) -> None:
     from firstflight import files
 
     files.write_text(run.stop_file, "")
+    manifest = run.manifest
+    if manifest.get("dag_run"):
+        where = manifest.get("vantage")
+        told = (
+            f"{where} stops, the others go on (stop it at the centre to end it everywhere)"
+            if where
+            else "its vantage points stop within seconds of hearing it, and load what they have"
+        )
+        click.echo(f"run {run.id}: {told}", err=True)
+        return
     if not run.is_held():
         click.echo(
             f"run {run.id}: no campaign is running on it; nothing will be sent until it is resumed", err=True
@@ -71,13 +81,19 @@ def _entry(run: Any) -> dict[str, Any]:
     manifest = run.manifest
     stages = stage_entries(run)
     state = manifest["state"]
-    if state == "running" and not run.is_held():
+    # A scheduled run has no process of its own here; its report writes down its end.
+    if state == "running" and not run.is_held() and not manifest.get("dag_run"):
         state = "cut"  # killed: nobody could write down its end
     probes = [s for s in stages if s["stage"] in ("probe", "watch") and s["state"] == "done"]
     outcomes: dict[str, int] = {}
     for stage in probes:
         for name, count in stage["counts"].items():
             outcomes[name] = outcomes.get(name, 0) + count
+    done, count = len(probes), sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
+    if not probes and isinstance(manifest.get("rows"), dict):
+        # Of a schedule, whose stages ran elsewhere: what its report found in the store.
+        count = sum(manifest["rows"].values())
+        done = len(manifest["rows"]) * manifest["repetitions"] - len(manifest["missing"])
     return {
         "run": run.id,
         "name": manifest["name"],
@@ -86,8 +102,8 @@ def _entry(run: Any) -> dict[str, Any]:
         "ended_at": manifest.get("ended_at"),
         "repetitions": manifest["repetitions"],
         "vantages": [vantage.name for vantage in run.settings.vantage],
-        "probe_stages_done": len(probes),
-        "probes": sum(stage["counts"].get("probed", stage["rows_out"] or 0) for stage in probes),
+        "probe_stages_done": done,
+        "probes": count,
         "counts": outcomes,
         "rejected": sum(stage["rejected"] for stage in stages),
         "warnings": sum(len(stage["warnings"]) for stage in stages),

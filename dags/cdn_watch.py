@@ -7,8 +7,10 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
 
-from firstflight.schedule.centre import LoadCentre, OpenWatch, period_of
+from firstflight.schedule.centre import LoadCentre
+from firstflight.schedule.opening import OpenWatch, period_of
 from firstflight.schedule.operators import (
+    ACTIVE_TASKS,
     RETRIES,
     FetchInputs,
     StageOperator,
@@ -30,7 +32,10 @@ with DAG(
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
     is_paused_upon_creation=True,
-    max_active_runs=4,
+    # A vantage point that is down keeps the runs of its hours open until it is back, for two days: no other
+    # hour and no other vantage point waits for that.
+    max_active_runs=64,
+    max_active_tasks=ACTIVE_TASKS,
     dagrun_timeout=timedelta(days=2),
     default_args=RETRIES,
     tags=["firstflight"],
@@ -57,20 +62,27 @@ with DAG(
 Each run is one hour: every vantage point probes the names of `watch.toml` once a minute, and those under
 `owned` sixty times a minute. One task per vantage point and hour paces itself; Airflow only starts it, five
 minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run; the
-hour's number is its repetition. Ask the views `watch_hourly` (medians and quartiles) and `watch_coverage`
-(slots, skipped, why).
+hour's number plus one is its repetition.
 
-**Run it now:** unpause it, and the next hour begins by itself; or the play button for a single period
-(beside a scheduled one both send at `watch_rate`).
+**See what came:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and quartiles),
+`firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM watch_coverage"` (slots,
+skipped, why).
+
+**Run it now:** unpause it, and the next hour begins by itself. The play button starts a single period
+(`period_minutes`, beginning `begins_after_s` from now); leave the logical date as it is. Where a scheduled
+period is at work, that has the limits for itself: slots of the other are skipped (`limit`).
 
 **Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
 watch that could pass a limit refuses to start.
 
 **Stop it:** pause the DAG. Probing ends in order within seconds; what is left of the hour is written as
-skipped (`stopped`), and probed after all if the DAG goes on within it.
+skipped (`stopped`), and probed after all if the DAG goes on within it. `firstflight runs stop RUN` at the
+centre (the value of `open`) ends the day's watch for good.
 
 **When something fails:** the task's log ends with one sentence; a task that is tried again goes on with what
-is left of its hour. docs/operations.md has a page for each part.
+is left of its hour, and writes the rest down as skipped. Hours that nobody planned, because the centre was
+down, can be written so by *Backfill*: nothing is sent for the past. docs/operations.md has a page for each
+part.
 """,
 ):
     run = OpenWatch(task_id="open", as_data=Asset("as_data")).output
@@ -79,7 +91,7 @@ is left of its hour. docs/operations.md has a page for each part.
     @task
     def period(**context) -> int:  # type: ignore[no-untyped-def]
         """The number of the period within its run."""
-        return period_of(context)[2]  # type: ignore[arg-type]
+        return period_of(context).number  # type: ignore[arg-type]
 
     @task.branch
     def choose(**context) -> list[str]:  # type: ignore[no-untyped-def]
@@ -97,7 +109,7 @@ is left of its hour. docs/operations.md has a page for each part.
             chosen >> here
             place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
             (
-                WatchOperator(task_id="watch", pool=vantage.watch_pool, **{**SOON, **place})
+                WatchOperator(task_id="watch", **{**SOON, **place, "pool": vantage.watch_pool})
                 >> StageOperator(task_id="dissect", stage="dissect", **place)
                 >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
             )

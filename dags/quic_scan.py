@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pendulum
 from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, task, task_group
 
-from firstflight.schedule.centre import Gather, LoadCentre, OpenScan, Report
+from firstflight.schedule.centre import Gather, LoadCentre, Report
+from firstflight.schedule.due import LONGEST
+from firstflight.schedule.opening import OpenScan
 from firstflight.schedule.operators import (
+    ACTIVE_TASKS,
     RETRIES,
     FetchInputs,
     StageOperator,
@@ -25,8 +26,11 @@ with DAG(
     schedule=[Asset("targets"), Asset("as_data")],
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
-    max_active_runs=8,
-    dagrun_timeout=timedelta(days=3),  # what a vantage point could not do by then it leaves out
+    # Runs wait for a vantage point that is down, and nobody for them. A repetition that has not begun three
+    # days after its time is left out.
+    max_active_runs=64,
+    max_active_tasks=ACTIVE_TASKS,
+    dagrun_timeout=LONGEST,
     default_args=RETRIES,
     tags=["firstflight"],
     params={
@@ -60,20 +64,24 @@ with DAG(
     doc_md="""
 ### How do the edges answer the first flight?
 
-`open` makes a run of the newest list and routing table. Each vantage point then fetches its inputs from the
+`open` makes a run of the newest list and routing table; its value (*XCom*) is the run's id, by which rows
+and `firstflight runs` know it. Each vantage point then fetches its inputs from the
 centre and, per repetition, resolves the names, probes them under capture, dissects its capture, and loads
 its rows into the store. `report` writes the page when all have come in, or after `report_after_minutes`, and
 names who is missing; `late_report` does it again when the last has come.
 
-**Run it now:** the play button, *Trigger with config*. It starts by itself when `targets` and `as_data` have
-come.
+**Run it now:** the play button. Its form has the parameters; leave the logical date as it is. Both lists must
+have been fetched (DAGs `targets`, `as_data`); when a new one of each has come, it starts by itself.
+
+**See what came:** the log of `report`, its page below `FIRSTFLIGHT_REPORTS`, or at the centre
+`firstflight sql "SELECT vantage, outcome, count() FROM quic_probe WHERE run = 'RUN' GROUP BY ALL"`.
 
 **Where tasks run:** those of a vantage point on its worker alone (queue), one scan at a time (pool
 `scan_NAME`), at most `scan_rate` new probes per second. A vantage point that is down delays nobody: its
 tasks wait.
 
 **Stop it:** pause the DAG. Probing ends in order within seconds, nothing is lost, and goes on when the DAG
-does.
+does. `firstflight runs stop RUN` at the centre ends one run for good; what was probed is loaded and reported.
 
 **When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
 part. A stage that is tried again goes on where it stopped; rows are loaded exactly once.
@@ -109,8 +117,8 @@ part. A stage that is tried again goes on where it stopped; rows are loaded exac
                 place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
                 sends = {"pool": vantage.scan_pool, "max_active_tis_per_dagrun": 1}
                 (
-                    StageOperator(task_id="resolve", stage="resolve", **place, **sends)
-                    >> StageOperator(task_id="probe", stage="probe", **place, **sends)
+                    StageOperator(task_id="resolve", stage="resolve", **{**place, **sends})
+                    >> StageOperator(task_id="probe", stage="probe", **{**place, **sends})
                     >> StageOperator(task_id="dissect", stage="dissect", **place)
                     >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
                 )

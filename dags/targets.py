@@ -27,7 +27,7 @@ Fetches the target list of the run's day (site.toml, `[targets]`), checks every 
 
 **Run it now:** the play button; no parameters. **An older day:** *Backfill*, or
 `airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: lists of the past are
-kept by their publisher. An old list starts no scan (`max_age_days` of quic_scan).
+kept by their publisher. Older lists start no scan.
 
 **When it fails:** the task's log ends with one sentence; the task is tried again after 2, 4, 8 ... minutes.
 """,

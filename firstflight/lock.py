@@ -58,6 +58,34 @@ def is_locked(path: Path) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold the lock at `path` during the block, beside others that hold it so.
+
+    FirstflightError if the file cannot be made.
+    """
+    with said_in_one_sentence(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether some process holds the lock at `path`, alone or beside others."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
 def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]) -> None:
     until = time.monotonic() + wait_s
     while True:

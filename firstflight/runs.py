@@ -188,6 +188,13 @@ class Run:
         """Where it lies, the run is to end in order and nothing more is sent."""
         return self.path / "stop"
 
+    def stopped_at(self) -> datetime | None:
+        """When the stop file was laid there (UTC); None if it is not."""
+        try:
+            return datetime.fromtimestamp(self.stop_file.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return None
+
     def check_not_stopped(self) -> None:
         """Interrupted (exit 130) if the stop file is there."""
         if self.stop_file.exists():

@@ -177,6 +177,8 @@ class Watch(Section):
     families: tuple[Literal[4, 6], ...] = (4,)
     grace_ms: int = Field(default=250, ge=1, le=60_000)  # a slot that cannot leave by then is skipped
     resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
+    # Leave slots out while another watch is at work at the same vantage point: limits hold for both together.
+    gives_way: bool = False
 
     @model_validator(mode="after")
     def _is_owned(self) -> Watch:

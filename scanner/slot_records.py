@@ -111,6 +111,8 @@ def _fate(
         reason, late = skip["reason"], skip["late_us"]
     elif entry.get("unfed"):
         reason, late = unfed_reason, None
+    elif "skipped" in entry:
+        reason, late = entry["skipped"], None
     elif entry["ip"] is None:
         reason, late = "no_address", None
     else:

@@ -100,7 +100,9 @@ class Feeder:
         asn_of: Callable[[str], int | None],
         grace_ms: Callable[[Slot], int],
         port: int,
+        reason_to_skip: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._reason_to_skip = reason_to_skip
         self._feed = feed
         self._slots = slots
         self._next: Slot | None = next(slots, None)
@@ -136,10 +138,13 @@ class Feeder:
             "ip": ip,
             "asn": asn,
         }
+        reason = None if ip is None else self._reason_to_skip()
+        if reason is not None:
+            entry["skipped"] = reason
         # Noted first: a slot that the prober knows is always in the log.
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
-        if ip is not None:
+        if ip is not None and reason is None:
             self._feed.slot(
                 FIRST_SLOT + slot.number,
                 slot.planned_ns,

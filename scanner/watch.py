@@ -31,6 +31,7 @@ from scanner.feed import FIRST_SLOT, Feed
 from scanner.guard import Guard
 from scanner.resolve import read_targets, the_resolver
 from scanner.resolve_engine import Name
+from scanner.right_of_way import RightOfWay
 from scanner.slots import SECOND_NS, Feeder, Series, Slot, plan, series
 
 PERIOD_FILE = "period.json"
@@ -73,10 +74,16 @@ def stage(
         mapper = Mapper(run.as_data)
         stopped: Interrupted | None = None
         if not (folder / "summary.json").is_file() or time.time_ns() < period[1]:
+            way = RightOfWay(run, vantage, period[0])
             try:
-                _watch(run, vantage, repetition, slots, watched, mapper, report)
+                with way:
+                    _watch(run, vantage, repetition, slots, watched, mapper, report, way)
             except Interrupted as error:
                 stopped = error
+            if way.left_out:
+                report.warnings.append(
+                    f"{way.left_out} slots were left to another watch that was at work here (skipped: limit)"
+                )
         _write_records(run, vantage, repetition, slots, known, mapper, ruleset_hash(rules), report)
         if stopped is not None:
             raise stopped
@@ -122,6 +129,7 @@ def _watch(
     watched: Sequence[Name],
     mapper: Mapper,
     report: StageReport,
+    way: RightOfWay,
 ) -> None:
     """Run the prober with the capture beside it until the period is over."""
     settings = run.settings
@@ -174,6 +182,7 @@ def _watch(
             asn_of=lambda ip: mapper.origin(ip).asn,
             grace_ms=lambda _: settings.watch.grace_ms,
             port=settings.probe.port,
+            reason_to_skip=way.reason_to_skip,
         )
         stack.callback(feeder.close)
         stack.callback(lambda: addresses.write(folder / "dns_answer.parquet"))
@@ -189,6 +198,7 @@ def _watch(
                 running.check()
             run.check_not_stopped()
             now_ns = time.time_ns()
+            way.look(now_ns)
             feeder.tick(now_ns)
             looking.look(now_ns)
             progress.update(looking.slots)

@@ -1,4 +1,4 @@
-"""What the centre's tasks do: fetch lists and tables, open a run, wait for its rows, report on it."""
+"""What the centre's tasks do: fetch lists and tables, load its part, wait for all rows, report on them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from datetime import date as Date
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from firstflight.schedule.operators import FirstflightOperator, come_back, in_one_sentence
-from firstflight.schedule.vantage_points import declared
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,124 +73,6 @@ def _identity(run: Run, stage: str) -> str:
     return next(sha[:16] for name, sha in report.outputs.items() if name.endswith("rib.pyasn"))
 
 
-class Open(FirstflightOperator):
-    """Base: makes a run at the centre and offers its inputs to the vantage points; gives the run's id."""
-
-    def offer(self, context: Context, run: Run, taken: dict[str, dict[str, Any]], **more: Any) -> str:
-        """Take the finished stages named in `taken` (stage -> asset event's extra), and publish the run."""
-        from firstflight.runs import Run
-        from firstflight.schedule import inputs, site
-
-        for stage, event in taken.items():
-            site.take_stage(run, stage, Run.open(event["run"]))
-        shown = {
-            stage: {key: e.get(key) for key in ("run", "date", "id", "rows")} for stage, e in taken.items()
-        }
-        manifest = {**run.manifest, **more, "dag_run": context["dag_run"].run_id, "inputs": shown}
-        run.write_manifest(manifest)
-        size = sum(entry["bytes"] for entry in inputs.publish(run))
-        self.log.info("run %s: inputs of %d bytes for the vantage points", run.id, size)
-        return run.id
-
-
-class OpenScan(Open):
-    """A run of the newest list and table."""
-
-    def __init__(self, *, targets: Asset, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[targets, as_data], **kwargs)
-        self.assets = {"targets": targets, "as_data": as_data}
-
-    def execute(self, context: Context) -> str:
-        """Skips a run whose list or table is older than the parameter max_age_days allows."""
-        from firstflight.schedule import site
-
-        params = context["params"]
-        newest = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
-        for stage, event in newest.items():
-            age = datetime.now(UTC).date() - Date.fromisoformat(event["date"])
-            if age.days > params["max_age_days"]:
-                raise AirflowSkipException(
-                    f"the newest {stage} is of {event['date']}, {age.days} days old, and max_age_days is "
-                    f"{params['max_age_days']}: run the DAG {stage} for a newer day, or allow more"
-                )
-        # All that are declared, whoever takes part: turns at a prefix go by this list (ledger.py).
-        points = declared().vantage
-        if params["rate"] is not None:
-            rate = float(params["rate"])
-            points = tuple(p.model_copy(update={"scan_rate": min(rate, p.scan_rate)}) for p in points)
-        changes: dict[str, dict[str, Any]] = {
-            "campaign": {
-                "name": context["dag"].dag_id,
-                "repetitions": params["repetitions"],
-                "repetition_interval_s": params["repetition_interval_minutes"] * 60,
-            },
-            "probe": {"families": params["families"]},
-        }
-        with in_one_sentence():
-            run = site.new_run(Date.fromisoformat(newest["targets"]["date"]), points, changes)
-            return self.offer(context, run, newest, vantage_points=params["vantage_points"])
-
-
-class OpenWatch(Open):
-    """The run of the day for scheduled periods, a run of its own for one that a person starts."""
-
-    def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
-        super().__init__(inlets=[as_data], **kwargs)
-        self.as_data = as_data
-
-    def execute(self, context: Context) -> str:
-        """Fetches the watched names (watch.toml) when it makes a run."""
-        from firstflight.schedule import site
-
-        begins = period_of(context)[0]
-        event = newest_event(context, self.as_data)
-        name = context["dag"].dag_id
-        by_hand = context["dag_run"].logical_date is None
-        points = [point.watching(by_hand=by_hand) for point in declared().vantage]
-
-        def make() -> Run:
-            changes: dict[str, dict[str, Any]] = {"campaign": {"name": name}}
-            minute_s = context["params"]["minute_s"]
-            if minute_s is not None:
-                changes["watch"] = {"minute_s": minute_s}
-            run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
-            self.firstflight(context, "stage", "targets", "--run", run.id, judged=False)
-            if not run.done("targets"):
-                raise self.failed("stage", "targets")
-            self.offer(context, run, {"as_data": event}, kind="watch")
-            return run
-
-        with in_one_sentence():
-            if by_hand:
-                return make().id
-            return site.run_of_day(name, begins.date(), make).id
-
-
-def period_of(context: Context) -> tuple[datetime, float, int]:
-    """When a watch's period begins (UTC), how many seconds it lasts, its number within its run.
-
-    A scheduled one begins at the next full hour after it was due, and is the hour's; one that a person starts
-    begins two minutes later, or as `begins_after_s` says.
-    """
-    dag_run, params = context["dag_run"], context["params"]
-    if dag_run.logical_date is None:
-        asked = (dag_run.run_after or datetime.now(UTC)).astimezone(UTC)
-        begins = asked + timedelta(seconds=params["begins_after_s"])
-        return begins, params["period_minutes"] * 60.0, 1
-    due = dag_run.logical_date.astimezone(UTC)
-    begins = due.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    return begins, 3600.0, begins.hour + 1
-
-
-def newest_event(context: Context, asset: Asset) -> dict[str, Any]:
-    """The extra of the asset's event with the newest date: not always the last, as backfills come late."""
-    extras: list[dict[str, Any]] = [event.extra or {} for event in context["inlet_events"][asset]]
-    events = [extra for extra in extras if extra.get("run")]
-    if not events:
-        raise AirflowException(f"the asset {asset.name} was never published: run the DAG {asset.name} first")
-    return max(reversed(events), key=lambda extra: str(extra["date"]))
-
-
 class LoadCentre(FirstflightOperator):
     """The centre's part of a run into the store: its row, its list."""
 
@@ -221,6 +102,7 @@ class Gather(FirstflightOperator):
     def execute(self, context: Context) -> None:
         """Look, and come back in a while without holding a place; ends at the deadline in any case."""
         from firstflight.runs import Run
+        from firstflight.schedule import due as due_times
 
         dag_run = context["dag_run"]
         states = context["ti"].get_task_states(dag_id=dag_run.dag_id, run_ids=[dag_run.run_id])
@@ -230,12 +112,17 @@ class Gather(FirstflightOperator):
             return
         with in_one_sentence():
             run = Run.open(str(self.run))
-        began = datetime.fromisoformat(str(run.manifest["started_at"]))
-        due = began + timedelta(minutes=context["params"]["report_after_minutes"])
+            due = due_times.report(
+                datetime.fromisoformat(str(run.manifest["started_at"])),
+                run.settings.campaign.repetition_interval_s,
+                run.settings.campaign.repetitions,
+                context["params"]["report_after_minutes"],
+                run.stopped_at(),
+            )
         if datetime.now(UTC) >= due:
             self.log.warning("the report does not wait any longer for %s", ", ".join(waiting))
             return
-        self.log.info("waiting until %s for %s", f"{due:%H:%M} UTC", ", ".join(waiting))
+        self.log.info("waiting until %s for %s", f"{due:%Y-%m-%d %H:%M} UTC", ", ".join(waiting))
         raise come_back(min(due, datetime.now(UTC) + self.look_again))
 
 
@@ -264,11 +151,8 @@ class Report(FirstflightOperator):
             raise AirflowSkipException("no run was opened")
         with in_one_sentence():
             run = Run.open(str(self.run))
-            before = run.manifest.get("missing")
-            if self.late and before == []:
-                raise AirflowSkipException("everything had come in when the report was made")
             found = outcome.of(run)
-            if self.late and [str(m) for m in found.missing] == before:
+            if self.late and outcome.is_written(run, found):
                 raise AirflowSkipException("nothing has come in since the report was made")
             outcome.write(run, found)
         self.firstflight(context, "stage", "load", "--run", run.id)

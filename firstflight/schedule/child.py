@@ -17,6 +17,7 @@ from firstflight import children
 ASK_EVERY_S = 5.0
 # What a stage may take to end in order: the prober waits for answers, the capture is drained.
 GRACE_S = 40.0
+EXIT_INTERRUPTED = 130
 
 
 class Child:

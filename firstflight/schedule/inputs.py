@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from firstflight.errors import FirstflightError
 from firstflight.progress import say
 from firstflight.runs import CENTRE_STAGES, RUN_ID, Run, runs_root, tool_version
 from firstflight.schedule import vantage_points
+from firstflight.schedule.centre_client import PATH, SOON_S, Centre, CentreUnreachable
 from firstflight.schedule.site import LISTS
 from firstflight.schedule.vantage_points import VantagePoint
 
@@ -26,14 +26,8 @@ if TYPE_CHECKING:
     import requests
 
 NAME = "inputs.json"
-PATH = "/firstflight/v1"
 # Beyond this a vantage point's times of day cannot be laid beside the others'.
 MAX_CLOCK_OFFSET_S = 5.0
-TIMEOUT_S = (10, 120)  # connect, read
-
-
-class CentreUnreachable(FirstflightError):
-    """The centre did not answer, or not as it should; the task is tried again."""
 
 
 class NotTheSame(FirstflightError):
@@ -85,9 +79,9 @@ def fetch(
     import requests
 
     with session or requests.Session() as session:
-        source = _Centre(session, f"{centre.rstrip('/')}{PATH}/runs/{run_id}/inputs", token)
-        offset_s, inputs = source.list()
-        check_same(offset_s, str(inputs["manifest"]["tool_version"]), vantage)
+        source = Centre(session, centre, run_id, token)
+        offset_s, inputs = source.inputs(lambda offset_s: check_clock(offset_s, vantage))
+        check_code(str(inputs["manifest"]["tool_version"]), vantage)
         run = Run(runs_root() / run_id)
         fetched = 0
         for entry in inputs["files"]:
@@ -101,14 +95,32 @@ def fetch(
     return run
 
 
-def check_same(offset_s: float, centre_version: str, vantage: VantagePoint) -> None:
-    """Refuse to measure with a wrong clock or other code than the centre's (NotTheSame)."""
+def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
+    """Whether the run is stopped (docs/campaign.md), here or at the centre; then its stop file lies here too.
+
+    While the centre does not answer, what is known here holds.
+    """
+    import requests
+
+    if not run.stop_file.exists():
+        with requests.Session() as session, suppress(CentreUnreachable):
+            if Centre(session, centre, run.id, token, SOON_S).is_stopped():
+                files.write_text(run.stop_file, "")
+    return run.stop_file.exists()
+
+
+def check_clock(offset_s: float, vantage: VantagePoint) -> None:
+    """Refuse to measure with a clock that is so far ahead of the centre's, or behind it (NotTheSame)."""
     if abs(offset_s) > MAX_CLOCK_OFFSET_S:
         side = "ahead of" if offset_s > 0 else "behind"
         raise NotTheSame(
             f"the clock of {vantage.name} is {abs(offset_s):.0f} s {side} "
             "the centre's: nothing was sent; set it (chronyc tracking) and the task will go on"
         )
+
+
+def check_code(centre_version: str, vantage: VantagePoint) -> None:
+    """Refuse to measure with other code than the centre's (NotTheSame)."""
     if centre_version != tool_version():
         raise NotTheSame(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
@@ -116,54 +128,7 @@ def check_same(offset_s: float, centre_version: str, vantage: VantagePoint) -> N
         )
 
 
-class _Centre:
-    """The centre's interface for the inputs of one run."""
-
-    def __init__(self, session: requests.Session, url: str, token: Callable[[], str]) -> None:
-        self._session = session
-        self._url = url
-        self._token = token
-
-    def list(self) -> tuple[float, dict[str, Any]]:
-        """Seconds that the clock here is ahead of the centre's (to half a second), and inputs.json."""
-        before = datetime.now(UTC)
-        answer = self._get(self._url)
-        after = datetime.now(UTC)
-        told = answer.headers.get("Date")
-        offset_s = 0.0
-        if told is not None:
-            here = before + (after - before) / 2
-            # A Date header is cut to the second.
-            offset_s = (here - parsedate_to_datetime(told)).total_seconds() - 0.5
-        inputs = answer.json()
-        assert isinstance(inputs, dict)
-        return offset_s, inputs
-
-    def stream(self, name: str, out: Path) -> None:
-        """Write one input file to `out`."""
-        answer = self._get(f"{self._url}/{name}", stream=True)
-        with answer, out.open("wb") as file:
-            shutil.copyfileobj(answer.raw, file, 1 << 20)
-
-    def _get(self, url: str, *, stream: bool = False) -> requests.Response:
-        import requests
-
-        headers = {"Authorization": f"Bearer {self._token()}", "Accept-Encoding": "identity"}
-        try:
-            answer = self._session.get(url, headers=headers, stream=stream, timeout=TIMEOUT_S)
-        except requests.RequestException as error:
-            raise CentreUnreachable(f"the centre did not answer at {url}: {_short(error)}") from error
-        if answer.status_code != 200:
-            told = (
-                answer.text[:200] if answer.headers.get("Content-Type", "").startswith("text/plain") else ""
-            )
-            raise CentreUnreachable(
-                f"the centre answered {answer.status_code} at {url}" + (f": {told}" if told else "")
-            )
-        return answer
-
-
-def _fetch_file(source: _Centre, run: Run, entry: dict[str, Any]) -> int:
+def _fetch_file(source: Centre, run: Run, entry: dict[str, Any]) -> int:
     """Bring one file into the run, from the cache when it is known; 1 if it came over the network."""
     target = run.path / entry["name"]
     cached = runs_root() / "cache" / entry["sha256"]
@@ -208,7 +173,3 @@ def _settle(run: Run, vantage: VantagePoint, clock: str) -> None:
 def here(name: str) -> VantagePoint:
     """The vantage point `name` as this place's vantage_points.toml declares it."""
     return vantage_points.declared().named(name)
-
-
-def _short(error: Exception) -> str:
-    return str(error).split("(Caused by ")[-1].strip("() ")[:200]

@@ -9,12 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.schedule.vantage_points import VantagePoint, declared
@@ -27,10 +33,12 @@ if TYPE_CHECKING:
 
 EDGE_EXECUTOR = "EdgeExecutor"
 CENTRE_EXECUTOR = "LocalExecutor"
+SENDING = ("resolve", "probe", "watch")
 
 # Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
 # The variable is for those who cannot wait, such as tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
+WHILE_WAITING = timedelta(minutes=15)
 LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
 RETRIES: dict[str, Any] = {
     "retries": 24,
@@ -39,10 +47,13 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(hours=1),
 }
 
+# Of one run: that of every vantage point, and the centre's own.
+ACTIVE_TASKS = 64
+
 
 def at_vantage(vantage: VantagePoint) -> dict[str, Any]:
-    """Arguments that bind a task to a vantage point's worker."""
-    return {"queue": vantage.queue, "executor": EDGE_EXECUTOR}
+    """Arguments that bind a task to a vantage point's worker, in the pool of what sends nothing."""
+    return {"queue": vantage.queue, "executor": EDGE_EXECUTOR, "pool": vantage.work_pool}
 
 
 class FirstflightOperator(BaseOperator):
@@ -51,15 +62,21 @@ class FirstflightOperator(BaseOperator):
     _child: Child | None = None
 
     def firstflight(
-        self, context: Context, *arguments: str, resumes: bool = False, judged: bool = True
+        self,
+        context: Context,
+        *arguments: str,
+        resumes: bool = False,
+        judged: bool = True,
+        stops: Callable[[], bool] = lambda: False,
     ) -> None:
         """Run `firstflight ARGUMENTS`. AirflowException with its last words if it fails, unless the caller
         judges by what it left (`judged` false).
 
         When the DAG is paused meanwhile the command is ended in order; with `resumes` the task goes on when
-        the DAG does, otherwise it counts as failed and is tried again.
+        the DAG does, otherwise it counts as failed and is tried again. `stops` is asked as often, and tells
+        whether the run is stopped for good: the command then ends by itself, and that is no failure.
         """
-        from firstflight.schedule.child import Child
+        from firstflight.schedule.child import EXIT_INTERRUPTED, Child
 
         self.log.info("firstflight %s", " ".join(arguments))
         self._child = Child(arguments, _provenance(context))
@@ -67,10 +84,13 @@ class FirstflightOperator(BaseOperator):
 
         def may_go_on() -> bool:
             nonlocal paused
-            paused = is_paused(context)
+            paused = not stops() and is_paused(context)
             return not paused
 
         status = self._child.wait(self.log.info, may_go_on)
+        if status == EXIT_INTERRUPTED and stops():
+            self.log.info("the run is stopped: what was measured is kept and loaded, nothing more is sent")
+            return
         if paused and status != 0:
             sentence = "the DAG is paused: the stage has ended in order and goes on when the DAG does"
             self.log.info(sentence)
@@ -104,20 +124,23 @@ class FetchInputs(FirstflightOperator):
     def execute(self, context: Context) -> str:
         """Fetch; what is there already is not fetched again."""
         del context
-        from airflow.sdk.configuration import conf
-
-        from firstflight.schedule import centre_token, inputs
+        from firstflight.schedule import inputs
 
         with in_one_sentence():
-            api = str(conf.get("edge", "api_url"))
-            secret = str(conf.get("api_auth", "jwt_secret"))
-            run = inputs.fetch(
-                str(self.run),
-                inputs.here(self.vantage),
-                api.partition("/edge_worker/")[0],
-                lambda: centre_token.sign(secret, str(self.run)),
-            )
+            run = inputs.fetch(str(self.run), inputs.here(self.vantage), *centre_of(str(self.run)))
         return run.id
+
+
+def centre_of(run: str) -> tuple[str, Callable[[], str]]:
+    """The centre's address as a vantage point's worker knows it, and what signs tokens for that run."""
+    from airflow.sdk.configuration import conf
+
+    from firstflight.schedule import centre_token
+
+    secret = str(conf.get("api_auth", "jwt_secret"))
+    return str(conf.get("edge", "api_url")).partition("/edge_worker/")[0], lambda: centre_token.sign(
+        secret, run
+    )
 
 
 class StageOperator(FirstflightOperator):
@@ -138,15 +161,39 @@ class StageOperator(FirstflightOperator):
 
         with in_one_sentence():
             run, repetition = Run.open(str(self.run)), int(self.repetition)
-            if self.stage == "resolve":
+            stops = partial(self._is_stopped, run)
+            if self.stage in SENDING:
+                if stops():
+                    return self._left_as_it_is(run, repetition)
                 self._wait_until_due(run, repetition)
             if self.stage == "load":
                 return self._load(context, run, repetition)
+            if self.stage == "dissect" and not captured(run, self.vantage, repetition):
+                self.log.info("there is no capture to dissect")
+                return {"rows": 0}
             place = ("--vantage", self.vantage, "--repetition", str(repetition))
-            more = self._more(context)
-            self.firstflight(context, "stage", self.stage, "--run", run.id, *place, *more, resumes=True)
-            report = run.report(self.stage, self.vantage, repetition)
-            return {"rows": report.rows_out, **report.counts} if report is not None else {}
+            more = ("stage", self.stage, "--run", run.id, *place, *self._more(context))
+            self.firstflight(context, *more, resumes=True, stops=stops)
+            return self._counts(run, repetition)
+
+    def _counts(self, run: Run, repetition: int) -> dict[str, Any]:
+        report = run.report(self.stage, self.vantage, repetition)
+        return {"rows": report.rows_out, **report.counts} if report is not None else {}
+
+    def _left_as_it_is(self, run: Run, repetition: int) -> dict[str, Any]:
+        """Of a stopped run: what was measured goes on to be dissected and loaded, what was not begun is
+        skipped."""
+        sentence = f"run {run.id} is stopped: nothing was sent"
+        if run.report(self.stage, self.vantage, repetition) is None:
+            raise AirflowSkipException(sentence)
+        self.log.info(sentence)
+        return self._counts(run, repetition)
+
+    def _is_stopped(self, run: Run) -> bool:
+        """Whether the run is stopped, here or at the centre."""
+        from firstflight.schedule import inputs
+
+        return inputs.is_stopped(run, *centre_of(run.id))
 
     def _more(self, context: Context) -> list[str]:
         """Options besides those of every stage."""
@@ -169,12 +216,30 @@ class StageOperator(FirstflightOperator):
         return counts
 
     def _wait_until_due(self, run: Run, repetition: int) -> None:
-        """Repetition N begins N - 1 intervals after the run was made (docs/definitions.md)."""
-        interval_s = run.settings.campaign.repetition_interval_s * (repetition - 1)
-        due = datetime.fromisoformat(str(run.manifest["started_at"])) + timedelta(seconds=interval_s)
-        if interval_s and due > datetime.now(UTC) and not run.done("resolve", self.vantage, repetition):
+        """Come back when the repetition is due; skip one that should have begun days ago."""
+        from firstflight.schedule import due as times
+
+        started = datetime.fromisoformat(str(run.manifest["started_at"]))
+        due = times.repetition(started, run.settings.campaign.repetition_interval_s, repetition)
+        now = datetime.now(UTC)
+        if run.report(self.stage, self.vantage, repetition) is not None:
+            return  # begun: it goes on
+        if now > due + times.TOO_LATE:
+            raise AirflowSkipException(
+                f"repetition {repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
+            )
+        if now < due:
             self.log.info("repetition %d begins at %s", repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
-            raise come_back(due)
+            # Not in one sleep: a run may be stopped meanwhile.
+            raise come_back(min(due, now + WHILE_WAITING))
+
+
+def captured(run: Run, vantage: str, repetition: int) -> bool:
+    """Whether a capture was taken there: none is without `capture.enabled`, or when there was nothing to
+    probe."""
+    from firstflight import capture
+
+    return bool(capture.records(run.stage_dir("capture", vantage, repetition)))
 
 
 def come_back(at: datetime) -> Exception:
@@ -189,8 +254,11 @@ class WatchOperator(StageOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(stage="watch", **kwargs)
 
+    def _wait_until_due(self, run: Run, repetition: int) -> None:
+        """The stage keeps its times itself, and writes down what it comes too late for."""
+
     def _more(self, context: Context) -> list[str]:
-        from firstflight.schedule.centre import period_of
+        from firstflight.schedule.opening import period_of
 
         begins, length_s, _ = period_of(context)
         return ["--start", f"{begins:%Y-%m-%dT%H:%M:%SZ}", "--period", f"{length_s:g}"]

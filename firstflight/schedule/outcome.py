@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,11 +51,18 @@ def of(run: Run) -> Outcome:
             "WHERE run = {run:String} GROUP BY vantage, repetition",
             {"run": run.id},
         )
+        units = store.rows(
+            f"SELECT unit FROM {database}.load_file FINAL "
+            "WHERE kind = 'quic_probe' AND run = {run:String} AND state = 'loaded'",
+            {"run": run.id},
+        )
+    # Run, vantage point, repetition (schemas/records/quic_probe.yaml).
+    loaded = {Part(vantage, int(number)) for _, vantage, number in (json.loads(u["unit"]) for u in units)}
     found = {Part(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
     names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
     expected = [Part(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
     by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
-    return Outcome(by_vantage, [part for part in expected if part not in found])
+    return Outcome(by_vantage, [part for part in expected if part not in loaded])
 
 
 def write(run: Run, outcome: Outcome) -> None:
@@ -62,15 +70,25 @@ def write(run: Run, outcome: Outcome) -> None:
     message = None
     if outcome.missing:
         message = f"missing: {'; '.join(str(part) for part in outcome.missing)}"
+    state = "failed" if outcome.missing else "done"
     run.write_manifest(
         {
             **run.manifest,
-            "state": "failed" if outcome.missing else "done",
+            "state": "stopped" if run.stop_file.exists() else state,
             "ended_at": datetime.now(UTC).isoformat(),
             "rows": outcome.rows,
             "missing": [str(part) for part in outcome.missing],
             "message": message,
         }
+    )
+
+
+def is_written(run: Run, outcome: Outcome) -> bool:
+    """Whether the manifest says the same already."""
+    manifest = run.manifest
+    return (manifest.get("rows"), manifest.get("missing")) == (
+        outcome.rows,
+        [str(part) for part in outcome.missing],
     )
 
 

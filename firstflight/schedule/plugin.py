@@ -2,6 +2,7 @@
 
     GET /firstflight/v1/runs/RUN/inputs          inputs.json
     GET /firstflight/v1/runs/RUN/inputs/NAME     a file that it lists
+    GET /firstflight/v1/runs/RUN/stop            `stopped` or `goes on`
 
 with `Authorization: Bearer TOKEN` (firstflight/schedule/centre_token.py). Found by Airflow through the entry
 point `airflow.plugins` of this package; every Airflow process loads it, only the api-server gets the

@@ -16,7 +16,7 @@ from typing import Any
 
 from firstflight import files, lock, settings
 from firstflight.errors import InputError, UsageError
-from firstflight.runs import Run, runs_root
+from firstflight.runs import Run, runs_root, tool_version
 from firstflight.schedule.vantage_points import VantagePoint, site_folder
 
 FILE = "site.toml"
@@ -147,12 +147,17 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
 def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
     """The run called `name` of that day: the one that is there, or the one that `make` makes and prepares.
 
-    Several tasks may ask at once; one of them makes it.
+    After an upgrade it is another: vantage points measure with the code that made the run. Several tasks may
+    ask at once; one of them makes it.
     """
     with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
-            return Run.open(str(files.read_json(index)["run"]))
+            there = runs_root() / str(files.read_json(index)["run"])
+            if (there / "manifest.json").is_file():
+                run = Run(there)
+                if run.manifest["tool_version"] == tool_version():
+                    return run
         run = make()
         files.write_json(index, {"run": run.id})
         return run

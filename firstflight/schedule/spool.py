@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
-from firstflight.runs import Run
+from firstflight.runs import Run, StageReport
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def places() -> Iterator[Waiting]:
     """Everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
         for report in run.reports():
-            if report.stage not in ("probe", "watch") or report.state != "done":
+            if report.stage not in ("probe", "watch") or not _is_over(run, report):
                 continue
             assert report.vantage is not None and report.repetition is not None
             load = run.report("load", report.vantage, report.repetition)
@@ -45,6 +45,11 @@ def places() -> Iterator[Waiting]:
                 measured_at=report.ended_at or report.started_at,
                 message=None if load is None else load.message,
             )
+
+
+def _is_over(run: Run, report: StageReport) -> bool:
+    """Whether the stage will not go on: it came to its end, or was ended with a run that is stopped."""
+    return report.state == "done" or (report.state == "interrupted" and run.stop_file.exists())
 
 
 def is_loaded(run: Run, vantage: str, repetition: int) -> bool:

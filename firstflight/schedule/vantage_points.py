@@ -80,6 +80,11 @@ class VantagePoint(settings.Section):
         """Pool with two slots: for the period that sends at `watch_rate`, and for the next in waiting."""
         return f"watch_{self.name}"
 
+    @property
+    def work_pool(self) -> str:
+        """Pool for what sends nothing: fetching, dissecting, loading."""
+        return f"work_{self.name}"
+
 
 class VantagePoints(settings.Section):
     """All vantage points of a site."""
@@ -137,14 +142,20 @@ def load(path: Path) -> VantagePoints:
 
 
 def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
-    """What `airflow pools import` takes: two pools per vantage point."""
+    """What `airflow pools import` takes: three pools per vantage point.
+
+    Every task of a vantage point is in one of them: one that is down fills its own pools with what waits for
+    it, and takes no place from others.
+    """
     found: dict[str, dict[str, Any]] = {}
     for vantage in points.vantage:
-        for name, slots, rate, what in (
-            (vantage.scan_pool, 1, vantage.scan_rate, "one scan at a time"),
+        most = "at most {:g} new probes per second"
+        for name, slots, what in (
+            (vantage.scan_pool, 1, f"one scan at a time, {most.format(vantage.scan_rate)}"),
             # The period that runs, and the next, which is ready before it ends.
-            (vantage.watch_pool, 2, vantage.watch_rate, "one watch, and the next in waiting"),
+            (vantage.watch_pool, 2, f"one watch, and the next in waiting, {most.format(vantage.watch_rate)}"),
+            (vantage.work_pool, 2, "what sends nothing: fetching, dissecting, loading"),
         ):
-            text = f"{vantage.city}: {what}, at most {rate:g} new probes per second"
+            text = f"{vantage.city}: {what}"
             found[name] = {"slots": slots, "description": text, "include_deferred": False}
     return found

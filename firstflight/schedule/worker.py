@@ -14,14 +14,14 @@ import argparse
 import os
 import sys
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.schedule.centre_client import PATH, ahead_s
 from firstflight.schedule.vantage_points import declared
 
 # Airflow's tokens bear so much ([api_auth] jwt_leeway).
 MAX_CLOCK_OFFSET_S = 10.0
-SLOTS = 4  # tasks at once: fetching and loading beside a scan and a watch
+SLOTS = 5  # tasks at once: as many as its pools have places (vantage_points.pools)
 
 
 def main() -> int:
@@ -59,14 +59,12 @@ def check_clock(centre: str) -> None:
     """FirstflightError if the clock here differs from the centre's, or the centre does not answer."""
     import requests
 
+    before = datetime.now(UTC)
     try:
-        answer = requests.get(f"{centre}/firstflight/v1/", timeout=20)  # 404, with a Date
+        answer = requests.get(f"{centre}{PATH}/", timeout=20)  # 404, with a Date
     except requests.RequestException as error:
         raise FirstflightError(f"the centre does not answer at {centre}: {_reason(error)}") from error
-    told = answer.headers.get("Date")
-    if told is None:
-        return
-    offset_s = (datetime.now(UTC) - parsedate_to_datetime(told)).total_seconds() - 0.5
+    offset_s = ahead_s(answer, before, datetime.now(UTC)) or 0.0
     if abs(offset_s) > MAX_CLOCK_OFFSET_S:
         side = "ahead of" if offset_s > 0 else "behind"
         raise FirstflightError(

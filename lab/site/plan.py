@@ -177,6 +177,9 @@ def centre_environment(site: Site) -> dict[str, str]:
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(API_PORT),
         "AIRFLOW__API__SECRET_KEY_CMD": f"cat {site.secrets.session}",
+        # A task waits for its vantage point in the queue: after the default of ten minutes, three times, it
+        # would count as failed, and not be tried again.
+        "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "2592000",
         "AIRFLOW__EDGE__API_ENABLED": "True",
         "AIRFLOW__EDGE__API_URL": f"{local}/edge_worker/v1/rpcapi",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(site.silence_s),

@@ -51,7 +51,9 @@ print(json.dumps({"cost_s": cost, "errors": bag.import_errors, "heavy": heavy,
         ((k, d.params.get_param(k)) for k in d.params)},
         "defaults": {k: d.params[k] for k in d.params}, "catchup": d.catchup,
         "paused": d.is_paused_upon_creation,
-        "timetable": type(d.timetable).__name__, 
+        "timetable": type(d.timetable).__name__, "max_active_runs": d.max_active_runs,
+        "max_active_tasks": d.max_active_tasks,
+        "timeout_s": d.dagrun_timeout.total_seconds() if d.dagrun_timeout else None,
         "tasks": [of(t) for t in d.tasks]} for d in bag.dags.values()}}))
 """
 

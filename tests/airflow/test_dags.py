@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from firstflight.schedule.vantage_points import load
+from firstflight.schedule.vantage_points import pools as pools_of
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
@@ -20,7 +21,7 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
     assert parsed["errors"] == {}
     assert parsed["warnings"] == []
     assert "Deprecat" not in parsed["stderr"]
-    assert {"targets", "as_data", "quic_scan"} <= set(parsed["dags"])
+    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch"}
 
 
 def test_parsing_costs_less_than_a_cpu_second_and_no_heavy_import(parsed: dict[str, Any]) -> None:
@@ -52,6 +53,22 @@ def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, 
                 assert task["pool"].endswith("_" + task["task_id"].split(".")[0])
 
 
+def test_a_vantage_point_that_is_down_takes_no_place_from_others(parsed: dict[str, Any]) -> None:
+    pools = set(pools_of(load(SITE / "vantage_points.toml")))
+    for dag in parsed["dags"].values():
+        for task in dag["tasks"]:
+            where = task["task_id"].split(".")[0]
+            if "." in task["task_id"]:
+                assert task["pool"] in pools and task["pool"].partition("_")[2] == where, task
+            else:
+                assert task["pool"] == "default_pool", task
+    # For as long as a vantage point may be down, the runs of every hour and day are open beside each other.
+    watch, scan = parsed["dags"]["cdn_watch"], parsed["dags"]["quic_scan"]
+    assert watch["max_active_runs"] > watch["timeout_s"] / 3600
+    assert scan["max_active_runs"] > scan["timeout_s"] / 86400
+    assert scan["max_active_tasks"] >= 4 * len(VANTAGES) and watch["max_active_tasks"] >= 4 * len(VANTAGES)
+
+
 def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
     for name in ("targets", "as_data", "quic_scan"):
         for task in parsed["dags"][name]["tasks"]:
@@ -79,21 +96,25 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "bad"),
+    ("dag", "name", "good", "bad"),
     [
-        ("repetitions", [1, 30], [0, 1.5, "2", None]),
-        ("repetition_interval_minutes", [0, 1440, 0.5], [-1, "day"]),
-        ("rate", [None, 20, 0.5], [0, -1, "fast"]),
-        ("families", [[4], [6, 4]], [[], [5], [4, 4], 4]),
-        ("vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
-        ("max_age_days", [0, 7], [-1, None]),
-        ("report_after_minutes", [0, 720], [-5, "soon"]),
+        ("quic_scan", "repetitions", [1, 30], [0, 1.5, "2", None]),
+        ("quic_scan", "repetition_interval_minutes", [0, 1440, 0.5], [-1, "day"]),
+        ("quic_scan", "rate", [None, 20, 0.5], [0, -1, "fast"]),
+        ("quic_scan", "families", [[4], [6, 4]], [[], [5], [4, 4], 4]),
+        ("quic_scan", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
+        ("quic_scan", "max_age_days", [0, 7], [-1, None]),
+        ("quic_scan", "report_after_minutes", [0, 720], [-5, "soon"]),
+        ("cdn_watch", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"], None]),
+        ("cdn_watch", "period_minutes", [1, 0.5, 1440], [0, -1, 1441, "hour", None]),
+        ("cdn_watch", "begins_after_s", [0, 120], [-1, "soon", None]),
+        ("cdn_watch", "minute_s", [None, 0.5, 60], [0, "minute"]),
     ],
 )
 def test_parameters_refuse_what_makes_no_sense(
-    parsed: dict[str, Any], name: str, good: list[object], bad: list[object]
+    parsed: dict[str, Any], dag: str, name: str, good: list[object], bad: list[object]
 ) -> None:
-    schema = parsed["dags"]["quic_scan"]["params"][name]
+    schema = parsed["dags"][dag]["params"][name]
     for value in good:
         jsonschema.validate(value, schema)
     for value in bad:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from firstflight.schedule import site, vantage_points
+from firstflight.schedule import site, vantage_points, worker
 from tests.airflow.conftest import SITE
 
 GOOD = '[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\n'
@@ -22,10 +22,12 @@ def test_the_labs_file_declares_four() -> None:
         points.named("x")
 
 
-def test_a_pool_for_scans_and_one_for_watches() -> None:
+def test_pools_for_scans_for_watches_and_for_what_sends_nothing() -> None:
     pools = vantage_points.pools(vantage_points.load(SITE / "vantage_points.toml"))
-    assert len(pools) == 8
-    assert {name.split("_")[0]: pool["slots"] for name, pool in pools.items()} == {"scan": 1, "watch": 2}
+    assert len(pools) == 12
+    slots = {name.split("_")[0]: pool["slots"] for name, pool in pools.items()}
+    assert slots == {"scan": 1, "watch": 2, "work": 2}
+    assert sum(slots.values()) <= worker.SLOTS
     assert "150 new probes per second" in pools["scan_hamburg"]["description"]
 
 

@@ -1,0 +1,116 @@
+"""A scheduled run that is stopped at the centre: its vantage points hear of it over the real interface."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from firstflight.runs import Run
+from firstflight.schedule import inputs, outcome, site, spool, vantage_points
+from firstflight.schedule.child import EXIT_INTERRUPTED, Child
+from firstflight.store import open_store
+from tests.airflow.test_inputs import serving, token_for
+from tests.campaign_loopback.conftest import world as world
+from tests.campaign_loopback.world import FIRSTFLIGHT, World, addresses, until
+
+POINTS = '[[vantage]]\nname = "east"\ncity = "Here"\nqueue = "east"\ninterface = "lo"\nscan_rate = 8\n'
+
+
+def firstflight(*words: str) -> str:
+    """Run a command; its messages."""
+    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def centre_run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run at the centre, its inputs on offer, as the task `open` leaves it."""
+    folder = world.folder
+    (folder / "vantage_points.toml").write_text(POINTS)
+    text = world.settings("site.toml", vantages="").read_text().replace("before_repetition", "# none")
+    (folder / "site.toml").write_text(text)
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(folder))
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(folder / "centre"))
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder}/store")
+    run = site.new_run(date(2026, 11, 20), vantage_points.load(folder / "vantage_points.toml").vantage)
+    firstflight("stage", "targets", "as_data", "--run", run.id)
+    run.write_manifest({**run.manifest, "dag_run": "manual__2026-11-20", "vantage_points": ["east"]})
+    inputs.publish(run)
+    return run
+
+
+@pytest.fixture
+def centre(world: World, centre_run: Run) -> Iterator[str]:
+    """The centre's URL."""
+    del centre_run
+    with serving(world.folder) as url:
+        yield url
+
+
+def test_it_ends_everywhere_within_seconds_and_what_was_measured_is_loaded(
+    world: World, centre: str, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
+    east = vantage_points.load(world.folder / "vantage_points.toml").named("east")
+    run = inputs.fetch(centre_run.id, east, centre, token_for(centre_run.id))
+    place = ("--run", run.id, "--vantage", "east", "--repetition", "1")
+    firstflight("stage", "resolve", *place)
+
+    def stops() -> bool:
+        return inputs.is_stopped(run, centre, token_for(run.id))
+
+    assert not stops() and not run.stop_file.exists()
+    said: list[str] = []
+    probing = Child(["stage", "probe", *place])
+    segments = run.stage_dir("probe", "east", 1) / "segments"
+    until(lambda: len(list(segments.glob("seg-*.arrow"))) >= 2, "some closed segments")
+    with monkeypatch.context() as at_centre:
+        at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
+        asked = time.monotonic()
+        assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
+
+    def may_go_on() -> bool:
+        stops()  # as the operator does
+        return True
+
+    assert probing.wait(said.append, may_go_on) == EXIT_INTERRUPTED
+    assert time.monotonic() - asked < 20, said
+    assert run.stop_file.exists() and stops()
+    assert "was stopped by" in said[-1]
+
+    rows = len(world.rows(Path(run.path), "east", 1))
+    assert 0 < rows < len(addresses())
+    firstflight("stage", "dissect", *place)
+    assert [part.loaded for part in spool.places()] == [False]
+    firstflight("spool", "load")
+    assert [part.loaded for part in spool.places()] == [True]
+    with open_store() as store:
+        assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
+    found = outcome.of(centre_run)
+    assert found.rows == {"east": rows} and found.missing == []
+    outcome.write(centre_run, found)
+    assert centre_run.manifest["state"] == "stopped" and outcome.is_written(centre_run, found)
+
+    # For good: nothing is sent by whoever tries again.
+    refused = [*FIRSTFLIGHT, "stage", "probe", *place]
+    assert subprocess.run(refused, capture_output=True, check=False).returncode == EXIT_INTERRUPTED
+
+
+def test_a_centre_that_is_away_stops_nothing(
+    world: World, centre_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
+    run = Run(world.folder / "spool" / centre_run.id)
+    asked = time.monotonic()
+    assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
+    assert time.monotonic() - asked < 5
+    # A stop file that somebody laid at the vantage point holds there, whatever the centre says.
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.stop_file.touch()
+    assert inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
