@@ -64,9 +64,9 @@ Each run is one hour: every vantage point probes the names of `watch.toml` once 
 minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run; the
 hour's number plus one is its repetition.
 
-**See what came:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and quartiles),
-`firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM watch_coverage"` (slots,
-skipped, why).
+**See what came:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and
+quartiles), `firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM
+watch_coverage"` (slots, skipped, why).
 
 **Run it now:** unpause it, and the next hour begins by itself. The play button starts a single period
 (`period_minutes`, beginning `begins_after_s` from now); leave the logical date as it is. Where a scheduled

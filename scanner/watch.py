@@ -3,7 +3,8 @@ cdn_watch).
 
 The names of the target list once a minute, `owned` ones more often; one stage is one period, which paces
 itself: the times stand before it begins (`scanner.slots`), and the prober keeps them. A slot that is not
-probed is a row with its reason. A stage that was cut goes on with what is left of its period.
+probed is a row with its reason. A stage that was cut goes on with what is left of its period; one that comes
+after its end writes down what was missed, and sends nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def stage(
         ]
         mapper = Mapper(run.as_data)
         stopped: Interrupted | None = None
-        if not (folder / "summary.json").is_file() or time.time_ns() < period[1]:
+        over = time.time_ns() >= period[1]
+        if not over:
             way = RightOfWay(run, vantage, period[0])
             try:
                 with way:
@@ -84,7 +86,9 @@ def stage(
                 report.warnings.append(
                     f"{way.left_out} slots were left to another watch that was at work here (skipped: limit)"
                 )
-        _write_records(run, vantage, repetition, slots, known, mapper, ruleset_hash(rules), report)
+        # A prober that ended in order leaves a summary; otherwise nobody was there in time.
+        unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
+        _write_records(run, vantage, repetition, slots, known, mapper, ruleset_hash(rules), report, unfed)
         if stopped is not None:
             raise stopped
 
@@ -230,6 +234,7 @@ def _write_records(
     mapper: Mapper,
     ruleset: str,
     report: StageReport,
+    unfed_reason: str,
 ) -> None:
     folder = run.stage_dir("watch", vantage, repetition)
     closed = merge.closed_segments(folder / "segments")
@@ -242,7 +247,7 @@ def _write_records(
         {} if rows is None else slot_records.of_segments(rows),
         probe.slot_columns(run, vantage, repetition, report),
         mapper.origin,
-        "stopped",
+        unfed_reason,
     )
     if table.num_rows != len(slots):
         raise UsageError(

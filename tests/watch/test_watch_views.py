@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
+from firstflight import loader, query
 from firstflight.store import migrate, open_store
 from tests.store.rows import DAY_NS, RUN, write
 
@@ -79,17 +79,51 @@ def test_medians_and_quartiles_by_hour_and_first_answer(ask: Any) -> None:
     def hour(
         n: int, purpose: str, answer: str, probes: int, domains: int, *values: float | None
     ) -> dict[str, Any]:
-        names = [f"{name}_p{p}" for name in ("ack_us", "sh_us") for p in (25, 50, 75)]
+        names = [f"{name}_p{p}" for name in ("ack_us", "sh_us", "ack_to_sh_us") for p in (25, 50, 75)]
         about = {"hour": f"2026-11-20 0{n}:00:00", "purpose": purpose, "first_answer": answer}
         return about | {"probes": probes, "domains": domains} | dict(zip(names, values, strict=True))
 
     assert found == [
-        hour(6, "owned", "iack", 1, 1, 70, 70, 70, 80, 80, 80),
-        hour(6, "watch", "coalesced", 2, 1, 525, 550, 575, 525, 550, 575),
-        hour(6, "watch", "iack", 4, 2, 17.5, 25, 32.5, 1075, 1150, 1225),
-        hour(6, "watch", "sh_first", 1, 1, None, None, None, 700, 700, 700),
-        hour(7, "watch", "coalesced", 1, 1, 800, 800, 800, 800, 800, 800),
+        hour(6, "owned", "iack", 1, 1, 70, 70, 70, 80, 80, 80, 10, 10, 10),
+        hour(6, "watch", "coalesced", 2, 1, 525, 550, 575, 525, 550, 575, 0, 0, 0),
+        # 990, 1080, 1170, 1260
+        hour(6, "watch", "iack", 4, 2, 17.5, 25, 32.5, 1075, 1150, 1225, 1057.5, 1125, 1192.5),
+        hour(6, "watch", "sh_first", 1, 1, None, None, None, 700, 700, 700, None, None, None),
+        hour(7, "watch", "coalesced", 1, 1, 800, 800, 800, 800, 800, 800, 0, 0, 0),
     ]
+    # The named query is the view, of some days and names.
+    with open_store() as store:
+        given = {"vantage": "hamburg", "since": "2026-11-20", "until": "2026-11-20"}
+        asked = query.rows(store, "watch_hourly", given)
+        assert [{k: v for k, v in row.items() if k not in ("vantage", "cdn")} for row in asked] == found
+        assert query.rows(store, "watch_hourly", {"purpose": "owned"}) == asked[:1]
+        assert query.rows(store, "watch_hourly", {"since": "2026-11-21"}) == []
+        assert query.rows(store, "watch_hourly", {"vantage": "nowhere"}) == []
+        assert [row["probes"] for row in query.rows(store, "watch_hourly", {"domain": "1.example"})] == [2]
+
+
+def test_who_answers_how(ask: Any) -> None:
+    rows = [
+        *(slot(n, "coalesced", 500, 500) for n in range(3)),
+        slot(3, "iack", 400, 2400),
+        slot(4, "timeout", None, None),
+        slot(5, None, None, None, ip=None, asn=None, cdn=None, reason="no_address"),
+        slot(6, "ack_only", 400, None, domain="b.example", purpose="owned"),
+        slot(7, "iack", 1, 2, purpose="control"),
+        slot(8, "iack", 100, 1100, vantage="hong_kong", repetition=2),
+    ]
+    ask(rows, "SELECT 1")
+    columns = "domain purpose vantage cdn slots probed answered iack coalesced iack_share ack_only timeouts"
+    with open_store() as store:
+        together = query.rows(store, "watch_names")
+        apart = query.rows(store, "watch_names", {"by_vantage": "true", "vantage": "hong_kong"})
+    assert [[row[column] for column in columns.split()] for row in together] == [
+        ["b.example", "owned", None, "Cloudflare", 1, 1, 0, 0, 0, None, 1, 0],
+        ["a.example", "watch", None, "Cloudflare", 7, 6, 5, 2, 3, 0.4, 0, 1],
+    ]
+    assert [row["ack_to_sh_us_p50"] for row in together] == [None, 1500]
+    assert [row["coalesced_share"] for row in together] == [None, 0.6]
+    assert [(row["vantage"], row["slots"], row["iack_share"]) for row in apart] == [("hong_kong", 1, 1)]
 
 
 def test_coverage_counts_what_was_planned(ask: Any) -> None:

@@ -1,0 +1,86 @@
+"""Two watches at one vantage point, and one that comes too late: limits hold, every slot is a row."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.campaign_loopback.world import FIRSTFLIGHT, World, until
+from tests.watch.test_watch import SECOND_NS, firstflight, records, settings, sql
+
+EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
+
+
+def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subprocess.Popen[str], Path]:
+    """Start a watch of one period; its process and its run."""
+    before = set(world.runs())
+    watch = subprocess.Popen(
+        [*FIRSTFLIGHT, "watch", "--config", str(file), "--period", str(seconds), *options],
+        env=world.environment,
+        cwd=world.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def new() -> list[Path]:
+        return [path for path in set(world.runs()) - before if path.is_dir()]
+
+    until(new, "a run folder")
+    (run,) = new()
+    return watch, run
+
+
+def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: World) -> None:
+    planned = settings(world, "planned.toml", vantages=EAST.format("61000-61031"))
+    by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61032-61063"))
+    second, second_run = begin(world, by_hand, 40, "--set", "watch.gives_way=true")
+    segments = second_run / "east/1/watch/segments"
+    until(lambda: list(segments.glob("seg-*.arrow")), "its first probes")
+    first, first_run = begin(world, planned, 8)
+    for watch in (first, second):
+        _, messages = watch.communicate(timeout=120)
+        assert watch.returncode == 0, messages
+    assert "slots were left to another watch that was at work here (skipped: limit)" in messages
+
+    sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
+    slots = records(second_run, "east", 1, "watch_slot")
+    assert [slot["slot"] for slot in slots] == list(range(len(slots)))
+    given = [slot for slot in slots if slot["reason"] == "limit"]
+    probed = [slot["sent_at"] for slot in slots if slot["state"] == "probed"]
+    # Before the other's period, in a gap that limits ask for, during it, and not for ever after.
+    assert len(given) >= 8 / 4 * 12 and min(probed) < min(sent) < max(sent) < max(probed)
+    assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
+    # The other knows nothing of it; on a busy machine a slot may be late.
+    fates = Counter(slot["reason"] or "probed" for slot in records(first_run, "east", 1, "watch_slot"))
+    assert fates["probed"] + fates.pop("late", 0) == 22
+    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] > 11
+
+
+def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(world: World) -> None:
+    file = settings(world, "missed.toml", vantages=EAST.format("61000-61031"))
+    watch, run = begin(world, file, 600)
+    until((run / "east/1/watch/period.json").is_file, "a period")
+    firstflight(world, "runs", "stop", run.name)
+    watch.communicate(timeout=60)
+    (run / "stop").unlink()
+    hour = datetime.fromtimestamp(time.time() // 3600 * 3600 - 7200, UTC)
+    place = ("--run", run.name, "--vantage", "east", "--repetition", "2")
+    firstflight(world, "stage", "watch", *place, "--start", hour.isoformat(), "--period", "3600")
+    slots = records(run, "east", 2, "watch_slot")
+    assert len(slots) == 3600 // 4 * 13
+    assert {(slot["state"], slot["reason"], slot["sent_at"]) for slot in slots} == {("skipped", "late", None)}
+    assert not (run / "east/2/watch/segments").exists() and not (run / "east/2/capture").exists()
+    report = json.loads((run / "east/2/watch/report.json").read_text())
+    assert report["state"] == "done" and report["counts"] == {
+        "slots": len(slots),
+        "probed": 0,
+        "skipped_late": len(slots),
+    }
+    firstflight(world, "load", run.name)
+    (hourly,) = sql(world, "SELECT * FROM watch_coverage WHERE reasons = ['late'] AND purpose = 'owned'")
+    assert hourly["hour"] == f"{hour:%Y-%m-%d %H:00:00}" and hourly["slots"] == 3600 * 2
