@@ -36,7 +36,10 @@ def load() -> None:
 @command.command(epilog="Example: firstflight spool clean --keep-days 90")
 @click.option("--keep-days", type=click.FloatRange(min=0, max=36_500), required=True, metavar="N")
 def clean(keep_days: float) -> None:
-    """Remove runs that are wholly loaded and older than N days, with their captures."""
+    """Remove runs that are wholly loaded and older than N days, with their captures and inputs.
+
+    At the centre: runs of the schedule that have ended, and lists and tables but the newest.
+    """
     from firstflight.schedule import spool
 
     gone = spool.clean(keep_days)

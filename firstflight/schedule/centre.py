@@ -37,6 +37,8 @@ class FetchForDay(FirstflightOperator):
             changes = {"campaign": {"name": f"{self.stage}-{day}"}}
             # A list of its own run, because several runs may use it, and it may be fetched when none does.
             run: Run = site.new_run(day, declared().vantage, changes)
+            about = {"kind": self.stage, "date": str(day), "dag_run": context["dag_run"].run_id}
+            run.write_manifest({**run.manifest, **about})
             # Status 1 says as well that some lines were rejected, and the rest is done.
             self.firstflight(context, "stage", self.stage, "--run", run.id, judged=False)
             if not run.done(self.stage):

@@ -8,13 +8,13 @@ whatever waits, so that what a day could not load comes in with a later one.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
-from firstflight.runs import Run, StageReport
+from firstflight.runs import CENTRE_STAGES, Run, StageReport, runs_root
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,49 @@ def load_waiting() -> tuple[int, list[FirstflightError]]:
 
 
 def clean(keep_days: float) -> list[str]:
-    """Remove runs that are wholly loaded and older than `keep_days`, captures and all; their ids."""
+    """Remove what is older than `keep_days` and not needed any more, captures and all; the runs' ids.
+
+    At a vantage point: runs that are wholly loaded, and inputs that no run uses. At the centre: runs of the
+    schedule that have ended and are loaded, and lists and tables but the newest of each.
+    """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[Waiting]] = {}
     for waiting in places():
         parts.setdefault(waiting.run.id, []).append(waiting)
+    runs = Run.all()
+    newest = {_newest(runs, stage) for stage in CENTRE_STAGES}
     gone = []
-    for run_id, all_parts in parts.items():
-        if all(part.loaded and part.measured_at < before for part in all_parts):
-            shutil.rmtree(all_parts[0].run.path)
-            gone.append(run_id)
+    for run in runs:
+        if run.id in parts:
+            over = all(part.loaded and part.measured_at < before for part in parts[run.id])
+        else:
+            over = run.id not in newest and _is_over_at_centre(run, before)
+        if over:
+            shutil.rmtree(run.path)
+            gone.append(run.id)
+    for cached in (runs_root() / "cache").glob("*"):
+        about = cached.stat()
+        # A run that uses it has a hard link to it.
+        if about.st_nlink == 1 and datetime.fromtimestamp(about.st_mtime, UTC) < before:
+            cached.unlink()
     return gone
+
+
+def _newest(runs: Sequence[Run], stage: str) -> str | None:
+    """The run of the newest list or table that the schedule has fetched, by its date."""
+    fetched = [run for run in runs if run.manifest.get("kind") == stage and run.done(stage)]
+    return max(((str(run.manifest["date"]), run.id) for run in fetched), default=(None, None))[1]
+
+
+def _is_over_at_centre(run: Run, before: datetime) -> bool:
+    """Whether a run of the schedule at the centre began before that, will not go on, and is in the store."""
+    manifest = run.manifest
+    if not manifest.get("dag_run") or manifest.get("vantage"):
+        return False
+    if datetime.fromisoformat(str(manifest["started_at"])) >= before:
+        return False
+    kind = manifest.get("kind")
+    if kind in CENTRE_STAGES:  # a list or table of a day
+        return True
+    # Nobody writes down the end of a watch's day.
+    return run.done("load") and (kind == "watch" or manifest["state"] != "running")

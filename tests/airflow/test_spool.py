@@ -6,17 +6,18 @@ import os
 import shlex
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
 from firstflight import files, settings
 from firstflight.runs import Run
-from firstflight.schedule import spool
+from firstflight.schedule import site, spool, vantage_points
 from firstflight.store import open_store
 from tests import minimal
 from tests.airflow import test_inputs as centre
+from tests.airflow.conftest import SITE
 from tests.store import rows
 
 FIRSTFLIGHT = (sys.executable, "-P", "-m", "cli")
@@ -121,6 +122,47 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     assert spool.clean(1) == []
     assert spool.clean(0) == [loaded.id]
     assert not loaded.path.exists() and waiting.path.exists()
+
+
+def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
+    loaded = measured("20261120T060000Z-aaaaaa")
+    waiting = measured("20261121T060000Z-bbbbbb")
+    spool.load_waiting()
+    cache = place / "runs" / "cache"
+    for name, run in (("table", loaded), ("list", waiting)):
+        files.write_text(cache / name, name)
+        (run.path / name).hardlink_to(cache / name)
+    with waiting.stage("probe", "hamburg", 1):
+        pass  # done again, so not loaded
+    assert spool.clean(0) == [loaded.id]
+    assert [path.name for path in cache.iterdir()] == ["list"]
+
+
+def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_SITE", str(place))
+    centre.centre_files(place)
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+
+    def at_centre(kind: str | None, state: str = "running", *stages: str, day: str = "2024-08-07") -> Run:
+        run = site.new_run(date(2024, 8, 7), points)
+        more = {"kind": kind, "state": state, "date": day, "dag_run": "scheduled"}
+        run.write_manifest({**run.manifest, **more})
+        for stage in stages:
+            with run.stage(stage):
+                pass
+        return run
+
+    newest = at_centre("targets", "running", "targets")
+    filled_back = at_centre("targets", "running", "targets", day="2024-08-01")
+    failed = at_centre("targets")
+    ended, watch = at_centre(None, "failed", "load"), at_centre("watch", "running", "load")
+    goes_on, not_loaded = at_centre(None, "running", "load"), at_centre(None, "done")
+    by_hand = measured("20261120T060000Z-aaaaaa")
+    assert spool.clean(1) == []
+    assert set(spool.clean(0)) == {run.id for run in (filled_back, failed, ended, watch)}
+    assert {run.id for run in Run.all()} == {run.id for run in (goes_on, not_loaded, newest, by_hand)}
 
 
 # Room for the settings, and not for a list of two megabytes.

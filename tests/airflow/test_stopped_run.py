@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,6 +27,13 @@ def firstflight(*words: str) -> str:
     done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr
+
+
+def listed(run: str) -> tuple[str, int]:
+    """State and number of probes that `firstflight runs` tells."""
+    words = [*FIRSTFLIGHT, "runs", "--format", "jsonl", run]
+    entry = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return entry["state"], entry["probes"]
 
 
 @pytest.fixture
@@ -92,10 +100,17 @@ def test_it_ends_everywhere_within_seconds_and_what_was_measured_is_loaded(
     assert [part.loaded for part in spool.places()] == [True]
     with open_store() as store:
         assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
+    with monkeypatch.context() as at_centre:
+        at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
+        assert listed(run.id) == ("running", 0)
     found = outcome.of(centre_run)
     assert found.rows == {"east": rows} and found.missing == []
     outcome.write(centre_run, found)
     assert centre_run.manifest["state"] == "stopped" and outcome.is_written(centre_run, found)
+
+    with monkeypatch.context() as at_centre:
+        at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
+        assert listed(run.id) == ("stopped", rows)
 
     # For good: nothing is sent by whoever tries again.
     refused = [*FIRSTFLIGHT, "stage", "probe", *place]
