@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from firstflight import query
 from firstflight.schedule.vantage_points import load
 from firstflight.schedule.vantage_points import pools as pools_of
+from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
@@ -92,7 +95,18 @@ def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
-        assert "Run it now" in dag["doc"], name
+        assert "**Run it now:**" in dag["doc"] and "fails:**" in dag["doc"], name
+        assert max(map(len, dag["doc"].splitlines())) <= 110
+        # What the page names is there: parameters, queries, views, DAGs to fill back.
+        known = {*dag["params"], *query.names(), *(view.name for view in sql.views()), *parsed["dags"]}
+        known |= {task["task_id"].rpartition(".")[2] for task in dag["tasks"]}
+        known |= {f"{kind}_NAME" for kind in ("scan", "watch")} | {"scan_rate", "watch_rate"}
+        named = set(re.findall(r"`([a-z]+(?:_[A-Za-z]+)+)`", dag["doc"]))
+        assert named <= known, named - known
+        for used in re.findall(r"firstflight query (\w+)", dag["doc"]):
+            assert used in query.names()
+        for used in re.findall(r"--dag-id (\w+)", dag["doc"]):
+            assert used == name
 
 
 @pytest.mark.parametrize(
