@@ -198,9 +198,11 @@ class Run:
     def check_not_stopped(self) -> None:
         """Interrupted (exit 130) if the stop file is there."""
         if self.stop_file.exists():
+            way_on = f"and `firstflight campaign run --resume {self.id}` goes on"
+            if self.manifest.get("dag_run"):
+                way_on = "and loaded; for the rest start another run of the DAG"
             raise Interrupted(
-                f"run {self.id} was stopped by {self.stop_file}; what was probed is kept, and "
-                f"`firstflight campaign run --resume {self.id}` goes on"
+                f"run {self.id} was stopped by {self.stop_file}; what was probed is kept, {way_on}"
             )
 
     # ---- what was done

@@ -9,6 +9,7 @@ import pytest
 # Tests that compare times of packets, or fill the loopback with servers: one after the other, in one process.
 # What the other process does beside them is work without a clock: databases, pages, captures of the past.
 BY_THE_CLOCK = (
+    "tests/airflow/test_stopped_run.py",
     "tests/campaign_loopback/",
     "tests/dissect/test_prober_agrees.py",
     "tests/end_to_end/",

@@ -8,7 +8,13 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pytest
+
+from firstflight.runs import Run
+from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World, until
 from tests.watch.test_watch import SECOND_NS, firstflight, records, settings, sql
 
@@ -35,39 +41,60 @@ def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subpro
     return watch, run
 
 
+def in_segments(folder: Path) -> list[dict[str, Any]]:
+    """Rows of all closed segments."""
+    found = []
+    for path in sorted(folder.glob("seg-*.arrow")):
+        with pa.memory_map(str(path)) as source:
+            found += pa.ipc.open_file(source).read_all().to_pylist()
+    return found
+
+
 def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: World) -> None:
     planned = settings(world, "planned.toml", vantages=EAST.format("61000-61031"))
     by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61032-61063"))
-    second, second_run = begin(world, by_hand, 40, "--set", "watch.gives_way=true")
+    second, second_run = begin(world, by_hand, 600, "--set", "watch.gives_way=true")
     segments = second_run / "east/1/watch/segments"
-    until(lambda: list(segments.glob("seg-*.arrow")), "its first probes")
-    first, first_run = begin(world, planned, 8)
-    for watch in (first, second):
-        _, messages = watch.communicate(timeout=120)
-        assert watch.returncode == 0, messages
-    assert "slots were left to another watch that was at work here (skipped: limit)" in messages
 
+    def last_ns() -> int:
+        """When the second watch has last probed."""
+        times = [row["sent_at"] or 0 for row in in_segments(segments)]
+        return max(times, default=0)
+
+    until(last_ns, "its first probes")
+    first, first_run = begin(world, planned, 4)
+    _, messages = first.communicate(timeout=120)
+    assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
+    until(lambda: last_ns() > max(sent), "probes after the other's end")
+    firstflight(world, "runs", "stop", second_run.name)
+    second.communicate(timeout=60)
+
     slots = records(second_run, "east", 1, "watch_slot")
     assert [slot["slot"] for slot in slots] == list(range(len(slots)))
     given = [slot for slot in slots if slot["reason"] == "limit"]
     probed = [slot["sent_at"] for slot in slots if slot["state"] == "probed"]
+    report = json.loads((second_run / "east/1/watch/report.json").read_text())
+    told = f"{len(given)} slots were left to another watch that was at work here (skipped: limit)"
+    assert report["warnings"] == [told]
     # Before the other's period, in a gap that limits ask for, during it, and not for ever after.
-    assert len(given) >= 8 / 4 * 12 and min(probed) < min(sent) < max(sent) < max(probed)
+    assert len(given) >= 12 and min(probed) < min(sent) < max(sent) < max(probed)
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
     # The other knows nothing of it; on a busy machine a slot may be late.
     fates = Counter(slot["reason"] or "probed" for slot in records(first_run, "east", 1, "watch_slot"))
-    assert fates["probed"] + fates.pop("late", 0) == 22
-    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] > 11
+    assert fates["probed"] + fates.pop("late", 0) == 11
+    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] > 5
 
 
-def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(world: World) -> None:
+def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = settings(world, "missed.toml", vantages=EAST.format("61000-61031"))
-    watch, run = begin(world, file, 600)
-    until((run / "east/1/watch/period.json").is_file, "a period")
-    firstflight(world, "runs", "stop", run.name)
-    watch.communicate(timeout=60)
-    (run / "stop").unlink()
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "runs"))
+    made = Run.create(*load(file))
+    made.write_manifest({**made.manifest, "kind": "watch"})
+    run = made.path
+    firstflight(world, "stage", "targets", "as_data", "--run", run.name)
     hour = datetime.fromtimestamp(time.time() // 3600 * 3600 - 7200, UTC)
     place = ("--run", run.name, "--vantage", "east", "--repetition", "2")
     firstflight(world, "stage", "watch", *place, "--start", hour.isoformat(), "--period", "3600")
