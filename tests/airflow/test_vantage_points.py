@@ -50,7 +50,10 @@ def test_a_watch_by_hand_has_ports_of_its_own() -> None:
         (GOOD + "speed = 3\n", "vantage.0.speed: no such setting"),
         (GOOD + GOOD, "two vantage points have the name a"),
         (GOOD + GOOD.replace('name = "a"', 'name = "b"'), "two vantage points have the queue a"),
-        (GOOD + 'sources = ["198.18.0.300"]\n', "vantage.0.sources.0: '198.18.0.300' does not appear to be"),
+        (
+            GOOD + 'sources = ["198.18.0.300"]\n',
+            "vantage.0.sources.0: is neither an IPv4 nor an IPv6 address",
+        ),
         (GOOD + 'blocked = ["198.18.0.1/24"]\n', "vantage.0.blocked.0: 198.18.0.1/24 has host bits set"),
         (
             GOOD + 'watch_ports = "61050-61080"\n',
