@@ -6,6 +6,7 @@ list, a number that does not fit, a column too many or too few make the whole fi
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class RecordFile:
             self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
             self.sha256 = files.sha256_of(path)
         except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise InputError(f"cannot read {path}: {os.strerror(error.errno)}") from error
             raise InputError(f"{path} is not a whole Parquet file: {_short(error)}") from error
         self.kind = self._find_kind()
         self.filled = {}

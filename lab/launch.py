@@ -93,6 +93,9 @@ def _until_ready(
             progress("lab: " + ", ".join(f"{k} {v}" for k, v in report.items()))
     process.wait()
     tail = (state.logs / "supervisor.log").read_text(encoding="utf-8", errors="replace").strip()
+    if tail.startswith("unshare:"):
+        wanted = "allow user namespaces" if _rootless() else "give root CAP_SYS_ADMIN here"
+        raise UsageError(f"the lab may not make namespaces ({tail.splitlines()[0]}): {wanted}")
     raise FirstflightError(f"the lab's supervisor ended with status {process.returncode}: {tail[-1500:]}")
 
 

@@ -11,6 +11,8 @@ import pytest
 import cli.campaign
 from cli import main
 from firstflight import settings
+from firstflight.errors import InputError
+from firstflight.record_file import RecordFile
 from firstflight.runs import Run
 from tests import minimal
 
@@ -137,6 +139,11 @@ def test_a_fault_of_ours_is_one_sentence_with_its_place(
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(ZeroDivisionError):
         main.main()
+
+
+def test_a_record_file_that_cannot_be_opened_is_not_called_broken(run: Run) -> None:
+    with pytest.raises(InputError, match=r"^cannot read .*gone.parquet: No such file or directory$"):
+        RecordFile(run.path / "gone.parquet")
 
 
 def test_an_empty_variable_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

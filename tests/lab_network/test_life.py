@@ -9,7 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.lab_network.running import ROOT, Lab
+import pytest
+
+from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
 
 
 def machine() -> dict[str, str]:
@@ -99,6 +101,21 @@ def test_a_part_that_cannot_start_is_named_and_nothing_stays(other_lab: Lab, tmp
     assert "Traceback" not in failed.stderr
     assert processes_of(other_lab) == []
     assert other_lab.call("status").returncode == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be without this right")
+def test_a_root_without_the_right_to_make_namespaces_is_told_so(other_lab: Lab) -> None:
+    bounded = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"]
+    failed = subprocess.run(
+        [*bounded, FIRSTFLIGHT, "lab", "up"],
+        env=other_lab.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (failed.returncode, failed.stderr.count("\n")) == (2, 1), failed.stderr
+    assert "may not make namespaces" in failed.stderr and "give root CAP_SYS_ADMIN here" in failed.stderr
+    assert processes_of(other_lab) == []
 
 
 def test_a_service_that_ends_shows_in_the_status(other_lab: Lab) -> None:
