@@ -279,11 +279,11 @@ def in_one_sentence() -> Iterator[None]:
 
 def is_paused(context: Context) -> bool:
     """Whether the task's DAG is paused now, as the centre says; False while the centre does not answer."""
+    from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import DagResult, GetDag
-    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
 
     try:
-        answer = SUPERVISOR_COMMS.send(GetDag(dag_id=context["dag"].dag_id))
+        answer = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=context["dag"].dag_id))
     except Exception:  # whatever: measuring goes on while the centre is away
         return False
     return isinstance(answer, DagResult) and answer.is_paused

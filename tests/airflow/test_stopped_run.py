@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -13,9 +14,10 @@ import pytest
 
 from firstflight.runs import Run
 from firstflight.schedule import inputs, outcome, site, spool, vantage_points
-from firstflight.schedule.child import EXIT_INTERRUPTED, Child
+from firstflight.schedule.child import EXIT_INTERRUPTED
 from firstflight.store import open_store
-from tests.airflow.test_inputs import serving, token_for
+from tests.airflow.conftest import airflow_environment
+from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
 from tests.campaign_loopback.world import FIRSTFLIGHT, World, addresses, until
 
@@ -34,6 +36,21 @@ def listed(run: str) -> tuple[str, int]:
     words = [*FIRSTFLIGHT, "runs", "--format", "jsonl", run]
     entry = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return entry["state"], entry["probes"]
+
+
+# What the tasks of a vantage point do, one after the other, without Airflow around them.
+_TASKS = """
+import json, sys, types
+from airflow.sdk.exceptions import AirflowSkipException
+from firstflight.schedule.operators import StageOperator
+for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2), ("dissect", 2)]:
+    task = StageOperator(task_id=stage, stage=stage, vantage="east", run=sys.argv[1], repetition=repetition)
+    try:
+        gave = task.execute({"ti": types.SimpleNamespace(hostname="east")})
+    except AirflowSkipException as skipped:
+        gave = f"skipped: {skipped}"
+    print(json.dumps([f"{stage} {repetition}", gave]), flush=True)
+"""
 
 
 @pytest.fixture
@@ -70,33 +87,38 @@ def test_it_ends_everywhere_within_seconds_and_what_was_measured_is_loaded(
     place = ("--run", run.id, "--vantage", "east", "--repetition", "1")
     firstflight("stage", "resolve", *place)
 
-    def stops() -> bool:
-        return inputs.is_stopped(run, centre, token_for(run.id))
-
-    assert not stops() and not run.stop_file.exists()
-    said: list[str] = []
-    probing = Child(["stage", "probe", *place])
+    words = [sys.executable, "-c", _TASKS, run.id]
+    environment = airflow_environment(world.folder / "home") | {
+        "FIRSTFLIGHT_RUNS": str(world.folder / "spool"),
+        "FIRSTFLIGHT_SITE": str(world.folder),
+        "AIRFLOW__EDGE__API_URL": f"{centre}/edge_worker/v1/rpcapi",
+        "AIRFLOW__API_AUTH__JWT_SECRET": SECRET,
+    }
+    tasks = subprocess.Popen(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     segments = run.stage_dir("probe", "east", 1) / "segments"
-    until(lambda: len(list(segments.glob("seg-*.arrow"))) >= 2, "some closed segments")
+    until(lambda: tasks.poll() is not None or len(list(segments.glob("seg-*.arrow"))) >= 2, "some segments")
     with monkeypatch.context() as at_centre:
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
-        asked = time.monotonic()
+        asked = time.time()
         assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
-
-    def may_go_on() -> bool:
-        stops()  # as the operator does
-        return True
-
-    assert probing.wait(said.append, may_go_on) == EXIT_INTERRUPTED
-    assert time.monotonic() - asked < 20, said
-    assert run.stop_file.exists() and stops()
-    assert "was stopped by" in said[-1]
+    printed, messages = tasks.communicate(timeout=120)
+    assert tasks.returncode == 0, messages
+    told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
+    assert [task for task, _ in told] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
+    ended = run.report("probe", "east", 1)
+    assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
+    assert ended.ended_at.timestamp() - asked < 20
+    assert run.stop_file.exists()
 
     rows = len(world.rows(Path(run.path), "east", 1))
     assert 0 < rows < len(addresses())
-    firstflight("stage", "dissect", *place)
-    assert [part.loaded for part in spool.places()] == [False]
-    firstflight("spool", "load")
+    given = dict(told)
+    assert given["probe 1"]["rows"] == given["load 1"]["quic_probe"] == rows
+    assert given["dissect 1"]["rows"] > 0
+    assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
+    assert given["dissect 2"] == {"rows": 0}, "a repetition without a capture"
     assert [part.loaded for part in spool.places()] == [True]
     with open_store() as store:
         assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
