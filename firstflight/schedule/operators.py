@@ -38,7 +38,8 @@ SENDING = ("resolve", "probe", "watch")
 # Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
 # The variable is for those who cannot wait, such as tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
-WHILE_WAITING = timedelta(minutes=15)
+# Between looks whether a run is stopped whose next repetition is a day away; each look starts a process.
+WHILE_WAITING = timedelta(hours=1)
 LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
 RETRIES: dict[str, Any] = {
     "retries": 24,
