@@ -1,8 +1,8 @@
 """One watch at a time at a vantage point: who sends when two are at work there.
 
 A watch has the limits of its vantage point for itself. One that gives way (`watch.gives_way`: of a schedule,
-the one that a person started) sends only while no other is at work, so both together never send more than one
-would. They tell each other by locks beside the runs, which end with their holders.
+the hour's to one that a person started) sends only while no other is at work, so both together never send
+more than one would. They tell each other by locks beside the runs, which end with their holders.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class OpenWatch(Open):
 
         def make() -> Run:
             event = newest_event(context, self.as_data)
-            # What a person starts beside the schedule leaves the limits to the schedule.
-            watch: dict[str, Any] = {"gives_way": by_hand}
+            # The limits are those of one watch: what a person starts goes first, the hour's gives way.
+            watch: dict[str, Any] = {"gives_way": not by_hand}
             if context["params"]["minute_s"] is not None:
                 watch["minute_s"] = context["params"]["minute_s"]
             changes = {"campaign": {"name": name}, "watch": watch}

@@ -51,9 +51,9 @@ def in_segments(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: World) -> None:
-    planned = settings(world, "planned.toml", vantages=EAST.format("61000-61031"))
-    by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61032-61063"))
-    second, second_run = begin(world, by_hand, 600, "--set", "watch.gives_way=true")
+    by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61000-61031"))
+    hourly = settings(world, "hourly.toml", vantages=EAST.format("61032-61063"))
+    second, second_run = begin(world, hourly, 600, "--set", "watch.gives_way=true")
     segments = second_run / "east/1/watch/segments"
 
     def last_ns() -> int:
@@ -62,7 +62,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
         return max(times, default=0)
 
     until(last_ns, "its first probes")
-    first, first_run = begin(world, planned, 4)
+    first, first_run = begin(world, by_hand, 4)
     _, messages = first.communicate(timeout=120)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
