@@ -34,6 +34,19 @@ impl ConnectionId {
         Ok(cid)
     }
 
+    /// Whether `bytes` begin with it.
+    pub fn begins(&self, bytes: &[u8]) -> bool {
+        let Some(chunk) = bytes.first_chunk::<MAX_CID_LEN>() else {
+            return bytes.starts_with(self.as_slice());
+        };
+        // A few whole words cost less than a comparison of any length.
+        let (ours, theirs) = (words(&self.bytes), words(chunk));
+        let bits = 8 * u32::from(self.len);
+        let low = u128::MAX.checked_shl(bits).unwrap_or(0);
+        let high = u32::MAX.checked_shl(bits.saturating_sub(128)).unwrap_or(0);
+        (ours.0 ^ theirs.0) & !low == 0 && (ours.1 ^ theirs.1) & !high == 0
+    }
+
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -48,6 +61,12 @@ impl ConnectionId {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+}
+
+/// Twenty bytes as numbers, the first ones lowest.
+fn words(bytes: &[u8; MAX_CID_LEN]) -> (u128, u32) {
+    let [low @ .., a, b, c, d] = *bytes;
+    (u128::from_le_bytes(low), u32::from_le_bytes([a, b, c, d]))
 }
 
 impl Hash for ConnectionId {
@@ -88,5 +107,26 @@ impl fmt::Display for ConnectionId {
 impl fmt::Debug for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_of_any_length() {
+        let whole: Vec<u8> = (1..=24).collect();
+        for len in 0..=MAX_CID_LEN {
+            let cid = ConnectionId::new(&whole[..len]).unwrap();
+            for end in 0..=whole.len() {
+                assert_eq!(cid.begins(&whole[..end]), len <= end, "{len} {end}");
+            }
+            for other in 0..MAX_CID_LEN {
+                let mut changed = whole.clone();
+                changed[other] ^= 0x80;
+                assert_eq!(cid.begins(&changed), other >= len, "{len} {other}");
+            }
+        }
     }
 }

@@ -52,6 +52,7 @@ mod error;
 mod frame;
 mod packet;
 mod reassembly;
+mod skim;
 pub mod tcp;
 pub mod tls;
 pub mod transport;
@@ -70,6 +71,7 @@ pub use frame::{
 };
 pub use packet::{Packet, PacketType, Packets, parse_packet, write_version_negotiation};
 pub use reassembly::{CryptoStream, Full};
+pub use skim::{Skimmed, skim};
 pub use version::Version;
 
 #[cfg(test)]

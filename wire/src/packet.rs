@@ -51,7 +51,7 @@ impl PacketType {
         })
     }
 
-    fn from_bits(bits: u8, family: Family) -> PacketType {
+    pub(crate) fn from_bits(bits: u8, family: Family) -> PacketType {
         match if family == Family::V2 {
             bits.wrapping_sub(1) & 3
         } else {

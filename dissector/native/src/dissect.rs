@@ -353,13 +353,16 @@ impl CaptureRun<'_> {
             ip_length: IpLength::default(),
             ttl: 0,
         };
-        let whole = ip::fragment(packet).map(|part| self.fragments.add(arrival.ns, &part));
-        let mut content = match &whole {
-            None => ip::content(packet, frame.cut),
-            Some(Some(whole)) => ip::content(&whole.packet, 0),
-            Some(None) => return Ok(()),
-        };
-        if let Some(Some(whole)) = &whole {
+        let mut content = ip::content(packet, frame.cut);
+        let whole;
+        if content == Content::Fragment
+            && let Some(part) = ip::fragment(packet)
+        {
+            let Some(put_together) = self.fragments.add(arrival.ns, &part) else {
+                return Ok(());
+            };
+            whole = put_together;
+            content = ip::content(&whole.packet, 0);
             content.came_in(whole.ip_bytes);
         }
         match content {

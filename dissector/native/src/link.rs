@@ -19,10 +19,10 @@ mod linktype {
 pub fn is_known(link: i32) -> bool {
     use linktype::*;
     RAW_BSD.contains(&link)
-        || [
-            NULL, ETHERNET, PPP, PPP_HDLC, RAW, LOOP, LINUX_SLL, IPV4, IPV6, LINUX_SLL2,
-        ]
-        .contains(&link)
+        || matches!(
+            link,
+            NULL | ETHERNET | PPP | PPP_HDLC | RAW | LOOP | LINUX_SLL | IPV4 | IPV6 | LINUX_SLL2
+        )
 }
 
 /// What to say of a link type that is not known.

@@ -71,6 +71,17 @@ impl Volume {
         }
     }
 
+    /// Takes packets of one side, of which nothing else is known.
+    pub fn sealed(&mut self, from_client: bool, packets: u64, ip_bytes: u64) {
+        let side = if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        side.packets += packets;
+        side.ip_bytes += ip_bytes;
+    }
+
     /// Both directions' IP total lengths over the time from the first to the last packet.
     pub fn anrw_throughput_bps(&self) -> Option<i64> {
         let bytes = self.client.ip_bytes + self.server.ip_bytes;

@@ -18,7 +18,7 @@ impl Cids {
 
     /// Adds a connection ID and says whether it is new.
     pub(super) fn add(&mut self, cid: ConnectionId) -> bool {
-        if self.owns(&cid) {
+        if self.owns(cid.as_slice()) {
             return false;
         }
         if self.0.len() == KEPT {
@@ -29,15 +29,22 @@ impl Cids {
     }
 
     /// Whether `cid` is one of them.
-    pub(super) fn owns(&self, cid: &ConnectionId) -> bool {
-        self.0.contains(cid)
+    pub(super) fn owns(&self, cid: &[u8]) -> bool {
+        self.0
+            .iter()
+            .any(|known| known.len() == cid.len() && known.begins(cid))
+    }
+
+    /// Whether a short header carries one of them; `after_first_byte` is what follows its first byte.
+    pub(super) fn owns_short(&self, after_first_byte: &[u8]) -> bool {
+        self.0.iter().any(|cid| cid.begins(after_first_byte))
     }
 
     /// The one that a short header carries; `after_first_byte` is what follows its first byte. The longest that fits.
     pub(super) fn of_short(&self, after_first_byte: &[u8]) -> Option<ConnectionId> {
         self.0
             .iter()
-            .filter(|cid| after_first_byte.starts_with(cid.as_slice()))
+            .filter(|cid| cid.begins(after_first_byte))
             .max_by_key(|cid| cid.len())
             .copied()
     }
@@ -69,7 +76,7 @@ mod tests {
         for i in 0..=255 {
             cids.add(cid(&[9, i]));
         }
-        assert!(cids.owns(&cid(&[1, 2])) && cids.owns(&cid(&[9, 255])));
+        assert!(cids.owns(&[1, 2]) && cids.owns(&[9, 255]) && !cids.owns(&[9]));
         assert_eq!(cids.iter().count(), KEPT);
     }
 }

@@ -30,9 +30,14 @@ struct Others {
 }
 
 impl Connection {
-    /// Whether a datagram from `src` to `dst` was sent by the client.
-    pub(super) fn is_from_client(&self, src: SocketAddr, dst: SocketAddr) -> bool {
-        (src, dst) == (self.client, self.server) || self.other_paths().contains(&(src, dst))
+    /// Whether a datagram from `src` to `dst` was sent by the client; `None` if it is on no path of the connection.
+    pub(super) fn sender(&self, src: SocketAddr, dst: SocketAddr) -> Option<bool> {
+        let paths = self.other_paths();
+        if src == self.client && dst == self.server || paths.contains(&(src, dst)) {
+            return Some(true);
+        }
+        let is_server = dst == self.client && src == self.server || paths.contains(&(dst, src));
+        is_server.then_some(false)
     }
 
     /// Paths beyond the first.

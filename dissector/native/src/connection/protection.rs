@@ -62,6 +62,11 @@ impl Protection {
         self.secrets = Some(found).filter(|_| !is_empty).map(Box::new);
     }
 
+    /// Whether the logs were asked and hold nothing of the connection.
+    pub(super) fn has_nothing_to_open(&self) -> bool {
+        self.asked && self.secrets.is_none()
+    }
+
     /// Whether 1-RTT packets of both sides can be opened.
     pub(super) fn has_one_rtt(&self) -> bool {
         self.secrets

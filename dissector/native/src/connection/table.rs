@@ -1,16 +1,15 @@
-//! Which connection a datagram belongs to, and when a connection is over.
+//! Which connection a datagram belongs to.
 
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::SocketAddr;
 
-use firstflight_wire::{ConnectionId, MAX_CID_LEN, Packet, PacketType, parse_packet};
-use foldhash::fast::RandomState;
+use firstflight_wire::{ConnectionId, Packet, PacketType, parse_packet, skim};
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
+use super::directory::{Directory, Tuple, Tuples};
+use super::gone::Gone;
 use super::path::Path;
 use super::{Arrival, Bytes, Connection, PacketLog};
 use crate::ip::{Datagram, IcmpError};
@@ -21,15 +20,10 @@ use crate::timeline::Windows;
 const HTTPS: u16 = 443;
 /// Smallest datagram that begins a connection (RFC 9000 14.1).
 const MIN_INITIAL: usize = 1200;
-/// Connections written out whose late packets are still told from new connections.
-const REMEMBERED: usize = 1 << 18;
 
 /// Connections whose keys are kept, newest first; those of others are made again when a packet needs them. Keys take more
 /// room than all else that is known of a connection.
 const HOLDERS: usize = 1024;
-
-/// Shortest connection ID by which a connection is known again on other addresses.
-const SHORTEST_KNOWN_AGAIN: usize = 4;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]
@@ -57,28 +51,23 @@ pub struct Counters {
 
 new_key_type! {
     /// A live connection.
-    struct Id;
+    pub(super) struct Id;
 }
-
-/// Connections on one pair of addresses and ports, in the order of their beginning: nearly always one.
-type Ids = SmallVec<[Id; 2]>;
 
 /// The live connections.
 pub struct Table {
-    limits: Limits,
+    pub(super) limits: Limits,
     /// Boxed: a table of large values would keep room for as many again.
-    connections: SlotMap<Id, Box<Connection>>,
-    by_tuple: HashMap<Tuple, Ids, RandomState>,
-    by_cid: Directory,
+    pub(super) connections: SlotMap<Id, Box<Connection>>,
+    pub(super) by_tuple: Tuples,
+    pub(super) by_cid: Directory,
     keyring: Keyring,
     /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
-    idle: BinaryHeap<Reverse<(i64, Id)>>,
-    closing: VecDeque<(i64, Id)>,
+    pub(super) idle: BinaryHeap<Reverse<(i64, Id)>>,
+    pub(super) closing: VecDeque<(i64, Id)>,
     /// Those that hold keys, oldest first.
     holders: VecDeque<Id>,
-    gone: HashSet<u64, RandomState>,
-    gone_order: VecDeque<u64>,
-    hasher: RandomState,
+    pub(super) gone: Gone,
     /// Where packets are opened.
     scratch: Vec<u8>,
     pub counters: Counters,
@@ -89,15 +78,13 @@ impl Table {
         Table {
             limits,
             connections: SlotMap::with_key(),
-            by_tuple: HashMap::default(),
+            by_tuple: Tuples::default(),
             by_cid: Directory::default(),
             keyring,
             idle: BinaryHeap::new(),
             closing: VecDeque::new(),
             holders: VecDeque::new(),
-            gone: HashSet::default(),
-            gone_order: VecDeque::new(),
-            hasher: RandomState::default(),
+            gone: Gone::default(),
             scratch: Vec::new(),
             counters: Counters::default(),
         }
@@ -108,27 +95,59 @@ impl Table {
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
-        mut log: PacketLog<'_>,
+        log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
-        let (src, dst, bytes) = (datagram.src, datagram.dst, datagram.payload);
-        if !self.limits.ports.is_empty()
-            && ![src.port(), dst.port()]
-                .iter()
-                .any(|p| self.limits.ports.contains(p))
-        {
+        let (src, dst) = (datagram.src, datagram.dst);
+        let is_asked_for = |port| self.limits.ports.contains(&port);
+        if !self.limits.ports.is_empty() && !is_asked_for(src.port()) && !is_asked_for(dst.port()) {
             return None;
         }
+        let tuple = self.by_tuple.tuple(src, dst);
+        let bytes = datagram.payload;
+        // Most packets are such; of the others, the whole header is wanted.
+        if let Some(skimmed) = skim(bytes, 0) {
+            let address = skimmed.dcid.map_or(Address::Short(bytes), Address::Long);
+            let found = self.find(tuple, src, dst, address);
+            if let Found::Id(id, from_client) = found
+                && log.is_none()
+                && let Some(connection) = self.connections.get_mut(id)
+                && connection.only_counts(arrival, from_client, bytes)
+            {
+                return self.connections.get(id).map(|c| (&**c, from_client));
+            }
+            let first = parse_packet(bytes, 0, 0).ok();
+            return self.take(arrival, datagram, tuple, first.as_ref(), found, log);
+        }
         let first = parse_packet(bytes, 0, 0).ok();
-        let id = match self.find(src, dst, first.as_ref(), bytes) {
-            Found::Id(id) => id,
-            found => match (
-                self.moved_or_begun(arrival, datagram, first.as_ref(), &mut log),
-                found,
-            ) {
+        let address = match &first {
+            Some(packet) if packet.kind == PacketType::OneRtt => Address::Short(bytes),
+            Some(packet) => Address::Long(packet.dcid.as_slice()),
+            None => Address::Unreadable,
+        };
+        let found = self.find(tuple, src, dst, address);
+        self.take(arrival, datagram, tuple, first.as_ref(), found, log)
+    }
+
+    /// Hands a datagram to the connection that was found, or begins one. `first` is its first packet.
+    fn take(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        tuple: Tuple,
+        first: Option<&Packet>,
+        found: Found,
+        mut log: PacketLog<'_>,
+    ) -> Option<(&Connection, bool)> {
+        let (id, from_client) = if let Found::Id(id, from_client) = found {
+            (id, from_client)
+        } else {
+            let begun = self.moved_or_begun(arrival, datagram, tuple, first, &mut log);
+            match (begun, found) {
                 (Begun::New(id), _) => {
                     return self.connections.get(id).map(|c| (&**c, true));
                 }
-                (Begun::Id(id), _) | (Begun::No, Found::TupleOnly(id)) => id,
+                (Begun::Id(id, from_client), _)
+                | (Begun::No, Found::TupleOnly(id, from_client)) => (id, from_client),
                 (Begun::Late, _) => {
                     self.counters.late += 1;
                     return None;
@@ -137,20 +156,18 @@ impl Table {
                     self.counters.other_udp += 1;
                     return None;
                 }
-            },
+            }
         };
         let connection = self.connections.get_mut(id)?;
-        let from_client = connection.is_from_client(src, dst);
+        let (src, dst) = (datagram.src, datagram.dst);
         let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;
-        let mut bytes = Bytes::new(bytes, &mut self.scratch);
-        let first = first.as_ref();
         connection.datagram(
             &self.keyring,
             arrival,
             (from_client, path),
             first,
-            &mut bytes,
+            &mut Bytes::new(datagram.payload, &mut self.scratch),
             log,
         );
         for cid in connection.new_server_cids.drain(..) {
@@ -187,14 +204,13 @@ impl Table {
 
     /// Takes an ICMP error; gives the connection whose datagram it quotes.
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
-        let ids = self
-            .by_tuple
-            .get(&Tuple::of(error.quoted_src, error.quoted_dst))?;
+        let (src, dst) = (error.quoted_src, error.quoted_dst);
+        let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
         let connections = &self.connections;
         let sent = |id: &&Id| {
             connections
                 .get(**id)
-                .is_some_and(|c| c.client == error.quoted_src)
+                .is_some_and(|c| c.client == src && c.sender(src, dst).is_some())
         };
         let id = *ids.iter().rev().find(sent)?;
         let connection = self.connections.get_mut(id)?;
@@ -204,123 +220,30 @@ impl Table {
         Some(&*connection)
     }
 
-    /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
-    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
-        if let Some(connection) = self.expired_closing(now_ns) {
-            return Some(connection);
-        }
-        let is_full = self.connections.len() > self.limits.max_connections;
-        while let Some(Reverse((looked_ns, id))) = self.idle.peek().copied() {
-            let is_over = looked_ns.saturating_add(self.limits.idle_ns) < now_ns;
-            if !is_over && !is_full {
-                return None;
+    /// Finds the live connection by tuple and connection ID.
+    fn find(&self, tuple: Tuple, src: SocketAddr, dst: SocketAddr, address: Address<'_>) -> Found {
+        let mut found = Found::Nothing;
+        for &id in self.by_tuple.get(tuple).iter().rev() {
+            let Some(connection) = self.connections.get(id) else {
+                continue;
+            };
+            let Some(from_client) = connection.sender(src, dst) else {
+                continue;
+            };
+            let is_addressed = match address {
+                Address::Short(datagram) => connection.owns_short(from_client, datagram),
+                Address::Long(cid) => connection.owns(from_client, cid),
+                Address::Unreadable => false,
+            };
+            if is_addressed {
+                return Found::Id(id, from_client);
             }
-            self.idle.pop();
-            match self.connections.get(id) {
-                // It spoke since: look again when its silence may have lasted long enough.
-                Some(connection) if connection.last_ns > looked_ns => {
-                    self.idle.push(Reverse((connection.last_ns, id)));
-                }
-                Some(_) => {
-                    // Of all that live, it has been silent for longest.
-                    self.counters.evicted += u64::from(!is_over);
-                    return self.remove(id);
-                }
-                None => {}
+            // The tuple alone says that it was meant for the newest connection, forged or not.
+            if let Found::Nothing = found {
+                found = Found::TupleOnly(id, from_client);
             }
         }
-        None
-    }
-
-    fn expired_closing(&mut self, now_ns: i64) -> Option<Box<Connection>> {
-        let limit = self.limits.closing_ns;
-        let first = |queue: &VecDeque<(i64, Id)>| queue.front().copied();
-        while let Some((looked_ns, id)) =
-            first(&self.closing).filter(|(looked_ns, _)| looked_ns.saturating_add(limit) < now_ns)
-        {
-            self.closing.pop_front();
-            match self.connections.get(id) {
-                Some(connection) if connection.last_ns > looked_ns => {
-                    self.closing.push_back((connection.last_ns, id));
-                }
-                Some(_) => return self.remove(id),
-                None => {}
-            }
-        }
-        None
-    }
-
-    /// Any live connection, oldest first: for the end of a capture.
-    pub fn drain(&mut self) -> Option<Box<Connection>> {
-        while let Some(Reverse((_, id))) = self.idle.pop() {
-            if let Some(connection) = self.remove(id) {
-                return Some(connection);
-            }
-        }
-        None
-    }
-
-    fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
-        let connection = self.connections.remove(id)?;
-        let first = (connection.client, connection.server);
-        for &(client, server) in connection.other_paths().iter().chain([&first]) {
-            if let Entry::Occupied(mut ids) = self.by_tuple.entry(Tuple::of(client, server)) {
-                ids.get_mut().retain(|other| *other != id);
-                if ids.get().is_empty() {
-                    ids.remove();
-                }
-            }
-        }
-        for cid in connection.server_cids.iter() {
-            self.by_cid.remove(cid, id);
-        }
-        let key = Tuple::of(connection.client, connection.server);
-        // What is left of it: a hash of its identity and one of its tuple.
-        for hash in [
-            self.hasher.hash_one((key, connection.odcid)),
-            self.hasher.hash_one(key),
-        ] {
-            if self.gone.insert(hash) {
-                self.gone_order.push_back(hash);
-            }
-        }
-        while self.gone_order.len() > REMEMBERED {
-            if let Some(hash) = self.gone_order.pop_front() {
-                self.gone.remove(&hash);
-            }
-        }
-        Some(connection)
-    }
-
-    /// Finds the live connection by tuple and connection IDs.
-    fn find(
-        &self,
-        src: SocketAddr,
-        dst: SocketAddr,
-        first: Option<&Packet>,
-        bytes: &[u8],
-    ) -> Found {
-        let Some(ids) = self.by_tuple.get(&Tuple::of(src, dst)) else {
-            return Found::Nothing;
-        };
-        let owner = ids.iter().rev().find(|id| {
-            self.connections.get(**id).is_some_and(|c| {
-                let from_client = c.is_from_client(src, dst);
-                match first {
-                    Some(packet) if packet.kind == PacketType::OneRtt => {
-                        c.owns_short(from_client, bytes)
-                    }
-                    Some(packet) => c.owns(from_client, &packet.dcid),
-                    None => false,
-                }
-            })
-        });
-        // The tuple alone says that it was meant for the newest connection, forged or not.
-        match (owner, ids.last()) {
-            (Some(&id), _) => Found::Id(id),
-            (None, Some(&id)) => Found::TupleOnly(id),
-            (None, None) => Found::Nothing,
-        }
+        found
     }
 
     /// The client's short header from or to an address that its connection did not use before, or a new connection.
@@ -328,6 +251,7 @@ impl Table {
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
+        tuple: Tuple,
         first: Option<&Packet>,
         log: &mut PacketLog<'_>,
     ) -> Begun {
@@ -337,12 +261,11 @@ impl Table {
         {
             let path: Path = (datagram.src, datagram.dst);
             if connection.add_path(path) {
-                let ids = self.by_tuple.entry(Tuple::of(path.0, path.1)).or_default();
-                ids.push(id);
+                self.by_tuple.add(tuple, id);
             }
-            return Begun::Id(id);
+            return Begun::Id(id, connection.sender(path.0, path.1) == Some(true));
         }
-        self.begin(arrival, datagram, first, log)
+        self.begin(arrival, datagram, tuple, first, log)
     }
 
     /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
@@ -351,18 +274,23 @@ impl Table {
         &mut self,
         arrival: &Arrival,
         datagram: &Datagram<'_>,
+        tuple: Tuple,
         first: Option<&Packet>,
         log: &mut PacketLog<'_>,
     ) -> Begun {
         let Some(packet) = first else {
-            return self.not_begun(datagram);
+            return self.not_begun(tuple);
         };
         match packet.kind {
             PacketType::Initial => {}
-            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram) => {}
-            _ => return self.not_begun(datagram),
+            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram, tuple) => {
+            }
+            _ => return self.not_begun(tuple),
         }
-        if self.is_gone(datagram, Some(packet.dcid)) {
+        if self
+            .gone
+            .contains(self.by_tuple.with_cid(tuple, &packet.dcid))
+        {
             return Begun::Late;
         }
         let path: Path = (datagram.src, datagram.dst);
@@ -381,7 +309,7 @@ impl Table {
             if let Some(log) = log {
                 log.clear();
             }
-            return self.not_begun(datagram);
+            return self.not_begun(tuple);
         }
         let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
         let (is_closed, holds_keys) = (connection.closed, connection.holds_keys());
@@ -395,118 +323,61 @@ impl Table {
         if holds_keys {
             self.holds_keys(id);
         }
-        self.by_tuple
-            .entry(Tuple::of(path.0, path.1))
-            .or_default()
-            .push(id);
+        self.by_tuple.add(tuple, id);
         self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
     }
 
-    fn not_begun(&self, datagram: &Datagram<'_>) -> Begun {
-        if self.is_gone(datagram, None) {
+    fn not_begun(&self, tuple: Tuple) -> Begun {
+        if self.gone.contains(tuple.hash()) {
             Begun::Late
         } else {
             Begun::No
         }
     }
 
-    fn is_gone(&self, datagram: &Datagram<'_>, odcid: Option<ConnectionId>) -> bool {
-        let key = Tuple::of(datagram.src, datagram.dst);
-        self.gone.contains(&odcid.map_or_else(
-            || self.hasher.hash_one(key),
-            |cid| self.hasher.hash_one((key, cid)),
-        ))
-    }
-
-    fn may_be_unknown_version(&self, arrival: &Arrival, datagram: &Datagram<'_>) -> bool {
-        let port = datagram.dst.port();
+    fn may_be_unknown_version(
+        &self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        tuple: Tuple,
+    ) -> bool {
+        let (src, dst) = (datagram.src, datagram.dst);
+        let on_tuple = |id: &Id| {
+            let connection = self.connections.get(*id);
+            connection.is_some_and(|c| c.sender(src, dst).is_some())
+        };
         arrival.length >= MIN_INITIAL
-            && (port == HTTPS || self.limits.ports.contains(&port))
-            && !self
-                .by_tuple
-                .contains_key(&Tuple::of(datagram.src, datagram.dst))
+            && (dst.port() == HTTPS || self.limits.ports.contains(&dst.port()))
+            && !self.by_tuple.get(tuple).iter().any(on_tuple)
     }
 }
 
-/// Live connections by the connection IDs that their servers issued.
-#[derive(Default)]
-struct Directory {
-    ids: HashMap<ConnectionId, Id, RandomState>,
-    /// How many have each length.
-    lengths: [usize; MAX_CID_LEN + 1],
+/// What a datagram's first packet is addressed to.
+#[derive(Clone, Copy)]
+enum Address<'a> {
+    /// The connection ID in a long header.
+    Long(&'a [u8]),
+    /// A short header begins this datagram.
+    Short(&'a [u8]),
+    Unreadable,
 }
 
-impl Directory {
-    fn add(&mut self, cid: ConnectionId, id: Id) {
-        // Short ones are met by chance.
-        if cid.len() >= SHORTEST_KNOWN_AGAIN && self.ids.insert(cid, id).is_none() {
-            self.lengths[cid.len()] += 1;
-        }
-    }
-
-    fn remove(&mut self, cid: &ConnectionId, id: Id) {
-        if self.ids.get(cid) == Some(&id) {
-            self.ids.remove(cid);
-            self.lengths[cid.len()] -= 1;
-        }
-    }
-
-    /// The connection that a short header is addressed to, by the longest connection ID that is known.
-    fn of_short(&self, datagram: &[u8]) -> Option<Id> {
-        let rest = datagram.get(1..)?;
-        let lengths = (SHORTEST_KNOWN_AGAIN..=MAX_CID_LEN).rev();
-        lengths
-            .filter(|&length| self.lengths[length] > 0)
-            .find_map(|length| {
-                let cid = ConnectionId::new(rest.get(..length)?).ok()?;
-                self.ids.get(&cid).copied()
-            })
-    }
-}
-
+/// A connection, and whether its client sent the datagram.
+#[derive(Clone, Copy)]
 enum Found {
     /// By tuple and connection ID.
-    Id(Id),
+    Id(Id, bool),
     /// By tuple; the connection ID is none of its.
-    TupleOnly(Id),
+    TupleOnly(Id, bool),
     Nothing,
 }
 
 enum Begun {
     /// It has taken the datagram.
     New(Id),
-    /// One that lives; the datagram is still to be taken.
-    Id(Id),
+    /// One that lives, and whether its client sent the datagram, which is still to be taken.
+    Id(Id, bool),
     Late,
     No,
-}
-
-/// Addresses and ports of both ends, the smaller first; hashed as a few words.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Tuple([(u128, u32); 2]);
-
-impl Tuple {
-    fn of(a: SocketAddr, b: SocketAddr) -> Tuple {
-        let (a, b) = (end(a), end(b));
-        Tuple(if a <= b { [a, b] } else { [b, a] })
-    }
-}
-
-impl Hash for Tuple {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b] = self.0;
-        state.write_u128(a.0);
-        state.write_u128(b.0);
-        state.write_u64(u64::from(a.1) << 32 | u64::from(b.1));
-    }
-}
-
-/// An address as a number, and its port with a bit that tells the families apart.
-fn end(socket: SocketAddr) -> (u128, u32) {
-    let port = u32::from(socket.port());
-    match socket.ip() {
-        IpAddr::V4(ip) => (u128::from(u32::from(ip)), port),
-        IpAddr::V6(ip) => (u128::from(ip), port | 1 << 16),
-    }
 }

@@ -122,6 +122,11 @@ impl Attempt {
         }
     }
 
+    /// Whether neither datagrams nor packets that do not open count any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.client_datagrams >= 2
+    }
+
     pub(super) fn is_open(&self, ns: i64, windows: &Windows) -> bool {
         let sent = self.hello.last_ns().unwrap_or(self.begin_ns);
         let settled = self

@@ -72,6 +72,15 @@ impl Exchange {
         }
     }
 
+    /// Whether further datagrams change nothing.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_validated
+            && self.client_ttl.is_some()
+            && self.server_ttl.is_some()
+            && self.server_waited_ns.is_some()
+            && self.client_waited_ns.is_some()
+    }
+
     /// The client proved its address (RFC 9000 8.1).
     pub(super) fn validated(&mut self) {
         self.is_validated = true;

@@ -262,6 +262,14 @@ impl Timeline {
         }
     }
 
+    /// Whether datagrams of Handshake, 0-RTT and 1-RTT packets that do not open change nothing any more.
+    pub fn is_over(&self) -> bool {
+        self.attempt.is_over()
+            && self.exchange.is_over()
+            && self.first_handshake_ns.is_some()
+            && self.ttl.is_some()
+    }
+
     /// The end of a datagram of the server.
     pub fn server_datagram_end(&mut self) {
         self.attempt.end_if_complete();
