@@ -11,6 +11,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use smallvec::SmallVec;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
@@ -244,7 +245,7 @@ pub fn read_capture(
             return Err(End::Interrupted);
         }
         match element {
-            Element::Frame(frame) => run.frame(&frame).map_err(End::Output),
+            Element::Frames(frames) => run.frames(frames).map_err(End::Output),
             Element::Untimed => {
                 run.skipped.frames += 1;
                 run.skipped.untimed += 1;
@@ -333,19 +334,53 @@ struct CaptureRun<'a> {
 }
 
 impl CaptureRun<'_> {
-    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
+    /// Takes frames that follow each other.
+    fn frames(&mut self, frames: &[Frame<'_>]) -> Result<(), OutputError> {
+        let contents: SmallVec<[Option<Content<'_>>; 16]> = frames.iter().map(content).collect();
+        if self.wants_quic {
+            self.table.fetch(contents.iter().filter_map(|content| {
+                let Some(Content::Udp(datagram)) = content else {
+                    return None;
+                };
+                Some((&datagram.src, &datagram.dst))
+            }));
+        }
+        for (frame, content) in frames.iter().zip(contents) {
+            self.frame(frame, content)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a frame. `content` is that of the IP packet in it.
+    fn frame(
+        &mut self,
+        frame: &Frame<'_>,
+        content: Option<Content<'_>>,
+    ) -> Result<(), OutputError> {
         self.skipped.frames += 1;
         self.flows.write_expired(frame.time_ns, self.outputs)?;
         while let Some(connection) = self.table.expired(frame.time_ns) {
             self.write(&connection)?;
+            self.table.give_back(connection);
         }
         if !link::is_known(frame.link) {
             self.skipped.unknown_link += 1;
             return Ok(());
         }
-        let Some(packet) = link::ip_packet(frame.link, frame.data) else {
+        let Some(mut content) = content else {
             return Ok(());
         };
+        let whole;
+        if content == Content::Fragment
+            && let Some(part) = link::ip_packet(frame.link, frame.data).and_then(ip::fragment)
+        {
+            let Some(put_together) = self.fragments.add(frame.time_ns, &part) else {
+                return Ok(());
+            };
+            whole = put_together;
+            content = ip::content(&whole.packet, 0);
+            content.came_in(whole.ip_bytes);
+        }
         let mut arrival = Arrival {
             ns: frame.time_ns,
             frame_number: frame.number,
@@ -353,18 +388,6 @@ impl CaptureRun<'_> {
             ip_length: IpLength::default(),
             ttl: 0,
         };
-        let mut content = ip::content(packet, frame.cut);
-        let whole;
-        if content == Content::Fragment
-            && let Some(part) = ip::fragment(packet)
-        {
-            let Some(put_together) = self.fragments.add(arrival.ns, &part) else {
-                return Ok(());
-            };
-            whole = put_together;
-            content = ip::content(&whole.packet, 0);
-            content.came_in(whole.ip_bytes);
-        }
         match content {
             Content::Udp(datagram) => {
                 arrival.length = datagram.length;
@@ -394,9 +417,13 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        let mut log = self.outputs.wants(Kind::QuicPacket).then(Vec::new);
-        let found = self.table.datagram(arrival, datagram, log.as_mut());
-        let (Some((connection, from_client)), Some(log)) = (found, log) else {
+        if !self.outputs.wants(Kind::QuicPacket) {
+            self.table.datagram(arrival, datagram, None);
+            return Ok(());
+        }
+        let mut log = Vec::new();
+        let found = self.table.datagram(arrival, datagram, Some(&mut log));
+        let Some((connection, from_client)) = found else {
             return Ok(());
         };
         if is_chosen(self.args, connection) {
@@ -444,6 +471,12 @@ impl CaptureRun<'_> {
         }
         Ok(())
     }
+}
+
+/// The content of the IP packet in a frame; `None` if there is none, or the link type is not known.
+fn content<'a>(frame: &Frame<'a>) -> Option<Content<'a>> {
+    let packet = link::ip_packet(frame.link, frame.data).filter(|_| link::is_known(frame.link))?;
+    Some(ip::content(packet, frame.cut))
 }
 
 fn is_chosen(args: &Args, connection: &Connection) -> bool {

@@ -93,7 +93,11 @@ impl<'a> Flows<'a> {
     }
 
     /// Writes the flows that are over by `now_ns`.
+    #[inline]
     pub fn write_expired(&mut self, now_ns: i64, outputs: &mut Outputs) -> Result<(), OutputError> {
+        if self.pacing.is_none() && self.tcp.is_none() {
+            return Ok(());
+        }
         while let Some(over) = self.pacing.as_mut().and_then(|p| p.expired(now_ns)) {
             let row = pacing::row(self.source_file, self.train_gap_ns, &over);
             outputs.write(Kind::Pacing, &row[..])?;

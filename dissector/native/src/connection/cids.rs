@@ -54,6 +54,11 @@ impl Cids {
         self.0.last().map(ConnectionId::len)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ConnectionId> {
         self.0.iter()

@@ -27,7 +27,7 @@ pub(super) struct Tuples {
 }
 
 impl Tuples {
-    pub(super) fn tuple(&self, a: SocketAddr, b: SocketAddr) -> Tuple {
+    pub(super) fn tuple(&self, a: &SocketAddr, b: &SocketAddr) -> Tuple {
         Tuple(match (a, b) {
             (SocketAddr::V4(a), SocketAddr::V4(b)) => {
                 let word = |ip: u32, port: u16| u64::from(ip) << 16 | u64::from(port);
@@ -75,7 +75,7 @@ impl Tuple {
 struct Ends([(u128, u32); 2]);
 
 impl Ends {
-    fn of(a: SocketAddr, b: SocketAddr) -> Ends {
+    fn of(a: &SocketAddr, b: &SocketAddr) -> Ends {
         let (a, b) = (end(a), end(b));
         Ends(if a <= b { [a, b] } else { [b, a] })
     }
@@ -91,7 +91,7 @@ impl Hash for Ends {
 }
 
 /// An address as a number, and its port with a bit that tells the families apart.
-fn end(socket: SocketAddr) -> (u128, u32) {
+fn end(socket: &SocketAddr) -> (u128, u32) {
     let port = u32::from(socket.port());
     match socket.ip() {
         IpAddr::V4(ip) => (u128::from(u32::from(ip)), port),

@@ -1,14 +1,25 @@
 //! When a connection is over: silent for too long, closed, or pushed out by others.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use super::Connection;
 use super::table::{Id, Table};
 
 impl Table {
     /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
+    #[inline]
     pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
+        let is_due = self.connections.len() > self.limits.max_connections
+            || is_over(self.limits.closing_ns, self.closing.front(), now_ns)
+            || is_over(self.limits.idle_ns, self.idle.peek().map(|r| &r.0), now_ns);
+        if is_due {
+            self.look_for_expired(now_ns)
+        } else {
+            None
+        }
+    }
+
+    fn look_for_expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
         if let Some(connection) = self.expired_closing(now_ns) {
             return Some(connection);
         }
@@ -37,11 +48,9 @@ impl Table {
 
     fn expired_closing(&mut self, now_ns: i64) -> Option<Box<Connection>> {
         let limit = self.limits.closing_ns;
-        let first = |queue: &VecDeque<(i64, Id)>| queue.front().copied();
-        while let Some((looked_ns, id)) =
-            first(&self.closing).filter(|(looked_ns, _)| looked_ns.saturating_add(limit) < now_ns)
+        while is_over(limit, self.closing.front(), now_ns)
+            && let Some((looked_ns, id)) = self.closing.pop_front()
         {
-            self.closing.pop_front();
             match self.connections.get(id) {
                 Some(connection) if connection.last_ns > looked_ns => {
                     self.closing.push_back((connection.last_ns, id));
@@ -66,18 +75,29 @@ impl Table {
     fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
         let mut connection = self.connections.remove(id)?;
         connection.take_in_counts();
-        for &(client, server) in connection.other_paths() {
+        for (client, server) in connection.other_paths() {
             self.by_tuple
                 .remove(self.by_tuple.tuple(client, server), id);
         }
-        let tuple = self.by_tuple.tuple(connection.client, connection.server);
+        let tuple = self.by_tuple.tuple(&connection.client, &connection.server);
         self.by_tuple.remove(tuple, id);
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
+        self.holding.remove(id);
         self.gone
             .add(self.by_tuple.with_cid(tuple, &connection.odcid));
         self.gone.add(tuple.hash());
         Some(connection)
     }
+
+    /// Takes back a connection that was written out: its memory is still at hand for the next one.
+    pub fn give_back(&mut self, connection: Box<Connection>) {
+        self.spare = Some(connection);
+    }
+}
+
+/// Whether the first in a queue was silent for longer than `limit_ns` when it was looked at.
+fn is_over(limit_ns: i64, first: Option<&(i64, Id)>, now_ns: i64) -> bool {
+    first.is_some_and(|(looked_ns, _)| looked_ns.saturating_add(limit_ns) < now_ns)
 }

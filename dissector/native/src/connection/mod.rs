@@ -98,7 +98,7 @@ pub struct Connection {
     pub client_scid: ConnectionId,
     pub server_scid: Option<ConnectionId>,
     /// Those that the table does not know yet.
-    new_server_cids: Vec<ConnectionId>,
+    new_server_cids: SmallVec<[ConnectionId; 1]>,
     /// Source connection ID of a valid Retry, which the client's next Initial goes to.
     retry_scid: Option<ConnectionId>,
     retry_followed: bool,
@@ -124,8 +124,6 @@ pub struct Connection {
     /// A CONNECTION_CLOSE was seen.
     pub closed: bool,
     pub closing: Option<Box<Closing>>,
-    /// The table counts it among those that hold keys.
-    counts_as_holder: bool,
 }
 
 /// A datagram, and a copy of it where packets are opened in place, made when the first one is.
@@ -180,7 +178,7 @@ impl Connection {
             odcid: packet.dcid,
             client_scid: packet.scid,
             server_scid: None,
-            new_server_cids: Vec::new(),
+            new_server_cids: SmallVec::new(),
             retry_scid: None,
             retry_followed: false,
             initial_dcid: packet.dcid,
@@ -201,7 +199,6 @@ impl Connection {
             undecrypted_packets: 0,
             closed: false,
             closing: None,
-            counts_as_holder: false,
         }
     }
 
@@ -212,6 +209,11 @@ impl Connection {
         } else {
             &self.client_cids
         }
+    }
+
+    /// Reads from the front what every datagram needs. What it gives means nothing.
+    fn fetch(&self) -> usize {
+        self.last_ns as usize ^ self.server_cids.count()
     }
 
     /// Whether a packet of the client has been opened.

@@ -31,13 +31,16 @@ struct Others {
 
 impl Connection {
     /// Whether a datagram from `src` to `dst` was sent by the client; `None` if it is on no path of the connection.
-    pub(super) fn sender(&self, src: SocketAddr, dst: SocketAddr) -> Option<bool> {
-        let paths = self.other_paths();
-        if src == self.client && dst == self.server || paths.contains(&(src, dst)) {
-            return Some(true);
+    pub(super) fn sender(&self, src: &SocketAddr, dst: &SocketAddr) -> Option<bool> {
+        let is_on = |client: &SocketAddr, server: &SocketAddr| {
+            *client == self.client && *server == self.server
+                || self.other_paths().contains(&(*client, *server))
+        };
+        if is_on(src, dst) {
+            Some(true)
+        } else {
+            is_on(dst, src).then_some(false)
         }
-        let is_server = dst == self.client && src == self.server || paths.contains(&(dst, src));
-        is_server.then_some(false)
     }
 
     /// Paths beyond the first.

@@ -32,6 +32,10 @@ impl Connection {
     /// Says anew, after a datagram was taken as a whole, whether others can be counted only.
     pub(super) fn look_whether_quiet(&mut self) {
         self.quiet.is_quiet = self.protection.has_nothing_to_open() && self.timeline.is_over();
+        if self.quiet.is_quiet {
+            // Hardly an Initial comes after that, and its keys can be made again.
+            self.let_go_of_keys();
+        }
     }
 
     /// Counts a datagram, if no more than that is to be done with it, and says whether it did.

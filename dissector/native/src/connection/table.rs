@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::hint::black_box;
 use std::net::SocketAddr;
 
 use firstflight_wire::{ConnectionId, Packet, PacketType, parse_packet, skim};
-use slotmap::{SlotMap, new_key_type};
+use slotmap::{SecondaryMap, SlotMap, new_key_type};
 use smallvec::SmallVec;
 
 use super::directory::{Directory, Tuple, Tuples};
@@ -65,8 +66,11 @@ pub struct Table {
     /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
     pub(super) idle: BinaryHeap<Reverse<(i64, Id)>>,
     pub(super) closing: VecDeque<(i64, Id)>,
-    /// Those that hold keys, oldest first.
+    /// Those that began to hold keys, oldest first, and which of them still do.
     holders: VecDeque<Id>,
+    pub(super) holding: SecondaryMap<Id, ()>,
+    /// Written out.
+    pub(super) spare: Option<Box<Connection>>,
     pub(super) gone: Gone,
     /// Where packets are opened.
     scratch: Vec<u8>,
@@ -84,6 +88,8 @@ impl Table {
             idle: BinaryHeap::new(),
             closing: VecDeque::new(),
             holders: VecDeque::new(),
+            holding: SecondaryMap::new(),
+            spare: None,
             gone: Gone::default(),
             scratch: Vec::new(),
             counters: Counters::default(),
@@ -97,7 +103,7 @@ impl Table {
         datagram: &Datagram<'_>,
         log: PacketLog<'_>,
     ) -> Option<(&Connection, bool)> {
-        let (src, dst) = (datagram.src, datagram.dst);
+        let (src, dst) = (&datagram.src, &datagram.dst);
         let is_asked_for = |port| self.limits.ports.contains(&port);
         if !self.limits.ports.is_empty() && !is_asked_for(src.port()) && !is_asked_for(dst.port()) {
             return None;
@@ -176,25 +182,41 @@ impl Table {
         if connection.closed && !was_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        if connection.holds_keys() && !connection.counts_as_holder {
-            self.holds_keys(id);
-        }
+        let holds_keys = connection.holds_keys();
+        self.holds_keys(id, holds_keys);
         self.connections.get(id).map(|c| (&**c, from_client))
     }
 
-    /// Counts a connection among those that hold keys; the one that has been longest among them loses its own.
-    fn holds_keys(&mut self, id: Id) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.counts_as_holder = true;
-            self.holders.push_back(id);
+    /// Takes note of whether a connection holds keys; of too many, the one that has held them longest loses its own.
+    fn holds_keys(&mut self, id: Id, holds_keys: bool) {
+        if !holds_keys {
+            self.holding.remove(id);
+            return;
         }
+        if self.holding.insert(id, ()).is_some() {
+            return;
+        }
+        self.holders.push_back(id);
         if self.holders.len() > HOLDERS
             && let Some(oldest) = self.holders.pop_front()
+            && self.holding.remove(oldest).is_some()
             && let Some(connection) = self.connections.get_mut(oldest)
         {
-            connection.counts_as_holder = false;
             connection.let_go_of_keys();
         }
+    }
+
+    /// Brings what the datagrams between these addresses will need of their connections into the cache, all at once: one
+    /// after the other, each would wait for memory by itself.
+    pub fn fetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
+        let mut fetched = 0;
+        for (src, dst) in ends {
+            let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
+            if let Some(connection) = ids.last().and_then(|id| self.connections.get(*id)) {
+                fetched ^= connection.fetch();
+            }
+        }
+        black_box(fetched);
     }
 
     /// Takes a key log that the capture holds.
@@ -204,13 +226,13 @@ impl Table {
 
     /// Takes an ICMP error; gives the connection whose datagram it quotes.
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
-        let (src, dst) = (error.quoted_src, error.quoted_dst);
+        let (src, dst) = (&error.quoted_src, &error.quoted_dst);
         let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
         let connections = &self.connections;
         let sent = |id: &&Id| {
             connections
                 .get(**id)
-                .is_some_and(|c| c.client == src && c.sender(src, dst).is_some())
+                .is_some_and(|c| c.client == *src && c.sender(src, dst).is_some())
         };
         let id = *ids.iter().rev().find(sent)?;
         let connection = self.connections.get_mut(id)?;
@@ -221,7 +243,13 @@ impl Table {
     }
 
     /// Finds the live connection by tuple and connection ID.
-    fn find(&self, tuple: Tuple, src: SocketAddr, dst: SocketAddr, address: Address<'_>) -> Found {
+    fn find(
+        &self,
+        tuple: Tuple,
+        src: &SocketAddr,
+        dst: &SocketAddr,
+        address: Address<'_>,
+    ) -> Found {
         let mut found = Found::Nothing;
         for &id in self.by_tuple.get(tuple).iter().rev() {
             let Some(connection) = self.connections.get(id) else {
@@ -256,14 +284,15 @@ impl Table {
         log: &mut PacketLog<'_>,
     ) -> Begun {
         let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
-        if let Some(id) = self.by_cid.of_short(datagram.payload).filter(|_| is_short)
+        if is_short
+            && let Some(id) = self.by_cid.of_short(datagram.payload)
             && let Some(connection) = self.connections.get_mut(id)
         {
             let path: Path = (datagram.src, datagram.dst);
             if connection.add_path(path) {
                 self.by_tuple.add(tuple, id);
             }
-            return Begun::Id(id, connection.sender(path.0, path.1) == Some(true));
+            return Begun::Id(id, connection.sender(&path.0, &path.1) == Some(true));
         }
         self.begin(arrival, datagram, tuple, first, log)
     }
@@ -295,7 +324,14 @@ impl Table {
         }
         let path: Path = (datagram.src, datagram.dst);
         let windows = self.limits.windows;
-        let mut connection = Box::new(Connection::new(path, packet, arrival.ns, windows));
+        let new = Connection::new(path, packet, arrival.ns, windows);
+        let mut connection = match self.spare.take() {
+            Some(mut spare) => {
+                *spare = new;
+                spare
+            }
+            None => Box::new(new),
+        };
         connection.datagram(
             &self.keyring,
             arrival,
@@ -309,6 +345,7 @@ impl Table {
             if let Some(log) = log {
                 log.clear();
             }
+            self.spare = Some(connection);
             return self.not_begun(tuple);
         }
         let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
@@ -320,9 +357,7 @@ impl Table {
         if is_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        if holds_keys {
-            self.holds_keys(id);
-        }
+        self.holds_keys(id, holds_keys);
         self.by_tuple.add(tuple, id);
         self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
@@ -342,7 +377,7 @@ impl Table {
         datagram: &Datagram<'_>,
         tuple: Tuple,
     ) -> bool {
-        let (src, dst) = (datagram.src, datagram.dst);
+        let (src, dst) = (&datagram.src, &datagram.dst);
         let on_tuple = |id: &Id| {
             let connection = self.connections.get(*id);
             connection.is_some_and(|c| c.sender(src, dst).is_some())

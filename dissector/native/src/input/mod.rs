@@ -1,6 +1,7 @@
 //! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
 
 mod compressed;
+mod pcap;
 mod pcapng;
 
 use std::fmt;
@@ -8,13 +9,14 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use pcap_parser::{PcapBlockOwned, PcapError, PcapHeader, create_reader};
+use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
 use crate::link;
 
 pub use compressed::plain;
 
 use compressed::UntilError;
+use pcap::Pcap;
 use pcapng::Interfaces;
 
 /// A captured frame.
@@ -34,7 +36,8 @@ pub struct Frame<'a> {
 /// What a capture holds, in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
-    Frame(Frame<'a>),
+    /// A frame, or some that follow each other.
+    Frames(&'a [Frame<'a>]),
     /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a number all the same.
     Untimed,
     /// A TLS key log inside the capture.
@@ -152,21 +155,35 @@ pub fn read<E>(
     let mut clock = Clock::default();
     let mut number = 0;
     loop {
+        // What is in memory already needs no look at each frame's way there.
+        if let Some(pcap) = &clock.pcap {
+            let (frames, size) = pcap.frames(reader.data(), number);
+            if !frames.is_empty() {
+                visit(Element::Frames(&frames)).map_err(Stop::Visitor)?;
+                number += frames.len() as u64;
+                drop(frames);
+                reader.consume_noshift(size);
+                consumed += size as u64;
+                continue;
+            }
+        }
         match reader.next() {
             Ok((size, block)) => {
+                let frame;
                 let element = match clock.block(block).map_err(|what| stop(consumed, what))? {
-                    Some(Found::Frame(frame)) => {
+                    Some(Found::Frame(found)) => {
                         number += 1;
-                        if !link::is_known(frame.link) {
-                            unknown.get_or_insert((consumed, frame.link));
+                        if !link::is_known(found.link) {
+                            unknown.get_or_insert((consumed, found.link));
                         }
-                        Some(Element::Frame(Frame {
-                            time_ns: frame.time_ns,
+                        frame = Frame {
+                            time_ns: found.time_ns,
                             number,
-                            link: frame.link,
-                            data: frame.data,
-                            cut: (frame.length as usize).saturating_sub(frame.data.len()),
-                        }))
+                            link: found.link,
+                            data: found.data,
+                            cut: (found.length as usize).saturating_sub(found.data.len()),
+                        };
+                        Some(Element::Frames(std::slice::from_ref(&frame)))
                     }
                     Some(Found::Untimed) => {
                         number += 1;
@@ -229,7 +246,7 @@ pub fn read<E>(
 /// Turns the blocks of either format into times and data.
 #[derive(Default)]
 struct Clock {
-    pcap: Option<PcapHeader>,
+    pcap: Option<Pcap>,
     pcapng: Interfaces,
 }
 
@@ -238,29 +255,21 @@ impl Clock {
     fn block<'a>(&mut self, block: PcapBlockOwned<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                let link = header.network.0 & 0x0fff_ffff;
-                if !link::is_known(link) {
-                    return Err(link::expected(link));
+                let pcap = Pcap::new(&header);
+                if !link::is_known(pcap.link) {
+                    return Err(link::expected(pcap.link));
                 }
-                self.pcap = Some(header);
+                self.pcap = Some(pcap);
                 Ok(None)
             }
             PcapBlockOwned::Legacy(frame) => {
-                let header = self
+                let pcap = self
                     .pcap
                     .as_ref()
                     .ok_or("expected a file header before the first frame")?;
-                let unit = if header.is_nanosecond_precision() {
-                    1
-                } else {
-                    1000
-                };
-                let time_ns =
-                    i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * unit;
                 Ok(Some(Found::Frame(Captured {
-                    time_ns,
-                    // The upper four bits tell of a frame check sequence.
-                    link: header.network.0 & 0x0fff_ffff,
+                    time_ns: pcap.time_ns(&frame),
+                    link: pcap.link,
                     data: frame.data,
                     length: frame.origlen,
                 })))
@@ -279,8 +288,8 @@ mod tests {
     fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
         let mut seen = Vec::new();
         let end = read("x", bytes, |element| {
-            if let Element::Frame(f) = element {
-                seen.push((f.time_ns, f.link, f.data.to_vec()));
+            if let Element::Frames(frames) = element {
+                seen.extend(frames.iter().map(|f| (f.time_ns, f.link, f.data.to_vec())));
             }
             Ok::<(), ()>(())
         });
@@ -333,6 +342,25 @@ mod tests {
                 assert!(error.is_none());
             }
         }
+    }
+
+    #[test]
+    fn frames_are_numbered_in_order_however_many_are_handed_over() {
+        let mut bytes = pcap(0xa1b2_c3d4, true, 0, b"0");
+        let header = bytes.len() - 17;
+        let frame = bytes.split_off(header);
+        for _ in 0..1000 {
+            bytes.extend(&frame);
+        }
+        let mut numbers = Vec::new();
+        let end = read("x", &bytes[..], |element| {
+            if let Element::Frames(frames) = element {
+                numbers.extend(frames.iter().map(|f| f.number));
+            }
+            Ok::<(), ()>(())
+        });
+        assert!(end.is_ok());
+        assert!(numbers.into_iter().eq(1..=1000));
     }
 
     #[test]

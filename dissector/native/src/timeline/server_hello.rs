@@ -47,6 +47,11 @@ impl Finder {
         let covers_start = offset <= self.start && self.start - offset < data.len() as u64;
         let is_first = covers_start && !self.first_byte_seen;
         self.first_byte_seen |= covers_start;
+        // It nearly always comes whole, and need not be kept.
+        if is_first && offset == self.start && hello_kind(data) == Ok(HelloKind::ServerHello) {
+            self.finish();
+            return Found::FirstByte;
+        }
         // What does not fit the budget is not needed to tell the messages apart, or cannot be used anyway.
         let _ = self.stream.insert(offset, data);
         let known = usize::try_from(self.start)
