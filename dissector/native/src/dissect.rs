@@ -1,5 +1,6 @@
 //! The whole of a call: captures in, several at a time, rows out, what went wrong.
 
+use std::array;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
@@ -11,7 +12,6 @@ use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use smallvec::SmallVec;
 
 use crate::args::{Args, Format, Kind};
 use crate::connection::{Arrival, Connection, Counters, Limits, Table};
@@ -33,6 +33,8 @@ const INTERRUPTED: u8 = 130;
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
+/// Frames whose connections are fetched together: with more, the first would be gone from the cache before their turn.
+const LOOK_AHEAD: usize = 16;
 
 /// Why nothing more was done.
 #[derive(Debug)]
@@ -336,17 +338,20 @@ struct CaptureRun<'a> {
 impl CaptureRun<'_> {
     /// Takes frames that follow each other.
     fn frames(&mut self, frames: &[Frame<'_>]) -> Result<(), OutputError> {
-        let contents: SmallVec<[Option<Content<'_>>; 16]> = frames.iter().map(content).collect();
-        if self.wants_quic {
-            self.table.fetch(contents.iter().filter_map(|content| {
-                let Some(Content::Udp(datagram)) = content else {
-                    return None;
-                };
-                Some((&datagram.src, &datagram.dst))
-            }));
-        }
-        for (frame, content) in frames.iter().zip(contents) {
-            self.frame(frame, content)?;
+        for frames in frames.chunks(LOOK_AHEAD) {
+            let contents: [Option<Content<'_>>; LOOK_AHEAD] =
+                array::from_fn(|i| frames.get(i).and_then(content));
+            if self.wants_quic {
+                self.table.fetch(contents.iter().filter_map(|content| {
+                    let Some(Content::Udp(datagram)) = content else {
+                        return None;
+                    };
+                    Some((&datagram.src, &datagram.dst))
+                }));
+            }
+            for (frame, content) in frames.iter().zip(&contents) {
+                self.frame(frame, content.as_ref())?;
+            }
         }
         Ok(())
     }
@@ -355,7 +360,7 @@ impl CaptureRun<'_> {
     fn frame(
         &mut self,
         frame: &Frame<'_>,
-        content: Option<Content<'_>>,
+        content: Option<&Content<'_>>,
     ) -> Result<(), OutputError> {
         self.skipped.frames += 1;
         self.flows.write_expired(frame.time_ns, self.outputs)?;
@@ -365,22 +370,27 @@ impl CaptureRun<'_> {
         }
         if !link::is_known(frame.link) {
             self.skipped.unknown_link += 1;
-            return Ok(());
         }
-        let Some(mut content) = content else {
+        match content {
+            Some(Content::Fragment) => self.fragment(frame),
+            Some(content) => self.content(frame, content),
+            None => Ok(()),
+        }
+    }
+
+    fn fragment(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
+        let Some(part) = link::ip_packet(frame.link, frame.data).and_then(ip::fragment) else {
+            return self.content(frame, &Content::Fragment);
+        };
+        let Some(whole) = self.fragments.add(frame.time_ns, &part) else {
             return Ok(());
         };
-        let whole;
-        if content == Content::Fragment
-            && let Some(part) = link::ip_packet(frame.link, frame.data).and_then(ip::fragment)
-        {
-            let Some(put_together) = self.fragments.add(frame.time_ns, &part) else {
-                return Ok(());
-            };
-            whole = put_together;
-            content = ip::content(&whole.packet, 0);
-            content.came_in(whole.ip_bytes);
-        }
+        let mut content = ip::content(&whole.packet, 0);
+        content.came_in(whole.ip_bytes);
+        self.content(frame, &content)
+    }
+
+    fn content(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
         let mut arrival = Arrival {
             ns: frame.time_ns,
             frame_number: frame.number,
@@ -393,17 +403,17 @@ impl CaptureRun<'_> {
                 arrival.length = datagram.length;
                 arrival.ip_length = datagram.ip_length;
                 arrival.ttl = datagram.ttl;
-                self.flows.udp(arrival.ns, &datagram);
+                self.flows.udp(arrival.ns, datagram);
                 if !self.wants_quic {
                     return Ok(());
                 }
-                self.udp(&arrival, &datagram)
+                self.udp(&arrival, datagram)
             }
             Content::Tcp(segment) => {
                 let at = (arrival.frame_number, arrival.ns);
-                self.flows.tcp(at, &segment, self.outputs)
+                self.flows.tcp(at, segment, self.outputs)
             }
-            Content::Icmp(error) => self.icmp(&arrival, &error),
+            Content::Icmp(error) => self.icmp(&arrival, error),
             Content::Other => Ok(()),
             Content::Fragment => {
                 self.skipped.fragments += 1;

@@ -192,7 +192,7 @@ pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     match packet.first()? >> 4 {
         4 => ipv4(packet, cut),
@@ -201,7 +201,7 @@ fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
@@ -291,7 +291,7 @@ fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     })
 }
 
-#[inline]
+#[inline(always)]
 fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
     let mut r = Reader::new(header.payload);
     let (src_port, dst_port) = (r.u16().ok()?, r.u16().ok()?);

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::Frame;
 
-/// Frames handed over at a time. A visitor may look ahead in them: more would find what it fetched gone from the cache.
-pub(super) const AT_ONCE: usize = 16;
+/// Frames handed over at a time, in which a visitor may look ahead.
+const AT_ONCE: usize = 16;
 
 /// Frames handed over together.
 pub(super) type Batch<'a> = SmallVec<[Frame<'a>; AT_ONCE]>;
