@@ -6,17 +6,18 @@ import importlib
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import FrameType
 from typing import NoReturn
 
 import click
 
-from firstflight import clock
-from firstflight.errors import Interrupted, UsageError
+from firstflight import children, clock
+from firstflight.campaign import process
+from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.runs import Run
-from firstflight.setting_types import DAY_S
+from firstflight.setting_types import DAY_S, Command
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1
 
@@ -34,8 +35,10 @@ STAGES: dict[str, tuple[str, bool]] = {
     "load": ("firstflight.loader", False),
 }
 
-# Stages that send packets to those who are measured, or ask about them.
+# Stages that send packets to those who are measured, or ask about them: only from where the settings say.
 SENDING = {"resolve", "probe", "watch"}
+# Stages that fetch, behind the centre's command.
+FETCHING = {"targets", "as_data"}
 
 
 @click.command(epilog=_EPILOG)
@@ -59,6 +62,11 @@ SENDING = {"resolve", "probe", "watch"}
     metavar="NS",
     help="The time at the centre (ns since 1970) when it started this; the clock here is compared with it.",
 )
+@click.option(
+    "--here",
+    is_flag=True,
+    help="This is the vantage point, or the centre: do not go through its command (the campaign says so).",
+)
 @click.option("--again", is_flag=True, help="Do it again although it is done; its output is replaced.")
 def command(
     names: tuple[str, ...],
@@ -68,18 +76,21 @@ def command(
     period: float | None,
     start: str | None,
     centre_clock: int | None,
+    here: bool,
     again: bool,
 ) -> None:
     """Run stages of a run, one after the other (targets, as_data, resolve, probe, dissect, watch, load).
 
-    A stage that is done is left alone; one that was cut goes on where it stopped. Where the run's stop file
-    lies, nothing is sent (exit 130).
+    A stage that sends or fetches runs behind the command of its vantage point, or of the centre, if the
+    settings name one: what is measured is measured from there. A stage that is done is left alone; one that
+    was cut goes on where it stopped. Where the run's stop file lies, nothing is sent (exit 130).
     """
     run = Run.open(run_name)
     rejected = False
+    behind = _behind(run, vantage) if not here else {}
     if set(names) & SENDING:
         run.check_not_stopped()
-        if vantage is not None and repetition is not None:
+        if vantage is not None and repetition is not None and not set(names) & SENDING & set(behind):
             run.settings.vantage_named(vantage)
             warning = clock.compare(run, vantage, repetition, centre_clock)
             if warning is not None:
@@ -93,7 +104,16 @@ def command(
             if vantage is None or repetition is None:
                 raise UsageError(f"stage {name} needs --vantage and --repetition")
             run.settings.vantage_named(vantage)
-            _one(run, name, module, (vantage, repetition), again, timed if name == "watch" else {})
+            if name in behind:
+                more = ["--period", f"{period:g}"] if name == "watch" and period is not None else []
+                more += ["--start", start] if name == "watch" and start is not None else []
+                _elsewhere(run, name, behind[name], (vantage, repetition), [*more, *["--again"] * again])
+            else:
+                _one(run, name, module, (vantage, repetition), again, timed if name == "watch" else {})
+        elif name in behind:
+            _elsewhere(run, name, behind[name], (), ["--again"] * again)
+            report = run.report(name)
+            rejected = rejected or bool(report is not None and report.rejected)
         else:
             # What a vantage point of a schedule loads of a run is its own part.
             place: tuple[()] | tuple[str, int] = ()
@@ -107,6 +127,39 @@ def command(
             rejected = rejected or bool(report is not None and report.rejected)
     if rejected:  # the rest is done
         sys.exit(1)
+
+
+def _behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
+    """Stages that do not run here: stage -> command to put before it, and firstflight's path there."""
+    found: dict[str, tuple[Command, str | None]] = {}
+    if run.settings.centre.command:
+        found |= dict.fromkeys(FETCHING, (run.settings.centre.command, None))
+    if vantage is not None and (place := run.settings.vantage_named(vantage)).command:
+        found |= dict.fromkeys(SENDING, (place.command, place.program))
+    return found
+
+
+def _elsewhere(
+    run: Run,
+    name: str,
+    behind: tuple[Command, str | None],
+    place: tuple[()] | tuple[str, int],
+    more: Sequence[str],
+) -> None:
+    """Run a stage behind a command, as the campaign does; ends with its status if it did not get done."""
+    vantage, repetition = place or (None, None)
+    _hear_signals()
+    argv = process.stage_argv(*behind, [name], run.path, vantage, repetition, more)
+    child = children.start(argv)
+    try:
+        status = child.wait()
+    except BaseException:  # it ends in order, as it would have here
+        children.stop(child, process.GRACE_S)
+        raise
+    if status < 0:
+        raise FirstflightError(f"stage {name} was ended by signal {-status}")
+    if status and not run.done(name, *place):
+        sys.exit(status)
 
 
 def _one(
@@ -125,11 +178,15 @@ def _one(
         shutil.rmtree(run.stage_dir(name, *place), ignore_errors=True)
         if name in ("probe", "watch"):
             shutil.rmtree(run.stage_dir("capture", *place), ignore_errors=True)
-    # For each stage anew: an asyncio loop of the one before has put the defaults back. SIGINT by hand, since
-    # a shell starts background jobs with it ignored.
+    _hear_signals()
+    importlib.import_module(module).stage(run, *place, **options)
+
+
+def _hear_signals() -> None:
+    """For each stage anew: an asyncio loop of the one before has put the defaults back. SIGINT by hand, since
+    a shell starts background jobs with it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupted)
-    importlib.import_module(module).stage(run, *place, **options)
 
 
 def _utc_ns(text: str) -> int:

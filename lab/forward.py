@@ -15,11 +15,10 @@ import contextlib
 import os
 import socket
 import sys
-from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
 from lab import enter
-from lab.state import State
+from lab.state import locate
 
 _CHUNK = 1 << 16
 
@@ -68,14 +67,16 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def main() -> int:
     """Forward until killed."""
     parser = argparse.ArgumentParser(prog="python -m lab.forward", description=__doc__)
-    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--state", metavar="DIR", help="[default: $FIRSTFLIGHT_LAB, else var/lab]")
     parser.add_argument("--host", required=True)
     parser.add_argument("--to", required=True, metavar="ADDRESS:PORT")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     address, _, port = options.to.rpartition(":")
+    if not address or not port.isdecimal() or not 0 < int(port) <= 65535:
+        parser.error(f"--to {options.to}: write it as ADDRESS:PORT")
     try:
-        record = State(options.state.absolute()).require()
+        record = locate(options.state).require()
         listener = listen(options.port)
         if options.host not in record.hosts:
             raise UsageError(f"no host {options.host!r} in the lab; there are {', '.join(record.hosts)}")

@@ -46,6 +46,7 @@ def stage_argv(
     A vantage point is told the time here, so that it can compare its clock.
     """
     argv = [*expand(prefix), *([program] if program else this_program()), "stage", *names, "--run", str(run)]
+    argv.append("--here")
     if vantage is not None:
         argv += ["--vantage", vantage, "--repetition", str(repetition), "--centre-clock", str(time.time_ns())]
     return [*argv, *more]

@@ -1,0 +1,57 @@
+"""`firstflight stage` by hand runs where the settings say: a row says which place it was measured from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from firstflight import settings
+from firstflight.runs import Run
+from tests import minimal
+
+FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose centre is behind a command that notes its use, and whose vantage point cannot be reached."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    config = minimal.write(tmp_path)
+    went = f'echo "$@" >> {tmp_path}/went; exec "$@"'
+    behind = f"[centre]\ncommand = ['sh', '-c', '{went}', 'sh']\n"
+    config.write_text(minimal.CONFIG + "command = ['sh', '-c', 'echo no way there >&2; exit 7']\n" + behind)
+    in_force, text = settings.load(config)
+    return Run.create(in_force, text)
+
+
+def stage(run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [FIRSTFLIGHT, "stage", *arguments, "--run", run.id], capture_output=True, text=True, check=False
+    )
+
+
+def test_what_the_centre_fetches_is_fetched_behind_its_command(run: Run, tmp_path: Path) -> None:
+    done = stage(run, "targets")
+    assert done.returncode == 0, done.stderr
+    assert run.done("targets")
+    (line,) = (tmp_path / "went").read_text().splitlines()
+    assert line.endswith(f"stage targets --run {run.path} --here")
+
+    done = stage(run, "targets", "--again", "--here")
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "went").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["resolve", "probe", "watch"])
+def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: str) -> None:
+    sent = stage(run, name, "--vantage", "here", "--repetition", "1")
+    assert (sent.returncode, sent.stderr) == (7, "no way there\n")
+    assert not run.stage_dir(name, "here", 1).exists()
+
+
+def test_the_vantage_point_itself_does_not_go_round_again(run: Run) -> None:
+    there = stage(run, "probe", "--vantage", "here", "--repetition", "1", "--here")
+    assert there.returncode == 3 and "run the resolve stage of here first" in there.stderr
