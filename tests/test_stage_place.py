@@ -17,7 +17,7 @@ FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose centre is behind a command that notes its use, and whose vantage point cannot be reached."""
+    """A run whose centre is behind a command that notes its use; its vantage point cannot be reached."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     config = minimal.write(tmp_path)
     went = f'echo "$@" >> {tmp_path}/went; exec "$@"'
