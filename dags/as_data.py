@@ -25,7 +25,7 @@ Fetches the day's newest routing table (RouteViews, IPv4 and IPv6) and the AS da
 converts them, and publishes the asset `as_data` with date, number of prefixes and what was left out. A table
 that is cut short is refused as a whole, and fetched again.
 
-**Run it now:** the play button; no parameters. **An older day:** *Backfill*, or
+**Run it now:** *Trigger*, at the top right; no parameters. **An older day:** *Backfill*, or
 `airflow backfill create --dag-id as_data --from-date 2024-08-01 --to-date 2024-08-07`; RouteViews keeps all
 tables. Older tables start no scan.
 

@@ -68,9 +68,10 @@ hour's number plus one is its repetition.
 quartiles), `firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM
 watch_coverage"` (slots, skipped, why).
 
-**Run it now:** unpause it, and the next hour begins by itself. The play button starts a single period
-(`period_minutes`, beginning `begins_after_s` from now); leave the logical date as it is. For that time it
-takes the place of the hour's: limits hold for both together, so the hour's slots are skipped (`limit`).
+**Run it now:** unpause it: what is left of this hour begins at once, and every hour after it by itself.
+*Trigger*, at the top right, starts a single period (`period_minutes`, beginning `begins_after_s` from now);
+leave the logical date as it is. For that time it takes the place of the hour's: limits hold for both
+together, so the hour's slots are skipped (`limit`).
 
 **Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
 watch that could pass a limit refuses to start.

@@ -70,8 +70,9 @@ centre and, per repetition, resolves the names, probes them under capture, disse
 its rows into the store. `report` writes the page when all have come in, or after `report_after_minutes`, and
 names who is missing; `late_report` does it again when the last has come.
 
-**Run it now:** the play button. Its form has the parameters; leave the logical date as it is. Both lists must
-have been fetched (DAGs `targets`, `as_data`); when a new one of each has come, it starts by itself.
+**Run it now:** *Trigger*, at the top right. Its form has the parameters; leave the logical date as it is.
+Both lists must have been fetched (DAGs `targets`, `as_data`); when a new one of each has come, it starts by
+itself.
 
 **See what came:** the log of `report`, its page below `FIRSTFLIGHT_REPORTS`, or at the centre
 `firstflight sql "SELECT vantage, outcome, count() FROM quic_probe WHERE run = 'RUN' GROUP BY ALL"`.

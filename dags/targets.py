@@ -25,7 +25,7 @@ Fetches the target list of the run's day (site.toml, `[targets]`), checks every 
 `targets` with date, list id, number of names and of rejected lines. `quic_scan` starts when this and
 `as_data` have both come.
 
-**Run it now:** the play button; no parameters. **An older day:** *Backfill*, or
+**Run it now:** *Trigger*, at the top right; no parameters. **An older day:** *Backfill*, or
 `airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: lists of the past are
 kept by their publisher. Older lists start no scan.
 

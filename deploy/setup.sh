@@ -29,14 +29,14 @@ need gcc 10 "$(version_of gcc -dumpfullversion)"
 declare -A PACKAGES=(
     [tcpdump]=tcpdump [tshark]=tshark [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
     [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
-    [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime
-    [libclang-dev]=/usr/lib/llvm-14/lib/libclang.so [g++]=g++ [pkg-config]=pkg-config [git]=git
+    [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [postgresql]='/usr/lib/postgresql/*/bin/postgres'
+    [libclang-dev]='/usr/lib/llvm-*/lib/libclang.so' [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
 missing=()
 for package in "${!PACKAGES[@]}"; do
     shows="${PACKAGES[$package]}"
     case "$shows" in
-        /*) compgen -G "${shows/llvm-14/llvm-*}*" >/dev/null || missing+=("$package") ;;
+        /*) compgen -G "$shows*" >/dev/null || missing+=("$package") ;;
         *) command -v "$shows" >/dev/null || missing+=("$package") ;;
     esac
 done
@@ -53,9 +53,14 @@ if [ "${#missing[@]}" -gt 0 ]; then
     command -v apt-get >/dev/null || fail "apt-get is missing; install these programs by hand and run this again: ${missing[*]}."
     say "installing Debian packages: ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
-    # Installing a server must not start it: the lab runs its own, in its own namespaces.
+    # Installing a server must not start it: the lab runs its own, in its own namespaces. PostgreSQL's would come
+    # with a cluster to start.
+    no_cluster=/etc/postgresql-common/createcluster.d/firstflight.conf
+    "${as_root[@]}" mkdir -p "${no_cluster%/*}"
+    echo "create_main_cluster = false" | "${as_root[@]}" tee "$no_cluster" >/dev/null
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    "${as_root[@]}" rm "$no_cluster"
 fi
 
 stamp=".venv/.requirements"

@@ -31,6 +31,13 @@ def own_file(file: Path, at: Path) -> None:
         _mount(str(file), target, "none", _MS_BIND)
 
 
+def own_folder(folder: Path, at: Path) -> None:
+    """Show `folder` at `at` below /run, made if it is not there; another folder hides the one before."""
+    at.mkdir(parents=True, exist_ok=True)
+    if not at.samefile(folder):
+        _mount(str(folder), at, "none", _MS_BIND)
+
+
 def _mount(source: str, target: Path, kind: str, flags: int) -> None:
     if _libc.mount(source.encode(), str(target).encode(), kind.encode(), flags, None) != 0:
         raise FirstflightError(

@@ -151,7 +151,8 @@ class Report(FirstflightOperator):
 
         if self.run is None or str(self.run) == "None":
             raise AirflowSkipException("no run was opened")
-        with in_one_sentence():
+        # A store that refuses is mended while we try: its password, say.
+        with in_one_sentence(again=True):
             run = Run.open(str(self.run))
             found = outcome.of(run)
             if self.late and outcome.is_written(run, found):

@@ -41,6 +41,9 @@ RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
 # Between looks whether a run is stopped whose next repetition is a day away; each look starts a process.
 WHILE_WAITING = timedelta(hours=1)
 LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
+# A task that is queued again before the scheduler has heard of the end of its last turn counts as killed
+# (Airflow 3.3: "finished with state success, but the task instance's state attribute is running").
+AWAY = timedelta(seconds=10)
 RETRIES: dict[str, Any] = {
     "retries": 24,
     "retry_delay": timedelta(seconds=RETRY_DELAY_S),
@@ -244,7 +247,8 @@ def captured(run: Run, vantage: str, repetition: int) -> bool:
 
 
 def come_back(at: datetime) -> Exception:
-    """To raise: the task gives its place up and is started again at that time; that is not a new try."""
+    """To raise: the task gives its place up and starts again at that time or soon after; not a new try."""
+    at = max(at, datetime.now(UTC) + AWAY)
     again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
     return again
 
@@ -266,14 +270,14 @@ class WatchOperator(StageOperator):
 
 
 @contextlib.contextmanager
-def in_one_sentence() -> Iterator[None]:
-    """Turn our errors into Airflow's: a UsageError is not tried again, the others are."""
+def in_one_sentence(*, again: bool = False) -> Iterator[None]:
+    """Turn our errors into Airflow's: a UsageError is tried again only with `again`, the others are."""
     try:
         yield
     except Interrupted as error:
         raise AirflowException(str(error)) from None
     except UsageError as error:
-        raise AirflowFailException(str(error)) from None
+        raise (AirflowException if again else AirflowFailException)(str(error)) from None
     except FirstflightError as error:
         raise AirflowException(str(error)) from None
 

@@ -1,4 +1,147 @@
-"""How Airflow opens the site's SQLite database ([database] sql_alchemy_connect_args)."""
+"""Airflow's central database: a PostgreSQL cluster in the site's folder, made at the first start.
 
-# Seconds that a writer waits for another: five, the default, are too few for a dozen busy processes.
-CONNECT_ARGS = {"timeout": 60}
+python -m lab.site.database --folder DIR        (on the host `centre`; becomes PostgreSQL)
+
+PostgreSQL refuses to run as root, so root gives it to the system's user `postgres`. That user may not be
+able to walk to the site's folder, and a socket's path must be short (unix(7): 107 bytes). Therefore the
+cluster is shown below /run, which in the lab is the lab's own. It is served on a Unix socket alone, and the
+kernel says who asks: no password.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from firstflight.errors import FirstflightError, UsageError
+from lab import mounts
+from lab.programs import program
+
+SHOWN = Path("/run/firstflight-database")
+SOCKETS = Path("/run/postgresql")
+USER = "postgres"  # of Debian's package
+ROLE = "airflow"
+DATABASE = "airflow"
+URL = f"postgresql+psycopg2://{ROLE}@/{DATABASE}?host={SOCKETS}"
+READY = "database system is ready to accept connections"
+
+
+def programs(cluster: Path) -> Path:
+    """Folder of PostgreSQL's programs: those that made the cluster, or the newest.
+
+    Debian keeps them off the path. UsageError says which package is missing.
+    """
+    found = {path.parts[4]: path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")}
+    made_by = cluster / "PG_VERSION"
+    if made_by.is_file():
+        version = made_by.read_text(encoding="ascii").strip()
+        if version not in found:
+            raise UsageError(
+                f"{cluster.parent} was made by PostgreSQL {version}, which is not installed: "
+                f"apt-get install postgresql-{version}, or remove it and with it Airflow's history"
+            )
+        return found[version]
+    if not found:
+        raise UsageError("the site needs the program postgres: apt-get install postgresql")
+    return found[max(found, key=float)]
+
+
+def serve(folder: Path) -> NoReturn:
+    """Become the cluster in `folder`, made if it is not there; FirstflightError if that fails."""
+    bin_folder = programs(folder / "cluster")
+    owner = _owner()
+    os.umask(0o022)
+    folder.mkdir(parents=True, exist_ok=True)
+    mounts.own_folder(folder, SHOWN)
+    SOCKETS.mkdir(exist_ok=True)
+    os.chown(SOCKETS, owner.pw_uid, owner.pw_gid)
+    client = pwd.getpwuid(os.geteuid()).pw_name
+    (SHOWN / "hba.conf").write_text(f"local {DATABASE} {ROLE} peer map=site\n", encoding="ascii")
+    (SHOWN / "ident.conf").write_text(f"site {client} {ROLE}\n", encoding="utf-8")
+    cluster = SHOWN / "cluster"
+    as_owner = _as_owner(owner)
+    if not cluster.exists():
+        _make(cluster, bin_folder, as_owner, owner)
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(SOCKETS),
+        "unix_socket_permissions": "0700",
+        "hba_file": str(SHOWN / "hba.conf"),
+        "ident_file": str(SHOWN / "ident.conf"),
+        "cluster_name": "firstflight",
+        "max_connections": "200",
+        "jit": "off",  # many small questions
+    }
+    argv = [*as_owner, str(bin_folder / "postgres"), "-D", str(cluster)]
+    for name, value in settings.items():
+        argv += ["-c", f"{name}={value}"]
+    os.chdir(SHOWN)
+    os.execv(argv[0], argv)
+    raise AssertionError("not reached")
+
+
+def _owner() -> pwd.struct_passwd:
+    """Whose processes and files the cluster's are."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError as error:
+        raise UsageError(
+            f"there is no user {USER} to run the database as: apt-get install postgresql"
+        ) from error
+
+
+def _as_owner(owner: pwd.struct_passwd) -> list[str]:
+    """The command prefix that gives up all rights but the owner's."""
+    change = [f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--init-groups"]
+    return [
+        program("setpriv", "util-linux"),
+        *(change if os.geteuid() == 0 else []),
+        *("--inh-caps=-all", "--ambient-caps=-all"),
+    ]
+
+
+def _make(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struct_passwd) -> None:
+    """Make the cluster with its database, whole or not at all."""
+    part = cluster.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(mode=0o700)
+    os.chown(part, owner.pw_uid, owner.pw_gid)
+    initdb = ["initdb", f"--username={ROLE}", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"]
+    _once([*as_owner, str(bin_folder / initdb[0]), *initdb[1:], "-D", str(part)])
+    # Before anybody can connect, and without a server that would have to be ended again.
+    single = ["postgres", "--single", "-c", "exit_on_error=on", "-D", str(part), "template1"]
+    _once([*as_owner, str(bin_folder / single[0]), *single[1:]], f"CREATE DATABASE {DATABASE}\n")
+    part.rename(cluster)
+
+
+def _once(argv: list[str], said: str = "") -> None:
+    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, cwd=SHOWN)
+    if done.returncode != 0:
+        words = [line.strip() for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line]
+        raise FirstflightError(
+            f"the site's database was not made: {'; '.join(words) or done.stderr.strip()[-300:]}"
+        )
+
+
+def main() -> int:
+    """Serve until told to end; errors as one sentence."""
+    parser = argparse.ArgumentParser(prog="python -m lab.site.database")
+    parser.add_argument("--folder", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args()
+    try:
+        serve(options.folder)
+    except FirstflightError as error:
+        print(f"database: {error}", file=sys.stderr)
+        return error.exit_status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import string
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 
 from lab import certificates
 from lab.programs import program
-from lab.site import secrets
+from lab.site import database, secrets
 from lab.site.secrets import Secrets
 from lab.state import State
 
@@ -20,6 +22,19 @@ HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 API_PORT = 8080  # on the centre's own loopback
 STORE_PORT = 9440
+
+
+class Level(IntEnum):
+    """What stands on what: programs are started from the lowest level up, and ended from the highest down."""
+
+    BASE = 0  # databases, and what leads to the services
+    CENTRE = 1  # what answers: Airflow's api-server
+    WORK = 2  # what asks it: a task that finds no api-server has failed
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        return ("the databases", "Airflow's central services", "the scheduler and the Edge workers")[self]
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,9 @@ class Part:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     ready: str | None = None
-    worker: bool = False  # of a vantage point: started last, ended first
+    level: Level = Level.BASE
+    end: signal.Signals = signal.SIGTERM  # by which it is asked to end
+    question: str | None = None  # a path below the page, asked once before anybody else may
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,11 @@ class Site:
     def logs(self) -> Path:
         """One file per program."""
         return self.folder / "logs"
+
+    @property
+    def database(self) -> Path:
+        """Airflow's central database: a PostgreSQL cluster."""
+        return self.folder / "database"
 
     def home(self, place: str) -> Path:
         """AIRFLOW_HOME of the centre, or of a vantage point: nothing in it is shared."""
@@ -109,12 +131,19 @@ def parts(site: Site) -> list[Part]:
     centre = centre_environment(site)
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
+    served = (sys.executable, "-P", "-m", "lab.site.database", "--folder", str(site.database))
+    # By SIGINT it does not wait until its clients have gone.
+    end = signal.SIGINT
+    up = "Application startup complete"
+    # Airflow 3.3 makes this interface's routes at its first request: seconds in which nobody is answered.
+    first = "/execution/health"
     found = [
+        Part("database", "centre", served, {}, ready=database.READY, end=end),
         Part("store", "centre", _store(site), stored, ready="serving the store in"),
-        Part("api-server", "centre", _airflow("api-server"), centre, ready="Application startup complete"),
         Part("nginx", "centre", nginx, {}, ready=r"start worker process \d+"),
-        Part("dag-processor", "centre", _airflow("dag-processor"), centre),
-        Part("scheduler", "centre", _airflow("scheduler"), centre),
+        Part("api-server", "centre", _airflow("api-server"), centre, up, Level.CENTRE, question=first),
+        Part("dag-processor", "centre", _airflow("dag-processor"), centre, level=Level.CENTRE),
+        Part("scheduler", "centre", _airflow("scheduler"), centre, level=Level.WORK),
     ]
     return found + [worker(site, name) for name in site.vantages]
 
@@ -122,7 +151,7 @@ def parts(site: Site) -> list[Part]:
 def worker(site: Site, name: str) -> Part:
     """The Edge worker of a vantage point."""
     argv = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", name)
-    return Part(f"worker-{name}", name, argv, vantage_environment(site, name), worker=True)
+    return Part(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 
 def _airflow(*words: str) -> tuple[str, ...]:
@@ -151,7 +180,7 @@ def shared_environment(site: Site, place: str) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor,airflow.providers.edge3.executors.EdgeExecutor",
         "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {site.secrets.jwt}",
         "AIRFLOW__EDGE__HEARTBEAT_INTERVAL": str(site.heartbeat_s),
-        "AIRFLOW__EDGE__JOB_POLL_INTERVAL": "2",
+        "AIRFLOW__EDGE__JOB_POLL_INTERVAL": "1",
         "FIRSTFLIGHT_SITE": str(site.folder),
         "FIRSTFLIGHT_RUNS": str(site.runs(place)),
         "FIRSTFLIGHT_STORE_FILE": str(site.secrets.store_url),
@@ -165,10 +194,7 @@ def centre_environment(site: Site) -> dict[str, str]:
     local = f"http://127.0.0.1:{API_PORT}"
     return {
         **shared_environment(site, "centre"),
-        # Named, since the Edge provider's commands refuse the default.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{site.home('centre') / 'site.db'}",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "lab.site.database.CONNECT_ARGS",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC": "lab.site.database.CONNECT_ARGS",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.URL,
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": str(site.paused),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{local}/execution/",
         "AIRFLOW__CORE__FERNET_KEY_CMD": f"cat {site.secrets.fernet}",

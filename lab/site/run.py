@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -13,10 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import requests
+
 from firstflight.errors import FirstflightError
-from lab.site.plan import Part, Site
+from lab.site.plan import Level, Part, Site
+from lab.site.processes import MARK, descendants, identities, kill, left_over, living, record
 
 READY_S = 180.0
+ANSWER_S = 120.0
 END_S = 10.0
 AGAIN_S = 3.0
 
@@ -29,6 +32,7 @@ class Started:
     process: subprocess.Popen[bytes]
     log: Path
     from_byte: int
+    answered: bool = False
     at: float = field(default_factory=time.monotonic)
 
     def said(self) -> str:
@@ -36,6 +40,14 @@ class Started:
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
+
+    def why(self) -> str:
+        """Why it has ended, for people."""
+        status = self.process.returncode
+        if status < 0:
+            return f"was killed by signal {-status}"
+        said = self.said().strip().splitlines()
+        return f"ended with status {status}: {said[-1] if said else 'without a word'}"
 
     def fault(self) -> FirstflightError:
         """That it has ended, with the end of its log."""
@@ -70,12 +82,13 @@ class Programs:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **part.env, "FIRSTFLIGHT_SITE": str(self.site.folder)},
+                env={**os.environ, **part.env, MARK: str(self.site.folder)},
                 cwd=self.site.folder,
                 start_new_session=True,
             )
         started = Started(part, process, log, from_byte)
         self.started[part.name] = started
+        record(self.site.folder, [other.process.pid for other in self.started.values()])
         return started
 
     def wait_ready(self, names: list[str], ready_s: float = READY_S) -> None:
@@ -85,8 +98,7 @@ class Programs:
         waiting = [self.started[name] for name in names if self.started[name].part.ready]
         while waiting:
             for started in list(waiting):
-                assert started.part.ready is not None
-                if re.search(started.part.ready, started.said()):
+                if self.is_up(started):
                     waiting.remove(started)
                 elif started.process.poll() is not None:
                     raise started.fault()
@@ -96,32 +108,51 @@ class Programs:
                     )
             time.sleep(0.1)
 
+    def is_up(self, started: Started) -> bool:
+        """Whether it runs, has said that it is up, and has answered its first question."""
+        part = started.part
+        if started.process.poll() is not None:
+            return False
+        if part.ready is not None and not re.search(part.ready, started.said()):
+            return False
+        if part.question is not None and not started.answered:
+            try:
+                requests.get(self.page + part.question, timeout=ANSWER_S).raise_for_status()
+            except requests.RequestException:
+                return False
+            started.answered = True
+        return True
+
+    @property
+    def page(self) -> str:
+        """The address of the page on the machine's loopback."""
+        port = re.findall(r"READY (\d+)", self.started["page"].said())[-1]
+        return f"http://127.0.0.1:{port}"
+
     def look(self, say: Callable[[str], None]) -> None:
-        """Start again what has ended."""
-        for started in list(self.started.values()):
-            if started.process.poll() is None:
+        """Start again what has ended, when what it stands on is up."""
+        for started in sorted(self.started.values(), key=lambda started: started.part.level):
+            if started.process.poll() is None or time.monotonic() - started.at <= AGAIN_S:
                 continue
-            if time.monotonic() - started.at > AGAIN_S:
-                said = started.said().strip().splitlines()
-                words = said[-1] if said else ""
-                say(f"{started.part.name} ended ({started.process.returncode}), started again: {words}")
+            below = [other for other in self.started.values() if other.part.level < started.part.level]
+            if all(self.is_up(other) for other in below):
+                say(f"{started.part.name} {started.why()}; it is started again")
                 self.start(started.part)
 
     def end_all(self) -> None:
         """Ask all to end, workers first, for they take leave of the centre; then kill what is left."""
         everything = list(self.started.values())
-        for phase in (True, False):
-            ending = [started for started in everything if started.part.worker is phase]
+        # Airflow's tasks leave the group of their worker, and the stages below them outlive it for a while.
+        tree = identities(descendants([started.process.pid for started in everything]))
+        for level in sorted(Level, reverse=True):
+            ending = [started for started in everything if started.part.level is level]
             for started in ending:
-                signal_all(started.process, signal.SIGTERM)
+                signal_all(started.process, started.part.end)
             deadline = time.monotonic() + END_S
             for started in ending:
                 with suppress(subprocess.TimeoutExpired):
                     started.process.wait(max(0.1, deadline - time.monotonic()))
-        # Airflow's tasks leave the group of their worker, and the stages below them outlive it for a while.
-        for pid in belonging(self.site.folder):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill({*living(tree), *left_over(self.site.folder)})
         for started in everything:
             started.process.wait()
         self.started.clear()
@@ -147,33 +178,3 @@ def signal_all(process: subprocess.Popen[bytes], signum: int) -> None:
     """Signal a program and everything in its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signum)
-
-
-def belonging(folder: Path) -> list[int]:
-    """Living processes that were started for the site in `folder`, by a variable that all inherit."""
-    mark = f"FIRSTFLIGHT_SITE={folder}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
-
-
-def descendants(roots: list[int]) -> list[int]:
-    """These processes and all below them that live, by /proc."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
-                fields = stat.rpartition(")")[2].split()
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: list[int] = []
-    todo = [pid for pid in roots if Path(f"/proc/{pid}").exists()]
-    while todo:
-        pid = todo.pop()
-        found.append(pid)
-        todo += parents.get(pid, [])
-    return found

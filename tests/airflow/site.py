@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from lab.site.run import belonging, descendants
+from lab.site.processes import descendants, identities, kill, left_over, living
 from tests.airflow.conftest import TREE
 
 ENDED = ("success", "failed")
@@ -25,20 +25,63 @@ ENDED = ("success", "failed")
 class Site:
     """A running site. All waiting has a limit and says what it waited for."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self.process = process
-        about = json.loads((folder / "site.json").read_text())
+        self.log_file = folder.with_suffix(".log")
+        self._options = options
+
+    def start(self) -> None:
+        """Start the program behind `make airflow` and wait until it has announced itself."""
+        about_file = self.folder / "site.json"
+        about_file.unlink(missing_ok=True)
+        program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(self.folder), "--port", "0"]
+        with self.log_file.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*program, "--paused", "--heartbeat", "2", "--silence", "15", *self._options],
+                cwd=TREE,
+                env={**os.environ, "FIRSTFLIGHT_RETRY_DELAY_S": "3"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        wait_for(
+            lambda: about_file.is_file() or self.process.poll() is not None, 240, self.log_file.read_text
+        )
+        assert self.process.poll() is None, self.log_file.read_text()
+        about = json.loads(about_file.read_text())
         self.page = str(about["page"])
         self.central: dict[str, int] = about["processes"]
         self.password = str(json.loads(Path(about["passwords"]).read_text())["admin"])
         self._environment: dict[str, dict[str, str]] = about["environment"]
         self._token = ""
 
+    def end(self) -> None:
+        """End it by Ctrl-C's signal, and see that nothing is left."""
+        everything = identities(descendants([self.process.pid]))
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(60)
+        finally:
+            left = sorted({*living(everything), *left_over(self.folder)})
+            kill(left)
+        assert left == [], f"the site left processes behind: {left}; {self.log_file.read_text()}"
+        assert self.process.returncode == 0, self.log_file.read_text()
+        ended = (self.folder / "logs" / "database.log").read_text().splitlines()[-1]
+        assert ended.endswith("database system is shut down"), ended
+
+    def kill(self) -> None:
+        """kill -9 for the site's program and everything that it started, as when the machine loses power.
+
+        The lab goes as well.
+        """
+        lab = json.loads((self.folder / "raised.json").read_text())
+        kill([self.process.pid, lab["pid"], *descendants([self.process.pid])])
+        self.process.wait()
+        kill(left_over(self.folder))
+
     # ---- Airflow's REST interface
 
-    def ask(self, method: str, path: str, **body: Any) -> Any:
-        """A question to /api/v2 with a token from /auth/token."""
+    def ask(self, method: str, path: str, *, base: str = "/api/v2", **body: Any) -> Any:
+        """A question with a token from /auth/token."""
         if not self._token:
             login = {"username": "admin", "password": self.password}
             answer = requests.post(f"{self.page}/auth/token", json=login, timeout=30)
@@ -46,7 +89,7 @@ class Site:
             self._token = answer.json()["access_token"]
         answer = requests.request(
             method,
-            f"{self.page}/api/v2{path}",
+            f"{self.page}{base}{path}",
             headers={"Authorization": f"Bearer {self._token}"},
             timeout=30,
             **body,
@@ -57,6 +100,12 @@ class Site:
     def pause(self, dag: str, paused: bool) -> None:
         """Pause a DAG, or let it go on."""
         self.ask("PATCH", f"/dags/{dag}", json={"is_paused": paused})
+
+    def maintenance(self, worker: str, *, begins: bool) -> None:
+        """Put a worker into maintenance, in which it takes no task, or out of it: the buttons of its page."""
+        more: dict[str, Any] = {"json": {"maintenance_comment": "test"}} if begins else {}
+        method = "POST" if begins else "DELETE"
+        self.ask(method, f"/worker/{worker}/maintenance", base="/edge_worker/ui", **more)
 
     def trigger(self, dag: str, **conf: Any) -> str:
         """Start a run by hand, with a logical date as the page's form gives it; its id."""
@@ -161,35 +210,11 @@ def _is_worker(pid: int, name: str) -> bool:
 
 
 @contextmanager
-def raised(folder: Path, lab: Path, *options: str) -> Iterator[Site]:
-    """Raise a site and its lab; afterwards end it by Ctrl-C's signal and see that nothing is left."""
-    environment = {**os.environ, "FIRSTFLIGHT_LAB": str(lab), "FIRSTFLIGHT_RETRY_DELAY_S": "3"}
-    log = folder.with_suffix(".log")
-    program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(folder)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*program, "--port", "0", "--paused", "--heartbeat", "2", "--silence", "15", *options],
-            cwd=TREE,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+def raised(folder: Path, *options: str) -> Iterator[Site]:
+    """Raise a site and its lab; afterwards end both."""
+    site = Site(folder, *options)
     try:
-        wait_for(
-            lambda: (folder / "site.json").is_file() or process.poll() is not None,
-            240,
-            lambda: log.read_text(),
-        )
-        assert process.poll() is None, log.read_text()
-        yield Site(folder, process)
+        site.start()
+        yield site
     finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(60)
-        finally:
-            left = belonging(folder)
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-    assert left == [], f"the site left processes behind: {left}; {log.read_text()}"
-    assert process.returncode == 0, log.read_text()
+        site.end()

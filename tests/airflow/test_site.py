@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -37,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_LAB", str(folder / "lab"))
-        with raised(folder / "site", folder / "lab") as found:
+        with raised(folder / "site") as found:
             yield found
 
 
@@ -210,6 +211,7 @@ def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> Non
     )
     assert "quic_scan" in browser.script("return document.body.innerText")
     assert all(site.page in address for address in seen.requests if address.startswith("http"))
+    driver.get("about:blank")  # the page asks again every three seconds, which the next tests would pay for
 
 
 def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None:
@@ -255,6 +257,14 @@ def watched(site: Site, first_tries: dict[str, str]) -> str:
     """One short period of cdn_watch, started by hand: its DAG run. It runs beside the next test's scans."""
     del first_tries
     site.pause("cdn_watch", False)
+
+    def scheduled() -> list[str]:
+        return [run["dag_run_id"] for run in _runs(site, "cdn_watch") if run["run_type"] == "scheduled"]
+
+    # What is left of the hour begins at once. Marked failed it ends for good, and takes no time of others.
+    wait_for(lambda: bool(scheduled()), 60, lambda: _runs(site, "cdn_watch"))
+    for run in scheduled():
+        site.ask("PATCH", f"/dags/cdn_watch/dagRuns/{run}", json={"state": "failed"})
     times = {"period_minutes": 0.5, "minute_s": 10, "begins_after_s": 90}
     return site.trigger("cdn_watch", vantage_points=[KILLED], **times)
 
@@ -262,11 +272,12 @@ def watched(site: Site, first_tries: dict[str, str]) -> str:
 def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     site: Site, watched: str
 ) -> None:
-    """The DAG is paused in the middle, the centre dies and comes back, one vantage point is down for long."""
+    """The DAG is paused in the middle, the centre dies with its database, the store refuses, a vantage
+    point is down."""
     del watched  # beside it
     site.pause("quic_scan", False)
     names, down = ["los_angeles", "sao_paulo"], "hong_kong"
-    _edge(site, "request-maintenance", down, "--comments", "test")
+    site.maintenance(down, begins=True)
     idle = site.folder / "logs" / f"worker-{down}.log"
     wait_for(lambda: "Maintenance mode requested!" in idle.read_text(), 30, idle.read_text)
     first = site.trigger("quic_scan", vantage_points=names, rate=30)
@@ -288,16 +299,28 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     log = partial(site.log, "quic_scan", first, "sao_paulo.repetition.probe", number=0)
     wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
 
-    site.kill_central("api-server", "scheduler", "dag-processor")
+    site.kill_central("api-server", "scheduler", "dag-processor", "database")
     wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
+    store_url = site.folder / "secrets" / "store_url"
+    right = store_url.read_text()
+    store_url.write_text(right.replace("://firstflight:", "://firstflight:no"))
     site.pause("quic_scan", False)
+    load = "sao_paulo.repetition.load"
+    log = partial(site.log, "quic_scan", first, load, number=0)
+    wait_for(
+        lambda: site.tasks("quic_scan", first)[f"{load}#0"]["state"] == "up_for_retry",
+        180,
+        lambda: site.describe("quic_scan", first),
+    )
+    assert "198.18.0.10:9440/firstflight refuses the user or the password" in log()
+    store_url.write_text(right)
     assert site.run_to_end("quic_scan", first, 300) == "success", site.describe("quic_scan", first)
     # The vantage point that is down delays nobody, and the report names it.
     reported = lambda: site.tasks("quic_scan", second)["report"]["state"] == "success"  # noqa: E731
     wait_for(reported, 300, lambda: site.describe("quic_scan", second))
     told = site.xcom("quic_scan", second, "report")
     assert f"{down}, repetition 1" in told["missing"] and told["rows"][down] == 0
-    _edge(site, "exit-maintenance", down)
+    site.maintenance(down, begins=False)
     assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
     assert site.xcom("quic_scan", second, "late_report")["missing"] == []
 
@@ -317,13 +340,6 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         f"AND run IN ('{runs[first]}', '{runs[second]}') GROUP BY run ORDER BY a"
     )
     assert spans[0]["b"] < spans[1]["a"]
-
-
-def _edge(site: Site, what: str, worker: str, *more: str) -> None:
-    """Put a worker into maintenance, in which it takes no task, or out of it."""
-    argv = ("airflow", "edge", f"remote-edge-worker-{what}", "--edge-hostname", worker, *more)
-    done = site.execute("centre", sys.executable, "-P", "-m", *argv)
-    assert done.returncode == 0, done.stderr
 
 
 def _answers(site: Site) -> bool:
@@ -355,5 +371,29 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     worker = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", KILLED)
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
     assert done.returncode == 1
-    assert "worker hamburg: the clock here is 180 s ahead of the centre's" in done.stderr
+    # To the second, as far as the answer's date and the time that it took allow.
+    assert re.match(r"worker hamburg: the clock here is 1(79|80|81) s ahead of the centre's", done.stderr)
     assert done.stderr.count("\n") == 1
+
+
+def test_a_site_that_was_killed_whole_comes_back_with_its_runs(site: Site) -> None:
+    """As after a power failure in the middle of a scan: the same folder, a new lab."""
+    dag_run = site.trigger("quic_scan", vantage_points=[KILLED], families=[4], rate=30)
+    segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
+    before = len(list((site.folder / KILLED).glob(segments)))
+    wait_for(
+        lambda: len(list((site.folder / KILLED).glob(segments))) >= before + 2,
+        90,
+        lambda: site.describe("quic_scan", dag_run),
+    )
+    ended = {run["dag_run_id"]: run["state"] for dag in DAILY for run in _runs(site, dag)}
+    assert "success" in ended.values()
+    site.kill()
+    site.start()
+    assert {run["dag_run_id"]: run["state"] for dag in DAILY for run in _runs(site, dag)} == ended
+    assert site.run_to_end("quic_scan", dag_run, 240) == "success", site.describe("quic_scan", dag_run)
+    run = site.xcom("quic_scan", dag_run, "open")
+    targets = (site.folder / KILLED / "runs" / run / KILLED / "1/probe/targets.csv").read_text().splitlines()
+    asked = "SELECT count() AS n, uniqExact(domain, ip) AS different FROM quic_probe "
+    (row,) = site.rows(f"{asked} WHERE run = '{run}'")
+    assert row["n"] == row["different"] == len(targets) - 1 > 200

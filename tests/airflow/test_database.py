@@ -1,0 +1,101 @@
+"""Airflow's central database of a site: real PostgreSQL, in a mount namespace as the lab has one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lab.site import database
+from lab.site.processes import descendants, identities, living
+from tests.airflow.site import wait_for
+
+ROOT = ["--mount"]
+WITHOUT = ["--mount", "--user", "--keep-caps", "--map-group=65534", "--map-user=65534"]
+
+
+@pytest.fixture(params=["root", "no root"])
+def namespaces(request: pytest.FixtureRequest) -> list[str]:
+    """Options of unshare: as the lab of root, and as the lab of somebody else."""
+    if request.param == "no root":
+        return WITHOUT
+    if os.geteuid() != 0:
+        pytest.skip("only root can give the database to another user")
+    return ROOT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Below a folder that its owner alone may enter, with a path too long for a socket."""
+    tmp_path.chmod(0o700)
+    return tmp_path / ("long" * 30) / "database"
+
+
+@contextmanager
+def served(folder: Path, namespaces: list[str]) -> Iterator[tuple[subprocess.Popen[str], Callable[..., str]]]:
+    """The database's process, and a function that gives psql's answer to a question."""
+    log = folder.parent.parent / "database.log"
+    script = 'mount -t tmpfs lab /run && exec "$@"'
+    program = [sys.executable, "-P", "-m", "lab.site.database", "--folder", str(folder)]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            ["unshare", *namespaces, "sh", "-c", script, "sh", *program], stderr=output, text=True
+        )
+
+    def ask(question: str, *before: str) -> str:
+        enter = ["nsenter", f"--target={process.pid}", "--mount"]
+        if namespaces is WITHOUT:
+            enter += ["--user", "--preserve-credentials"]
+        psql = ["psql", "--no-psqlrc", "-At", f"--username={database.ROLE}", f"--host={database.SOCKETS}"]
+        done = subprocess.run(
+            [*enter, *before, *psql, database.DATABASE, "-c", question],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout.strip() if done.returncode == 0 else done.stderr
+
+    try:
+        wait_for(lambda: database.READY in log.read_text() or process.poll() is not None, 60, log.read_text)
+        assert process.poll() is None, log.read_text()
+        yield process, ask
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, namespaces: list[str]) -> None:
+    with served(folder, namespaces) as (process, ask):
+        assert ask("CREATE TABLE kept (n int)") == "CREATE TABLE"
+        assert ask("INSERT INTO kept SELECT generate_series(1, 1000)") == "INSERT 0 1000"
+        assert ask("SHOW listen_addresses") == ""
+        owner = Path(f"/proc/{process.pid}").stat().st_uid
+        # Without root it is the very user who started it; seen from here that is whoever runs this test.
+        assert (owner != 0) if namespaces is ROOT else (owner == os.geteuid())
+        if namespaces is ROOT:
+            told = ask("SELECT 1", "setpriv", "--reuid=65534", "--clear-groups")
+            assert "Permission denied" in told
+        everything = identities(descendants([process.pid]))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_for(lambda: living(everything) == [], 30, lambda: "PostgreSQL's other processes live on")
+    with served(folder, namespaces) as (process, ask):
+        assert ask("SELECT count(*) FROM kept") == "1000"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert not (folder / "cluster" / "postmaster.pid").exists()
+
+
+def test_a_cluster_of_a_missing_version_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "PG_VERSION").write_text("9\n")
+    command = [sys.executable, "-P", "-m", "lab.site.database", "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"{tmp_path} was made by PostgreSQL 9, which is not installed: apt-get install" in done.stderr
