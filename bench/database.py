@@ -1,5 +1,7 @@
 """The database with ten million probes: `python -m bench database`.
 
+`--keep --folder DIR` leaves what was made, `--queries-only --folder DIR` only times the queries of it.
+
 Makes ten monthly runs (bench/store_rows.py: four vantage points, two days each, the lab's answers) and lets
 `firstflight load` load the first and then the others: by clickhouse-driver into a store behind `store serve`,
 and into an embedded store. After the first run and after the last it takes the time of each named query
@@ -40,16 +42,50 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
     parser.add_argument("--folder", type=Path, help="where to work: 200 bytes a probe (default: TMPDIR)")
+    parser.add_argument("--keep", action="store_true", help="leave runs and the embedded store in --folder")
+    parser.add_argument(
+        "--queries-only",
+        action="store_true",
+        help="only time the queries of the store that --keep left in --folder",
+    )
     options = parser.parse_args()
+    if (options.keep or options.queries_only) and options.folder is None:
+        parser.error("--keep and --queries-only need --folder")
+    if options.queries_only:
+        return _queries_only(options.folder)
+    if options.keep:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        return _all(options.folder, options)
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-", dir=options.folder) as name:
-        folder = Path(name)
-        os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
-        runs = _made(folder, options.rows, options.runs)
-        served = _served(folder, runs)
-        shutil.rmtree(folder / "served")
-        first, second, missed = _embedded(folder, runs, columns=options.columns)
+        return _all(Path(name), options)
+
+
+def _all(folder: Path, options: argparse.Namespace) -> int:
+    """Make, load and ask; the number of goals missed."""
+    os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
+    runs = _made(folder, options.rows, options.runs)
+    served = _served(folder, runs)
+    shutil.rmtree(folder / "served")
+    first, second, missed = _embedded(folder, runs, columns=options.columns)
     missed += _tell_queries(runs, first, second, served)
     return missed
+
+
+def _queries_only(folder: Path) -> int:
+    """Time the queries of the embedded store in `folder`; the number that are too slow."""
+    url = f"chdb:{folder / 'embedded'}"
+    process.run([*_FIRSTFLIGHT, "db", "migrate"], quiet=True, out=Path(os.devnull), env=_env(url))
+    print(f"queries of {url}, seconds (medians of 5 warm; cold: files not in memory, engine just opened)")
+    print(f"  {process.load()}\n  {'':22}{'cold':>7}{'warm':>7}{'CPU':>7}{'rows':>8}")
+    late = 0
+    for name, one in _queries(folder, url, cold=True).items():
+        slow = max(one["cold_s"], one["wall_s"]) >= LIMIT_S
+        late += slow and not name.startswith("view ")
+        print(
+            f"  {name:22}{one['cold_s']:7.2f}{one['wall_s']:7.3f}{one['cpu_s']:7.3f}{one['rows']:8}"
+            + (" over the limit" if slow else "")
+        )
+    return late
 
 
 def _made(folder: Path, rows: int, runs: int) -> dict[str, int]:

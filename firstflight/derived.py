@@ -16,6 +16,10 @@ from schemas import sql
 BY_UNIT = {"quic_probe": ("probe_day", "probe_unit")}
 # Record kind -> script of schemas/derived that makes whole tables anew.
 WHOLE = {"as_prefix": "origins", "as_org": "organisations"}
+# Names of a unit are grouped; groups beyond this go to disk, so that memory does not grow with the unit.
+_BOUNDED = (
+    "SETTINGS max_bytes_before_external_group_by = 67108864, max_bytes_ratio_before_external_group_by = 0"
+)
 
 
 def complete(store: Store, kind: str, unit: str, rows: int) -> bool:
@@ -37,7 +41,7 @@ def renew(store: Store, kind: str, units: Sequence[str]) -> None:
         remove(store, kind, unit)
         for table in BY_UNIT.get(kind, ()):
             for statement in sql.derived(table, store.dialect, units=unit):
-                store.execute(statement)
+                store.execute(f"{statement}\n{_BOUNDED}")
     if kind in WHOLE and units:
         for statement in sql.derived(WHOLE[kind], store.dialect):
             store.execute(statement)

@@ -20,7 +20,7 @@ from firstflight import files
 from firstflight.errors import InputError
 from schemas import records
 
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 16
 _METADATA_KEY = b"firstflight.kind"
 # Files are called after their kind, except this one.
 _KIND_OF_STEM = {"targets": "target"}
@@ -81,16 +81,22 @@ class RecordFile:
         """
         schema = self.kind.arrow_schema()
         row = 1
-        stream = self._file.iter_batches(batch_size=BATCH_ROWS, columns=schema.names)
+        stream = self._batches(schema.names)
         while True:
             try:
                 batch = next(stream)
             except StopIteration:
+                pa.default_memory_pool().release_unused()  # what comes next needs memory of its own
                 return
             except (OSError, pa.ArrowException) as error:
                 raise InputError(f"{self.path} is damaged after row {row - 1}: {_short(error)}") from error
             yield self._conformed(pa.Table.from_batches([batch]), row)
             row += batch.num_rows
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """One row group after the other: Arrow's own iteration keeps what it read of all before it."""
+        for group in range(self._file.num_row_groups):
+            yield from self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns)
 
     def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
         """Read and check the whole file; count its rows per unit. `also` may check each batch further."""

@@ -3,6 +3,7 @@
 `migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
 one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
 `derived/NAME.sql` fills tables from others (firstflight/derived.py); `${derived_NAME}` in a view is it.
+`fragments/NAME.sql` is a condition that several of `queries/` share; `${NAME}` in them is it.
 All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
 a single server and a replicated cluster.
 """
@@ -132,7 +133,22 @@ def query(name: str, dialect: Dialect) -> str:
 
 def query_text(text: str, dialect: Dialect) -> str:
     """The text of a query's file, rendered, without comments and final semicolon."""
-    return dialect.render(_without_comments(text)).strip().rstrip(";")
+    fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
+
+    def written(text: str) -> str:
+        """`text` without comments, and with fragments, which may hold others, in their places."""
+        bare = _without_comments(text).strip()
+        return re.sub(
+            r"\$\{(\w+)\}",
+            lambda place: (
+                written(fragments[place[1]].read_text(encoding="utf-8"))
+                if place[1] in fragments
+                else place[0]
+            ),
+            bare,
+        )
+
+    return dialect.render(written(text)).rstrip(";")
 
 
 def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:

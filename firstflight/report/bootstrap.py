@@ -47,14 +47,13 @@ def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> l
 
 
 def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[str, int], tuple[int, int]]:
-    """Hits, and of how many, per cell of a name's probes. The paper counts names, outcomes count probes."""
+    """Hits, and of how many, per cell of a name's probes."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for vantage, repetition, counted, instant, answered, iack in probes:
         hits, of = found.get((vantage, repetition), (0, 0))
-        if by_outcome:
-            found[vantage, repetition] = hits + iack, of + answered
-        else:
-            found[vantage, repetition] = max(hits, instant), max(of, counted)
+        found[vantage, repetition] = (
+            (hits + iack, of + answered) if by_outcome else (hits + instant, of + counted)
+        )
     return found
 
 

@@ -21,8 +21,8 @@ class Row:
     iack_share_max_interval: bootstrap.Interval | None
     variation: float | None
     variation_interval: bootstrap.Interval | None
-    iack_domains: int  # iack_domains / of_domains is the highest share
-    of_domains: int
+    instant: int  # probes; instant / counted is the highest share
+    counted: int
     strict_domains: int
     strict_iack_share_max: float | None
     strict_iack_share_max_interval: bootstrap.Interval | None

@@ -35,7 +35,7 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
     parts = [
         f"Table 1 of run {table.run}: {table.vantages} vantage points, {table.repetitions} repetitions, "
         "first IPv4 address of each name.\n",
-        "The paper's way: names whose first ACK and ServerHello came in different datagrams.\n",
+        "The paper's way: probes whose first ACK and ServerHello came in different datagrams.\n",
         draw(_paper(table.rows, declared)),
         "By outcome: iack / (iack + coalesced + sh_first), and all probes of the run.\n",
         draw(_by_outcome(table.rows)),
@@ -91,7 +91,7 @@ def _paper(rows: Sequence[Row], declared: Mapping[str, Declared] | None) -> list
         Column("IACK max.\n[%]", [_percent(row.iack_share_max) for row in rows]),
         Column("declared\n[%]", [_percent(one.iack_share_max) for one in told]) if beside else None,
         Column("\n[low, high]", [_interval(row.iack_share_max_interval) for row in rows]),
-        Column("\nof names", [f"{row.iack_domains}/{row.of_domains}" for row in rows]),
+        Column("\nof probes", [f"{row.instant}/{row.counted}" for row in rows]),
         Column("Variation\n[%]", [_percent(row.variation) for row in rows]),
         Column("declared\n[%]", [_percent(one.variation) for one in told]) if beside else None,
         Column("\n[low, high]", [_interval(row.variation_interval) for row in rows]),

@@ -79,6 +79,7 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
     if write:
         made(place)
     elif place.empty:
+        refuse_no_folder(place)
         raise UsageError(nothing_there(place))
     from firstflight.store.embedded import EmbeddedStore  # the engine is large; import it when it is needed
 
@@ -92,10 +93,22 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
 
 def made(place: EmbeddedPlace) -> None:
     """Make the folder of an embedded store if it is missing."""
+    refuse_no_folder(place)
     try:
         place.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
+
+
+def refuse_no_folder(place: EmbeddedPlace) -> None:
+    """UsageError if the store's path, or one above it, is something else than a folder."""
+    for path in (place.path, *place.path.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise UsageError(
+                    f"the store cannot be in {place.path}: {path} is no folder; name another path"
+                )
+            return
 
 
 def held(place: EmbeddedPlace, wait_s: float) -> AbstractContextManager[None]:

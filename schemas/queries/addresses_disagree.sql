@@ -5,7 +5,7 @@ WITH candidates AS
     SELECT domain
     FROM ${database}.quic_probe
     WHERE outcome IN ('iack', 'coalesced', 'sh_first')
-        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+        AND ${of_run}
         AND ({vantage:String} = '' OR vantage = {vantage:String})
         AND day BETWEEN {since:Date} AND {until:Date}
     GROUP BY domain
@@ -23,7 +23,7 @@ SELECT
 FROM ${database}.quic_probe
 WHERE domain IN (candidates)
     AND outcome IN ('iack', 'coalesced', 'sh_first')
-    AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+    AND ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND day BETWEEN {since:Date} AND {until:Date}
 GROUP BY run, vantage, repetition, domain

@@ -15,12 +15,7 @@ FROM
         bytes_received,
         bytes_sent
     FROM ${database}.quic_probe
-    WHERE quic_probe.cdn IS NOT NULL
-        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-        AND ({vantage:String} = '' OR vantage = {vantage:String})
-        AND ({cdn:String} = '' OR quic_probe.cdn = {cdn:String})
-        AND day BETWEEN {since:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
+    WHERE ${asked}
         AND NOT retried AND bytes_sent > 0
 )
 GROUP BY on_day, cdn, at_vantage

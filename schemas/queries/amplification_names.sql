@@ -11,7 +11,7 @@ SELECT
     bytes_received,
     bytes_received / bytes_sent AS amplification
 FROM ${database}.quic_probe
-WHERE ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+WHERE ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND ({cdn:String} = '' OR cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}

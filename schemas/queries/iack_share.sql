@@ -13,7 +13,7 @@ SELECT
     if(answered = 0, NULL, iack / answered) AS strict_share
 FROM ${database}.probe_day_all AS probe_day
 WHERE probe_day.cdn IS NOT NULL
-    AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
+    AND ${of_run}
     AND ({vantage:String} = '' OR vantage = {vantage:String})
     AND ({cdn:String} = '' OR probe_day.cdn = {cdn:String})
     AND day BETWEEN {since:Date} AND {until:Date}

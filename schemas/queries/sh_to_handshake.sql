@@ -20,12 +20,7 @@ FROM
         if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
         sh_to_handshake_us AS gap
     FROM ${database}.quic_probe
-    WHERE quic_probe.cdn IS NOT NULL
-        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-        AND ({vantage:String} = '' OR vantage = {vantage:String})
-        AND ({cdn:String} = '' OR quic_probe.cdn = {cdn:String})
-        AND day BETWEEN {since:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
+    WHERE ${asked}
         AND outcome IN ('iack', 'coalesced', 'sh_first') AND attempts = 1
         AND ({outcome:String} = '' OR toString(outcome) = {outcome:String})
 )

@@ -16,12 +16,7 @@ FROM
         assumeNotNull(ack_us) AS rtt,
         assumeNotNull(sh_us - ack_us) AS delta
     FROM ${database}.quic_probe
-    WHERE quic_probe.cdn IS NOT NULL
-        AND ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))
-        AND ({vantage:String} = '' OR vantage = {vantage:String})
-        AND ({cdn:String} = '' OR quic_probe.cdn = {cdn:String})
-        AND day BETWEEN {since:Date} AND {until:Date}
-        AND ({all_addresses:Bool} OR (address_rank = 0 AND family = 4))
+    WHERE ${asked}
         AND outcome = 'iack' AND attempts = 1 AND ack_us IS NOT NULL AND sh_us IS NOT NULL
 )
 GROUP BY on_day, cdn, at_vantage

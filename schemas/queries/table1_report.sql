@@ -4,8 +4,8 @@ SELECT
     paper.domains AS domains,
     paper.iack_share_max AS iack_share_max,
     paper.variation AS variation,
-    highest.iack_domains AS iack_domains,
-    highest.of_domains AS of_domains,
+    highest.instant AS instant,
+    highest.counted AS counted,
     strict.domains AS strict_domains,
     strict.iack_share_max AS strict_iack_share_max,
     strict.variation AS strict_variation,
@@ -18,8 +18,8 @@ FROM ${database}.table1_by_run AS paper
 INNER JOIN ${database}.table1_strict_by_run AS strict ON strict.run = paper.run AND strict.cdn = paper.cdn
 LEFT JOIN
 (
-    SELECT cdn, argMax(iack_domains, iack_share) AS iack_domains, argMax(domains, iack_share) AS of_domains
-    FROM ${database}.iack_by_cdn
+    SELECT cdn, argMax(share.instant, iack_share) AS instant, argMax(share.counted, iack_share) AS counted
+    FROM ${database}.iack_by_cdn AS share
     WHERE run = {run:String}
     GROUP BY cdn
 ) AS highest ON highest.cdn = paper.cdn

@@ -85,6 +85,25 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(made: Made, tmp_path: P
     assert done.stderr.count("\n") == 1
 
 
+def test_a_full_disk_is_one_sentence(made: Made, tmp_path: Path) -> None:
+    """On a tmpfs in a mount namespace. It says nothing of options that this command lacks."""
+    full = tmp_path / "full"
+    full.mkdir()
+    script = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" report --out "$1/page"'
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "bash", "-c", script, "bash", str(full), FIRSTFLIGHT],
+        env=os.environ | {"FIRSTFLIGHT_STORE": made.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"firstflight: the disk that holds {full}/page/index.html is full; what was written is kept: "
+        "free space, then do it again (a campaign by --resume)\n"
+    )
+
+
 def test_a_store_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'none'}")
     done = report(None, "--out", str(tmp_path / "page"))

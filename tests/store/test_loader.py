@@ -279,3 +279,22 @@ def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
     twice = pa.Table.from_arrays([*table.columns, table.column("run")], [*table.schema.names, "run"])
     pq.write_table(twice, tmp_path / "quic_probe.parquet")
     assert refusal(tmp_path / "quic_probe.parquet").endswith("it has run twice")
+
+
+def test_memory_does_not_grow_with_the_row_groups_of_a_file(tmp_path: Path) -> None:
+    """Arrow's own way of reading in batches keeps all it has read: 0.6 GB of a file of ten million rows."""
+    folder = tmp_path / "quic_probe.parquet"
+    table = pa.Table.from_pylist(many(4_000), schema=records.load("quic_probe").arrow_schema())
+    cids = [f"{number * 0x9E3779B97F4A7C15 % 2**160:040x}" for number in range(4_000)]
+    place = table.schema.get_field_index("server_cid")
+    table = table.set_column(place, table.schema.field("server_cid"), pa.array(cids))
+    with pq.ParquetWriter(folder, table.schema, compression="none", use_dictionary=False) as writer:
+        for _ in range(12):
+            writer.write_table(table)
+    pool = pa.default_memory_pool()
+    held = []
+    for batch in record_file.RecordFile(folder, {"source_file": "x"}).batches():
+        held.append(pool.bytes_allocated())
+        assert batch.num_rows == 4_000
+    assert len(held) == 12
+    assert max(held) < 1.5 * held[0], held

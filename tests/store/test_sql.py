@@ -180,12 +180,20 @@ def test_paths_that_chdb_would_misread_are_refused(tmp_path: Path, monkeypatch: 
     assert run("sql", "SELECT count() FROM quic_probe", "--format", "TSV").stdout == "0\n"
 
 
-def test_a_store_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [("db", "migrate"), ("sql", "SELECT 1"), ("report", "table1")])
+@pytest.mark.parametrize("below", ["", "store"])
+def test_a_store_that_is_no_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], below: str
+) -> None:
+    """Nothing can be loaded there, so it is not called empty."""
     (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'file' / 'store'}")
-    done = run("db", "migrate")
+    store = tmp_path / "file" / below
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{store}")
+    done = run(*command)
     assert done.returncode == 2
-    assert f"cannot make the store in {tmp_path / 'file' / 'store'}" in done.stderr
+    assert done.stderr == (
+        f"firstflight: the store cannot be in {store}: {tmp_path / 'file'} is no folder; name another path\n"
+    )
 
 
 HOLDER = """

@@ -9,6 +9,7 @@ import pytest
 
 from firstflight import loader, query
 from firstflight.record_file import RecordFile
+from firstflight.report import table1
 from firstflight.store import Store, open_store
 
 from .rows import DAY_NS, probe, write
@@ -53,11 +54,11 @@ def test_iack_by_cdn_has_one_row_per_repetition_vantage_point_and_cdn(tmp_path: 
     found = ask(tmp_path, rows, "SELECT * EXCEPT run FROM iack_by_cdn")
     assert found == [
         {"repetition": 1, "day": "2026-11-20", "vantage": "hamburg", "cdn": "Cloudflare"}
-        | {"domains": 4, "iack_domains": 1, "iack_share": 0.25},
+        | {"domains": 4, "iack_domains": 1, "iack_share": 0.25, "counted": 4, "instant": 1},
         {"repetition": 1, "day": "2026-11-20", "vantage": "hamburg", "cdn": "Others"}
-        | {"domains": 1, "iack_domains": 0, "iack_share": 0},
+        | {"domains": 1, "iack_domains": 0, "iack_share": 0, "counted": 1, "instant": 0},
         {"repetition": 2, "day": "2026-11-21", "vantage": "hamburg", "cdn": "Cloudflare"}
-        | {"domains": 1, "iack_domains": 1, "iack_share": 1},
+        | {"domains": 1, "iack_domains": 1, "iack_share": 1, "counted": 1, "instant": 1},
     ]
 
 
@@ -109,11 +110,23 @@ def test_other_addresses_are_left_out(tmp_path: Path, changes: dict[str, Any]) -
         assert store.rows("SELECT probes FROM table1_strict") == [{"probes": 1}]
 
 
-def test_a_name_probed_twice_is_one_name(tmp_path: Path) -> None:
+def test_a_name_probed_again_is_one_name_and_all_its_probes(tmp_path: Path) -> None:
     rows = [probe("iack"), probe("iack", ip="198.18.48.2"), probe("coalesced", domain="b.example")]
-    assert ask(tmp_path, rows, "SELECT domains, iack_domains FROM iack_by_cdn") == [
-        {"domains": 2, "iack_domains": 1}
+    rows += [probe("coalesced", port=8443)]
+    assert ask(tmp_path, rows, "SELECT * EXCEPT (run, repetition, day, vantage, cdn) FROM iack_by_cdn") == [
+        {"domains": 2, "iack_domains": 1, "iack_share": 0.5, "counted": 4, "instant": 2}
     ]
+    with open_store() as store:
+        table = table1.collect(store)
+        (share,) = query.rows(store, "iack_share")
+        (view,) = store.rows("SELECT domains, iack_share_max FROM table1")
+    (row,) = table.rows
+    assert (row.domains, row.instant, row.counted, row.iack_share_max) == (2, 2, 4, 0.5)
+    assert (share["names"], share["instant"], share["counted"], share["iack_share"]) == (2, 2, 4, 0.5)
+    assert view == {"domains": 2, "iack_share_max": 0.5}
+    # Draws hold one name twice or both once: shares of 0, 2/4 and 2/3.
+    assert row.iack_share_max_interval is not None
+    assert row.iack_share_max_interval == pytest.approx((0.0, 2 / 3))
 
 
 def test_others_comes_last_and_a_silent_cdn_has_no_share(tmp_path: Path) -> None:
