@@ -113,7 +113,7 @@ def load(name: str) -> NamedQuery:
         str(described["answers"]),
         tuple(parameters),
         {str(column): str(meaning) for column, meaning in described["columns"].items()},
-        (FOLDER / f"{name}.sql").read_text(encoding="utf-8"),
+        sql.with_fragments((FOLDER / f"{name}.sql").read_text(encoding="utf-8")),
     )
 
 

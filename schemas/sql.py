@@ -133,22 +133,18 @@ def query(name: str, dialect: Dialect) -> str:
 
 def query_text(text: str, dialect: Dialect) -> str:
     """The text of a query's file, rendered, without comments and final semicolon."""
+    return dialect.render(with_fragments(text)).rstrip(";")
+
+
+def with_fragments(text: str) -> str:
+    """The text of a query's file without comments; fragments, which may hold others, stand in their places."""
     fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
 
-    def written(text: str) -> str:
-        """`text` without comments, and with fragments, which may hold others, in their places."""
-        bare = _without_comments(text).strip()
-        return re.sub(
-            r"\$\{(\w+)\}",
-            lambda place: (
-                written(fragments[place[1]].read_text(encoding="utf-8"))
-                if place[1] in fragments
-                else place[0]
-            ),
-            bare,
-        )
+    def of(place: re.Match[str]) -> str:
+        path = fragments.get(place[1])
+        return with_fragments(path.read_text(encoding="utf-8")) if path else place[0]
 
-    return dialect.render(written(text)).rstrip(";")
+    return re.sub(r"\$\{(\w+)\}", of, _without_comments(text).strip())
 
 
 def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:
