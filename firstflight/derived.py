@@ -16,8 +16,8 @@ from schemas import sql
 BY_UNIT = {"quic_probe": ("probe_day", "probe_unit")}
 # Record kind -> script of schemas/derived that makes whole tables anew.
 WHOLE = {"as_prefix": "origins", "as_org": "organisations"}
-# Names of a unit are grouped; groups beyond this go to disk, so that memory does not grow with the unit. One
-# thread: a second one has buffers of its own (ten million names: 726 MB in all, not 566, for the same CPU time).
+# Names of a unit are grouped; groups beyond this go to disk, so memory does not grow with the unit. A single
+# thread, as a second has buffers of its own (ten million names: 726 MB, not 566, for the same CPU time).
 _BOUNDED = (
     "SETTINGS max_bytes_before_external_group_by = 67108864, max_bytes_ratio_before_external_group_by = 0, "
     "max_threads = 1"

@@ -137,7 +137,7 @@ def query_text(text: str, dialect: Dialect) -> str:
 
 
 def with_fragments(text: str) -> str:
-    """The text of a query's file without comments; fragments, which may hold others, stand in their places."""
+    """The text of a query's file without comments, with fragments (which may hold others) in their places."""
     fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
 
     def of(place: re.Match[str]) -> str:
