@@ -62,8 +62,8 @@ pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
 pub use build::{LongHeader, build_packet};
 pub use cid::{ConnectionId, MAX_CID_LEN};
 pub use crypto::{
-    CipherSuite, InitialSecret, KeyMaterial, Keys, OneRttKeys, Opened, TAG_LEN, TrafficSecret,
-    decode_packet_number, retry_is_intact, write_retry,
+    CipherSuite, InitialSecret, KeyCache, KeyMaterial, Keys, OneRttKeys, Opened, SuiteMaterial,
+    TAG_LEN, TrafficSecret, decode_packet_number, retry_is_intact, write_retry,
 };
 pub use error::{Error, OpenError};
 pub use frame::{

@@ -1,19 +1,22 @@
 //! Opening and sealing packets in place (RFC 9001 5.3, 5.4).
 
-use ring::aead::{AES_128_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey, quic};
+use ring::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+    quic,
+};
 
-use super::{KeyMaterial, TAG_LEN, decode_packet_number};
+use super::{CipherSuite, KeyMaterial, SuiteMaterial, TAG_LEN, decode_packet_number};
 use crate::{Error, OpenError, Packet};
 
 /// AEAD and IV of one direction, ready for use.
-pub(super) struct PacketKey {
+struct PacketKey {
     aead: LessSafeKey,
     iv: [u8; 12],
 }
 
 /// Packet and header protection of one direction, ready for use.
 pub struct Keys {
-    pub(super) packet: PacketKey,
+    packet: PacketKey,
     hp: quic::HeaderProtectionKey,
 }
 
@@ -42,7 +45,7 @@ pub struct Opened<'a> {
 
 impl PacketKey {
     /// `key` must have the length that `algorithm` asks for.
-    pub(super) fn new(algorithm: &'static Algorithm, key: &[u8], iv: [u8; 12]) -> PacketKey {
+    fn new(algorithm: &'static Algorithm, key: &[u8], iv: [u8; 12]) -> PacketKey {
         let key = UnboundKey::new(algorithm, key).expect("the key has the algorithm's length");
         PacketKey {
             aead: LessSafeKey::new(key),
@@ -59,7 +62,7 @@ impl PacketKey {
     }
 
     /// Opens a packet whose header has lost its protection.
-    pub(super) fn open<'a>(
+    fn open<'a>(
         &self,
         datagram: &'a mut [u8],
         packet: &Packet,
@@ -97,8 +100,20 @@ impl Keys {
         Keys::of(&quic::AES_128, &material.hp, packet)
     }
 
+    /// Expands the `material` of any suite into key schedules.
+    pub fn of_suite(material: &SuiteMaterial) -> Keys {
+        let (aead, protection) = match material.suite {
+            CipherSuite::Aes128GcmSha256 => (&AES_128_GCM, &quic::AES_128),
+            CipherSuite::Aes256GcmSha384 => (&AES_256_GCM, &quic::AES_256),
+            CipherSuite::ChaCha20Poly1305Sha256 => (&CHACHA20_POLY1305, &quic::CHACHA20),
+        };
+        let key = &material.key[..aead.key_len()];
+        let hp = &material.hp[..protection.key_len()];
+        Keys::of(protection, hp, PacketKey::new(aead, key, material.iv))
+    }
+
     /// `hp` must have the length that `algorithm` asks for.
-    pub(super) fn of(algorithm: &'static quic::Algorithm, hp: &[u8], packet: PacketKey) -> Keys {
+    fn of(algorithm: &'static quic::Algorithm, hp: &[u8], packet: PacketKey) -> Keys {
         Keys {
             packet,
             hp: quic::HeaderProtectionKey::new(algorithm, hp)
@@ -160,7 +175,17 @@ impl Keys {
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
         let header = self.unprotect(datagram, packet, largest)?;
-        self.packet.open(datagram, packet, &header)
+        self.open_unprotected(datagram, packet, &header)
+    }
+
+    /// Opens a packet whose header has lost its protection.
+    pub(super) fn open_unprotected<'a>(
+        &self,
+        datagram: &'a mut [u8],
+        packet: &Packet,
+        header: &Unprotected,
+    ) -> Result<Opened<'a>, OpenError> {
+        self.packet.open(datagram, packet, header)
     }
 
     /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len` bytes at

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use super::KeyMaterial;
 use super::hmac::sha256::{HmacKey, LastBlock};
 use crate::version::Family;
 use crate::{ConnectionId, Version};
@@ -87,14 +88,6 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
         ]),
     }
 });
-
-/// Key, IV and header protection key of one direction, as bytes. Copy it to build [`super::Keys`] again later.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyMaterial {
-    pub key: [u8; 16],
-    pub iv: [u8; 12],
-    pub hp: [u8; 16],
-}
 
 /// The secret both directions of Initial protection come from. Directions are derived when asked for.
 #[derive(Clone, Copy)]

@@ -1,55 +1,14 @@
 //! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC 9369 3.3.2).
 
-use ring::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, quic};
-
-use super::Keys;
 use super::hmac::sha256::{HmacKey, LastBlock};
 use super::hmac::sha384;
-use super::keys::PacketKey;
 use super::secrets::{expand_label, first, label_info};
-use crate::tls::number;
+use super::{CipherSuite, KeyCache, Keys, SuiteMaterial};
 use crate::version::Family;
 use crate::{OpenError, Opened, Packet, Version};
 
 /// Longest traffic secret: that of a cipher suite with SHA-384.
 const MAX_SECRET: usize = 48;
-
-/// Cipher suites that QUIC packets are protected with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CipherSuite {
-    Aes128GcmSha256,
-    Aes256GcmSha384,
-    ChaCha20Poly1305Sha256,
-}
-
-impl CipherSuite {
-    /// By the number in a ServerHello; `None` for one that is not known here.
-    pub fn from_number(suite: u16) -> Option<CipherSuite> {
-        match suite {
-            number::TLS_AES_128_GCM_SHA256 => Some(CipherSuite::Aes128GcmSha256),
-            number::TLS_AES_256_GCM_SHA384 => Some(CipherSuite::Aes256GcmSha384),
-            number::TLS_CHACHA20_POLY1305_SHA256 => Some(CipherSuite::ChaCha20Poly1305Sha256),
-            _ => None,
-        }
-    }
-
-    /// Name in the IANA registry of TLS cipher suites.
-    pub fn name(self) -> &'static str {
-        match self {
-            CipherSuite::Aes128GcmSha256 => "TLS_AES_128_GCM_SHA256",
-            CipherSuite::Aes256GcmSha384 => "TLS_AES_256_GCM_SHA384",
-            CipherSuite::ChaCha20Poly1305Sha256 => "TLS_CHACHA20_POLY1305_SHA256",
-        }
-    }
-
-    /// Bytes of its traffic secrets.
-    pub fn secret_len(self) -> usize {
-        match self {
-            CipherSuite::Aes256GcmSha384 => 48,
-            _ => 32,
-        }
-    }
-}
 
 /// Labels of one version, for the suites with SHA-256.
 struct Labels {
@@ -132,24 +91,27 @@ impl TrafficSecret {
 
     /// Keys that protect packets under this secret.
     pub fn keys(&self) -> Keys {
-        match self.suite {
+        Keys::of_suite(&self.material())
+    }
+
+    /// What these keys are made of.
+    pub fn material(&self) -> SuiteMaterial {
+        let suite = self.suite;
+        match suite {
             CipherSuite::Aes128GcmSha256 => {
                 let (secret, labels) = self.sha256();
                 let [key, iv, hp] = secret.sign_all([&labels.key_16, &labels.iv, &labels.hp_16]);
-                let packet = PacketKey::new(&AES_128_GCM, &key[..16], first(&iv));
-                Keys::of(&quic::AES_128, &hp[..16], packet)
+                SuiteMaterial::new(suite, &key, first(&iv), &hp)
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
                 let (secret, labels) = self.sha256();
                 let [key, iv, hp] = secret.sign_all([&labels.key_32, &labels.iv, &labels.hp_32]);
-                let packet = PacketKey::new(&CHACHA20_POLY1305, &key, first(&iv));
-                Keys::of(&quic::CHACHA20, &hp, packet)
+                SuiteMaterial::new(suite, &key, first(&iv), &hp)
             }
             CipherSuite::Aes256GcmSha384 => {
                 let (secret, labels) = self.sha384();
                 let [key, iv, hp] = secret.sign_all([&labels.key, &labels.iv, &labels.hp]);
-                let packet = PacketKey::new(&AES_256_GCM, &key[..32], first(&iv));
-                Keys::of(&quic::AES_256, &hp[..32], packet)
+                SuiteMaterial::new(suite, &key, first(&iv), &hp)
             }
         }
     }
@@ -167,23 +129,24 @@ impl TrafficSecret {
         TrafficSecret { bytes, ..*self }
     }
 
-    /// Packet protection alone: a key update keeps the header protection key.
-    fn packet_key(&self) -> PacketKey {
-        match self.suite {
+    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001 6.1).
+    fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
+        let suite = self.suite;
+        match suite {
             CipherSuite::Aes128GcmSha256 => {
                 let (secret, labels) = self.sha256();
                 let [key, iv] = secret.sign_all([&labels.key_16, &labels.iv]);
-                PacketKey::new(&AES_128_GCM, &key[..16], first(&iv))
+                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
                 let (secret, labels) = self.sha256();
                 let [key, iv] = secret.sign_all([&labels.key_32, &labels.iv]);
-                PacketKey::new(&CHACHA20_POLY1305, &key, first(&iv))
+                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
             }
             CipherSuite::Aes256GcmSha384 => {
                 let (secret, labels) = self.sha384();
                 let [key, iv] = secret.sign_all([&labels.key, &labels.iv]);
-                PacketKey::new(&AES_256_GCM, &key[..32], first(&iv))
+                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
             }
         }
     }
@@ -205,21 +168,21 @@ impl TrafficSecret {
 
 /// Opens the 1-RTT packets of one direction across key updates (RFC 9001 6.3 to 6.5).
 pub struct OneRttKeys {
-    keys: Keys,
+    material: SuiteMaterial,
     /// Secret of the generation in use.
     secret: TrafficSecret,
     /// Number of key updates so far.
     pub generation: u64,
     /// Smallest packet number opened in this generation.
     first_number: u64,
-    previous: Option<Box<PacketKey>>,
+    previous: Option<Box<SuiteMaterial>>,
 }
 
 impl OneRttKeys {
     /// Keys of the first generation, from *_TRAFFIC_SECRET_0.
     pub fn new(secret: TrafficSecret) -> OneRttKeys {
         OneRttKeys {
-            keys: secret.keys(),
+            material: secret.material(),
             secret,
             generation: 0,
             first_number: u64::MAX,
@@ -232,29 +195,33 @@ impl OneRttKeys {
         self.secret.suite
     }
 
-    /// Opens a short-header packet as [`Keys::open`]. A flipped key phase is tried with the keys before this generation
-    /// for packet numbers below it, else with the next ones, which stay if they fit.
+    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried with the keys
+    /// before this generation for packet numbers below it, else with the next ones, which stay if they fit.
     pub fn open<'a>(
         &mut self,
+        cache: &mut KeyCache,
         datagram: &'a mut [u8],
         packet: &Packet,
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
-        let header = self.keys.unprotect(datagram, packet, largest)?;
+        let keys = cache.keys(&self.material);
+        let header = keys.unprotect(datagram, packet, largest)?;
         let phase_is_odd = header.first_byte & 0x04 != 0;
         if phase_is_odd == (self.generation % 2 == 1) {
-            let opened = self.keys.packet.open(datagram, packet, &header)?;
+            let opened = keys.open_unprotected(datagram, packet, &header)?;
             self.first_number = self.first_number.min(opened.packet_number);
             return Ok(opened);
         }
         if header.packet_number < self.first_number && self.generation > 0 {
             let previous = self.previous.as_ref().ok_or(OpenError::Unauthentic)?;
-            return previous.open(datagram, packet, &header);
+            let keys = cache.keys(previous);
+            return keys.open_unprotected(datagram, packet, &header);
         }
         let next = self.secret.next();
-        let key = next.packet_key();
-        let opened = key.open(datagram, packet, &header)?;
-        self.previous = Some(Box::new(std::mem::replace(&mut self.keys.packet, key)));
+        let material = next.updated(&self.material);
+        let keys = cache.keys(&material);
+        let opened = keys.open_unprotected(datagram, packet, &header)?;
+        self.previous = Some(Box::new(std::mem::replace(&mut self.material, material)));
         self.secret = next;
         self.generation += 1;
         self.first_number = header.packet_number;
@@ -339,11 +306,10 @@ mod tests {
                 TrafficSecret::new(Version::V1, suite, &vec![3; suite.secret_len()]).unwrap();
             let generation = |n: u64| {
                 let later = (0..n).fold(secret, |secret, _| secret.next());
-                let mut keys = secret.keys();
-                keys.packet = later.packet_key();
-                keys
+                Keys::of_suite(&later.updated(&secret.material()))
             };
             let mut receiver = OneRttKeys::new(secret);
+            let mut cache = KeyCache::default();
             let mut largest = None;
             // 4 is of the generation before, late; 7 comes after a second update.
             for (number, of, opens) in [
@@ -358,7 +324,7 @@ mod tests {
                 let mut bytes = sealed(&generation(of), number, of % 2 == 1, b"\x01\x01");
                 let packet = parse_packet(&bytes, 0, 0).unwrap();
                 assert_eq!(packet.dcid, ConnectionId::EMPTY);
-                let opened = receiver.open(&mut bytes, &packet, largest);
+                let opened = receiver.open(&mut cache, &mut bytes, &packet, largest);
                 assert_eq!(opened.is_ok(), opens, "{number}");
                 largest = largest.max(opened.ok().map(|o| o.packet_number));
             }

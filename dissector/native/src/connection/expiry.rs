@@ -84,7 +84,6 @@ impl Table {
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
-        self.holding.remove(id);
         self.gone
             .add(self.by_tuple.with_cid(tuple, &connection.odcid));
         self.gone.add(tuple.hash());

@@ -65,7 +65,6 @@ impl Connection {
                 },
                 Frame::HandshakeDone if !from_client => {
                     self.recovery.handshake_confirmed = true;
-                    self.protection.handshake_is_over();
                 }
                 Frame::NewConnectionId { cid, .. } => self.new_connection_id(from_client, *cid),
                 Frame::ConnectionClose { code, reason, .. } => {

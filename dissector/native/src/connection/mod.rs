@@ -43,7 +43,7 @@ use flight::FlightReader;
 use frames::NewPacket;
 use hello::HelloReader;
 use log::{note, seen, unparsed};
-use opening::InitialKeys;
+use opening::{Bytes, InitialKeys};
 use path::{Path, Paths};
 use protection::Protection;
 use quiet::Quiet;
@@ -124,32 +124,6 @@ pub struct Connection {
     /// A CONNECTION_CLOSE was seen.
     pub closed: bool,
     pub closing: Option<Box<Closing>>,
-}
-
-/// A datagram, and a copy of it where packets are opened in place, made when the first one is.
-pub(super) struct Bytes<'a> {
-    pub(super) sealed: &'a [u8],
-    scratch: &'a mut Vec<u8>,
-    is_copied: bool,
-}
-
-impl<'a> Bytes<'a> {
-    pub(super) fn new(sealed: &'a [u8], scratch: &'a mut Vec<u8>) -> Bytes<'a> {
-        Bytes {
-            sealed,
-            scratch,
-            is_copied: false,
-        }
-    }
-
-    fn opening(&mut self) -> &mut [u8] {
-        if !self.is_copied {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(self.sealed);
-            self.is_copied = true;
-        }
-        self.scratch
-    }
 }
 
 /// Where and how a packet came.
@@ -366,11 +340,6 @@ impl Connection {
     fn let_go_of_keys(&mut self) {
         self.initial_keys = None;
         self.protection.let_go();
-    }
-
-    /// Whether there are such keys.
-    fn holds_keys(&self) -> bool {
-        self.initial_keys.is_some() || self.protection.holds_keys()
     }
 
     fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {

@@ -1,21 +1,57 @@
 //! Opening a connection's packets: Initials by their connection ID, the rest by a key log's secrets.
 
 use firstflight_wire::{
-    ConnectionId, InitialSecret, Keys, OpenError, Opened, Packet, PacketType, Version,
+    ConnectionId, InitialSecret, KeyCache, KeyMaterial, OpenError, Opened, Packet, PacketType,
+    Version,
 };
 
+use super::Connection;
 use super::duplicates::Duplicates;
 use super::hello::HelloReader;
 use super::protection::Protection;
-use super::{Bytes, Connection};
 use crate::keylog::Keyring;
 use crate::recovery::Space;
 
-/// What opens Initials of one version and connection ID; the keys of a side are made when they are needed.
+/// Where packets are opened: one for all connections.
+#[derive(Default)]
+pub(super) struct Workplace {
+    copy: Vec<u8>,
+    keys: KeyCache,
+}
+
+/// A datagram, and a copy of it where packets are opened in place, made when the first one is.
+pub(super) struct Bytes<'a> {
+    pub(super) sealed: &'a [u8],
+    workplace: &'a mut Workplace,
+    is_copied: bool,
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(sealed: &'a [u8], workplace: &'a mut Workplace) -> Bytes<'a> {
+        Bytes {
+            sealed,
+            workplace,
+            is_copied: false,
+        }
+    }
+
+    /// The copy, and the keys made last.
+    pub(super) fn opening(&mut self) -> (&mut [u8], &mut KeyCache) {
+        let Workplace { copy, keys } = &mut *self.workplace;
+        if !self.is_copied {
+            copy.clear();
+            copy.extend_from_slice(self.sealed);
+            self.is_copied = true;
+        }
+        (copy, keys)
+    }
+}
+
+/// What opens Initials of one version and connection ID; the keys of a side are derived when they are needed.
 pub(super) struct InitialKeys {
     secret: InitialSecret,
-    client: Option<Keys>,
-    server: Option<Keys>,
+    client: Option<KeyMaterial>,
+    server: Option<KeyMaterial>,
 }
 
 impl InitialKeys {
@@ -28,14 +64,12 @@ impl InitialKeys {
         }))
     }
 
-    fn of(&mut self, from_client: bool) -> &Keys {
+    fn of(&mut self, from_client: bool) -> KeyMaterial {
         let secret = &self.secret;
         if from_client {
-            let make = || Keys::new(&secret.client());
-            self.client.get_or_insert_with(make)
+            *self.client.get_or_insert_with(|| secret.client())
         } else {
-            let make = || Keys::new(&secret.server());
-            self.server.get_or_insert_with(make)
+            *self.server.get_or_insert_with(|| secret.server())
         }
     }
 }
@@ -98,9 +132,10 @@ impl Connection {
         let kept = self.initial_keys.take_if(|_| is_in_use);
         let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
         let mut keys = keys.ok_or(OpenError::Unauthentic)?;
-        let opened = keys
-            .of(from_client)
-            .open(datagram.opening(), packet, largest);
+        let (bytes, cache) = datagram.opening();
+        let opened = cache
+            .keys(&keys.of(from_client).into())
+            .open(bytes, packet, largest);
         if opened.is_ok() || is_in_use {
             self.initial_keys = Some(keys);
         }

@@ -1,10 +1,11 @@
 //! Keys of Handshake, 0-RTT and 1-RTT packets, made from a key log's secrets when a packet needs them.
 
 use firstflight_wire::{
-    CipherSuite, Keys, OneRttKeys, OpenError, Opened, Packet, PacketType, TrafficSecret, Version,
+    CipherSuite, OneRttKeys, OpenError, Opened, Packet, PacketType, SuiteMaterial, TrafficSecret,
+    Version,
 };
 
-use super::Bytes;
+use super::opening::Bytes;
 use crate::keylog::{Keyring, Secret, Secrets};
 
 /// One thing for each side.
@@ -41,9 +42,16 @@ pub(super) struct Protection {
     asked: bool,
     /// The ServerHello's suite, or one under whose keys a packet opened.
     pub(super) suite: Option<CipherSuite>,
-    early: Option<Box<Keys>>,
-    handshake: Both<Option<Box<Keys>>>,
-    one_rtt: Both<Option<Box<OneRttKeys>>>,
+    /// Boxed for the same reason.
+    keys: Option<Box<TrafficKeys>>,
+}
+
+/// What was made of the secrets so far.
+#[derive(Default)]
+struct TrafficKeys {
+    early: Option<SuiteMaterial>,
+    handshake: Both<Option<SuiteMaterial>>,
+    one_rtt: Both<Option<OneRttKeys>>,
 }
 
 impl Protection {
@@ -76,38 +84,21 @@ impl Protection {
 
     /// Key updates of client and server that were followed.
     pub(super) fn key_updates(&self) -> (u64, u64) {
-        let generation = |keys: &Option<Box<OneRttKeys>>| keys.as_ref().map_or(0, |k| k.generation);
+        let generation = |from_client| {
+            let keys = self.keys.as_ref()?;
+            keys.one_rtt.get(from_client).as_ref().map(|k| k.generation)
+        };
         (
-            generation(&self.one_rtt.client),
-            generation(&self.one_rtt.server),
+            generation(true).unwrap_or(0),
+            generation(false).unwrap_or(0),
         )
     }
 
-    /// Lets go of keys that are hardly needed after the handshake; they are made again if they are.
-    pub(super) fn handshake_is_over(&mut self) {
-        self.handshake = Both::default();
-        self.early = None;
-    }
-
-    /// The same for all keys that the first secrets give again.
+    /// Lets go of keys, unless the first secrets do not give them again.
     pub(super) fn let_go(&mut self) {
-        self.handshake_is_over();
-        for keys in [&mut self.one_rtt.client, &mut self.one_rtt.server] {
-            if keys.as_ref().is_some_and(|keys| keys.generation == 0) {
-                *keys = None;
-            }
+        if self.key_updates() == (0, 0) {
+            self.keys = None;
         }
-    }
-
-    /// Whether there are keys that [`Self::let_go`] would let go of.
-    pub(super) fn holds_keys(&self) -> bool {
-        let can_be_made_again =
-            |keys: &Option<Box<OneRttKeys>>| keys.as_ref().is_some_and(|keys| keys.generation == 0);
-        self.early.is_some()
-            || self.handshake.client.is_some()
-            || self.handshake.server.is_some()
-            || can_be_made_again(&self.one_rtt.client)
-            || can_be_made_again(&self.one_rtt.server)
     }
 
     /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
@@ -120,22 +111,19 @@ impl Protection {
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
         self.make_keys(version, from_client, datagram.sealed, packet, largest)?;
-        let datagram = datagram.opening();
+        let (bytes, cache) = datagram.opening();
         let missing = OpenError::Unauthentic;
-        match packet.kind {
+        let keys = self.keys.as_mut().ok_or(missing)?;
+        let material = match packet.kind {
             PacketType::OneRtt => {
-                let keys = self.one_rtt.of(from_client).as_mut().ok_or(missing)?;
-                keys.open(datagram, packet, largest)
+                let keys = keys.one_rtt.of(from_client).as_mut().ok_or(missing)?;
+                return keys.open(cache, bytes, packet, largest);
             }
-            PacketType::Handshake => {
-                let keys = self.handshake.of(from_client).as_ref().ok_or(missing)?;
-                keys.open(datagram, packet, largest)
-            }
-            _ => {
-                let keys = self.early.as_ref().ok_or(missing)?;
-                keys.open(datagram, packet, largest)
-            }
-        }
+            PacketType::Handshake => keys.handshake.get(from_client),
+            _ => &keys.early,
+        };
+        let keys = cache.keys(material.as_ref().ok_or(missing)?);
+        keys.open(bytes, packet, largest)
     }
 
     /// Makes the keys that `packet` needs, if they are not there.
@@ -149,11 +137,11 @@ impl Protection {
     ) -> Result<(), OpenError> {
         let secret = self.secret(packet.kind, from_client);
         let secret = secret.ok_or(OpenError::Unauthentic)?;
-        let are_there = match packet.kind {
-            PacketType::OneRtt => self.one_rtt.get(from_client).is_some(),
-            PacketType::Handshake => self.handshake.get(from_client).is_some(),
-            _ => self.early.is_some(),
-        };
+        let are_there = self.keys.as_ref().is_some_and(|keys| match packet.kind {
+            PacketType::OneRtt => keys.one_rtt.get(from_client).is_some(),
+            PacketType::Handshake => keys.handshake.get(from_client).is_some(),
+            _ => keys.early.is_some(),
+        });
         if are_there {
             return Ok(());
         }
@@ -165,14 +153,11 @@ impl Protection {
         let traffic = TrafficSecret::new(version, suite, secret.as_slice());
         let traffic = traffic.ok_or(OpenError::Unauthentic)?;
         self.suite = Some(suite);
+        let keys = self.keys.get_or_insert_default();
         match packet.kind {
-            PacketType::OneRtt => {
-                *self.one_rtt.of(from_client) = Some(Box::new(OneRttKeys::new(traffic)));
-            }
-            PacketType::Handshake => {
-                *self.handshake.of(from_client) = Some(Box::new(traffic.keys()));
-            }
-            _ => self.early = Some(Box::new(traffic.keys())),
+            PacketType::OneRtt => *keys.one_rtt.of(from_client) = Some(OneRttKeys::new(traffic)),
+            PacketType::Handshake => *keys.handshake.of(from_client) = Some(traffic.material()),
+            _ => keys.early = Some(traffic.material()),
         }
         Ok(())
     }

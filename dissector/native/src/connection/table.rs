@@ -6,13 +6,14 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use firstflight_wire::{ConnectionId, Packet, PacketType, parse_packet, skim};
-use slotmap::{SecondaryMap, SlotMap, new_key_type};
+use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
 use super::directory::{Directory, Tuple, Tuples};
 use super::gone::Gone;
+use super::opening::{Bytes, Workplace};
 use super::path::Path;
-use super::{Arrival, Bytes, Connection, PacketLog};
+use super::{Arrival, Connection, PacketLog};
 use crate::ip::{Datagram, IcmpError};
 use crate::keylog::Keyring;
 use crate::timeline::Windows;
@@ -21,10 +22,6 @@ use crate::timeline::Windows;
 const HTTPS: u16 = 443;
 /// Smallest datagram that begins a connection (RFC 9000 14.1).
 const MIN_INITIAL: usize = 1200;
-
-/// Connections whose keys are kept, newest first; those of others are made again when a packet needs them. Keys take more
-/// room than all else that is known of a connection.
-const HOLDERS: usize = 1024;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]
@@ -66,14 +63,10 @@ pub struct Table {
     /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
     pub(super) idle: BinaryHeap<Reverse<(i64, Id)>>,
     pub(super) closing: VecDeque<(i64, Id)>,
-    /// Those that began to hold keys, oldest first, and which of them still do.
-    holders: VecDeque<Id>,
-    pub(super) holding: SecondaryMap<Id, ()>,
     /// Written out.
     pub(super) spare: Option<Box<Connection>>,
     pub(super) gone: Gone,
-    /// Where packets are opened.
-    scratch: Vec<u8>,
+    workplace: Workplace,
     pub counters: Counters,
 }
 
@@ -87,11 +80,9 @@ impl Table {
             keyring,
             idle: BinaryHeap::new(),
             closing: VecDeque::new(),
-            holders: VecDeque::new(),
-            holding: SecondaryMap::new(),
             spare: None,
             gone: Gone::default(),
-            scratch: Vec::new(),
+            workplace: Workplace::default(),
             counters: Counters::default(),
         }
     }
@@ -173,7 +164,7 @@ impl Table {
             arrival,
             (from_client, path),
             first,
-            &mut Bytes::new(datagram.payload, &mut self.scratch),
+            &mut Bytes::new(datagram.payload, &mut self.workplace),
             log,
         );
         for cid in connection.new_server_cids.drain(..) {
@@ -182,28 +173,7 @@ impl Table {
         if connection.closed && !was_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        let holds_keys = connection.holds_keys();
-        self.holds_keys(id, holds_keys);
         self.connections.get(id).map(|c| (&**c, from_client))
-    }
-
-    /// Takes note of whether a connection holds keys; of too many, the one that has held them longest loses its own.
-    fn holds_keys(&mut self, id: Id, holds_keys: bool) {
-        if !holds_keys {
-            self.holding.remove(id);
-            return;
-        }
-        if self.holding.insert(id, ()).is_some() {
-            return;
-        }
-        self.holders.push_back(id);
-        if self.holders.len() > HOLDERS
-            && let Some(oldest) = self.holders.pop_front()
-            && self.holding.remove(oldest).is_some()
-            && let Some(connection) = self.connections.get_mut(oldest)
-        {
-            connection.let_go_of_keys();
-        }
     }
 
     /// Brings what the datagrams between these addresses will need of their connections into the cache, all at once: one
@@ -337,7 +307,7 @@ impl Table {
             arrival,
             (true, path),
             first,
-            &mut Bytes::new(datagram.payload, &mut self.scratch),
+            &mut Bytes::new(datagram.payload, &mut self.workplace),
             log.as_deref_mut(),
         );
         if packet.kind == PacketType::Initial && !connection.has_opened() {
@@ -349,7 +319,7 @@ impl Table {
             return self.not_begun(tuple);
         }
         let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
-        let (is_closed, holds_keys) = (connection.closed, connection.holds_keys());
+        let is_closed = connection.closed;
         let id = self.connections.insert(connection);
         for cid in cids {
             self.by_cid.add(cid, id);
@@ -357,7 +327,6 @@ impl Table {
         if is_closed {
             self.closing.push_back((arrival.ns, id));
         }
-        self.holds_keys(id, holds_keys);
         self.by_tuple.add(tuple, id);
         self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)

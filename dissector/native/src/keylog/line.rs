@@ -114,33 +114,11 @@ impl Line {
     }
 }
 
-/// Value of each hex digit by its character; 255 for other characters.
-const DIGITS: [u8; 256] = {
-    let mut digits = [255; 256];
-    let mut value = 0;
-    while value < 16 {
-        let lower = b"0123456789abcdef"[value];
-        digits[lower as usize] = value as u8;
-        digits[lower.to_ascii_uppercase() as usize] = value as u8;
-        value += 1;
-    }
-    digits
-};
-
 /// Writes the bytes of hex digits to the front of `out` and says how many; `None` if it is none or does not fit.
 fn unhex(digits: &[u8], out: &mut [u8]) -> Option<usize> {
-    let (pairs, []) = digits.as_chunks::<2>() else {
-        return None;
-    };
-    let places = out.get_mut(..pairs.len())?;
-    // Values are below 16: a higher bit stays set if one of them is not.
-    let mut all = 0;
-    for (place, &[high, low]) in places.iter_mut().zip(pairs) {
-        let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
-        all |= high | low;
-        *place = high << 4 | low & 15;
-    }
-    (all < 16).then_some(pairs.len())
+    let place = out.get_mut(..digits.len() / 2)?;
+    const_hex::decode_to_slice(digits, place).ok()?;
+    Some(place.len())
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ const IN_MEMORY: usize = 1 << 22;
 /// Places that are searched one by one before all are sorted again.
 const UNSORTED: usize = 1024;
 
+/// Mean number of places in a share of the sorted ones.
+const PER_SHARE: usize = 8;
+
 /// Where lines can be read again.
 #[derive(Debug)]
 enum Source {
@@ -70,6 +73,8 @@ struct Index {
     places: Vec<(u64, u64)>,
     /// How many of them are sorted.
     sorted: usize,
+    /// Where among those each share of all fingerprints begins, and the end: randoms are spread evenly.
+    shares: Vec<usize>,
     /// Random of the line before, in hex.
     last: [u8; 64],
     /// Offset of the next line.
@@ -81,6 +86,7 @@ impl Default for Index {
         Index {
             places: Vec::new(),
             sorted: 0,
+            shares: Vec::new(),
             last: [0; 64],
             end: 0,
         }
@@ -112,10 +118,26 @@ impl Index {
             self.line(&line);
         }
         if self.places.len() > self.sorted + UNSORTED {
-            self.places.sort_unstable();
-            self.sorted = self.places.len();
+            self.sort();
         }
         Ok(())
+    }
+
+    fn sort(&mut self) {
+        self.places.sort_unstable();
+        self.sorted = self.places.len();
+        let shares = (self.sorted / PER_SHARE).next_power_of_two();
+        let mut at = 0;
+        self.shares = (0..=shares)
+            .map(|share| {
+                let rest = &self.places[at..];
+                at += rest
+                    .iter()
+                    .take_while(|(f, _)| share_of(*f, shares) < share)
+                    .count();
+                at
+            })
+            .collect();
     }
 
     /// Takes the next line.
@@ -134,28 +156,21 @@ impl Index {
     /// Places of lines with that fingerprint.
     fn with(&self, wanted: u64) -> impl Iterator<Item = u64> {
         let (places, rest) = self.places.split_at(self.sorted.min(self.places.len()));
-        // Randoms are spread evenly, so that the place is nearly known; the search widens from there.
-        let guess = ((u128::from(wanted) * places.len() as u128) >> 64) as usize;
-        let mut width = 64;
-        let range = loop {
-            let (from, to) = (
-                guess.saturating_sub(width),
-                (guess + width).min(places.len()),
-            );
-            let is_above = from == 0 || places[from - 1].0 < wanted;
-            let is_below = to == places.len() || places[to].0 >= wanted;
-            if is_above && is_below {
-                break from..to;
-            }
-            width *= 4;
-        };
-        let first = range.start + places[range].partition_point(|(found, _)| *found < wanted);
+        let share = share_of(wanted, self.shares.len().saturating_sub(1).max(1));
+        let begin = |share: usize| self.shares.get(share).copied().unwrap_or(0);
+        let (from, to) = (begin(share), begin(share + 1));
+        let first = from + places[from..to].partition_point(|(found, _)| *found < wanted);
         let found = places[first..]
             .iter()
             .take_while(move |(f, _)| *f == wanted);
         let new = rest.iter().filter(move |(f, _)| *f == wanted);
         found.chain(new).map(|(_, offset)| *offset)
     }
+}
+
+/// Which of `shares` equal parts of all fingerprints this one is in; `shares` is a power of two.
+fn share_of(fingerprint: u64, shares: usize) -> usize {
+    ((u128::from(fingerprint) * shares as u128) >> 64) as usize
 }
 
 /// Part of a log that was read not long ago.
