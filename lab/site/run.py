@@ -21,7 +21,7 @@ from lab.site.processes import MARK, descendants, identities, kill, left_over, l
 READY_S = 180.0
 ANSWER_S = 120.0
 END_S = 10.0
-AGAIN_S = 3.0
+AGAIN_S = 5.0
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Started:
     log: Path
     from_byte: int
     answered: bool = False
+    ended: float | None = None  # when that was seen (monotonic)
     at: float = field(default_factory=time.monotonic)
 
     def said(self) -> str:
@@ -132,7 +133,13 @@ class Programs:
     def look(self, say: Callable[[str], None]) -> None:
         """Start again what has ended, when what it stands on is up."""
         for started in sorted(self.started.values(), key=lambda started: started.part.level):
-            if started.process.poll() is None or time.monotonic() - started.at <= AGAIN_S:
+            status = started.process.poll()
+            if status is None:
+                continue
+            if started.ended is None:
+                started.ended = time.monotonic()
+            # Who ends by itself has a reason, such as a worker that the centre does not yet believe dead.
+            if status >= 0 and time.monotonic() - started.ended < AGAIN_S:
                 continue
             below = [other for other in self.started.values() if other.part.level < started.part.level]
             if all(self.is_up(other) for other in below):
