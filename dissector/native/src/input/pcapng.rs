@@ -1,12 +1,15 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
 
-use pcap_parser::{Block, SecretsType};
+use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode, SecretsType};
 
 use super::{Captured, Found};
 
 /// The interfaces of the section in force.
 #[derive(Default)]
-pub(super) struct Interfaces(Vec<Interface>);
+pub(super) struct Interfaces {
+    list: Vec<Interface>,
+    is_big_endian: bool,
+}
 
 struct Interface {
     link: i32,
@@ -18,23 +21,26 @@ impl Interfaces {
     /// What matters in a block; other blocks are taken note of or skipped.
     pub(super) fn block<'a>(&mut self, block: Block<'a>) -> Result<Option<Found<'a>>, String> {
         match block {
-            Block::SectionHeader(_) => self.0.clear(),
+            Block::SectionHeader(header) => {
+                self.list.clear();
+                self.is_big_endian = header.big_endian();
+            }
             Block::InterfaceDescription(interface) => {
                 // A capture of more interfaces than frames could come from is broken; this also bounds memory.
-                if self.0.len() >= 1 << 16 {
+                if self.list.len() >= 1 << 16 {
                     return Err("expected at most 65536 interfaces".into());
                 }
-                self.0.push(Interface {
+                self.list.push(Interface {
                     link: interface.linktype.0,
                     units_per_second: units_per_second(interface.if_tsresol)
                         .ok_or("expected a time resolution that fits 64 bits")?,
-                    offset_s: interface.if_tsoffset,
+                    offset_s: offset_s(&interface, self.is_big_endian),
                 });
             }
             Block::EnhancedPacket(packet) => {
                 let interface = usize::try_from(packet.if_id)
                     .ok()
-                    .and_then(|i| self.0.get(i));
+                    .and_then(|i| self.list.get(i));
                 let interface = interface.ok_or("expected a frame of a declared interface")?;
                 let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                 let nanos = i128::from(ticks) * 1_000_000_000
@@ -64,6 +70,17 @@ impl Interfaces {
         }
         Ok(None)
     }
+}
+
+/// if_tsoffset: seconds, in the byte order of the section, which the library does not heed.
+fn offset_s(interface: &InterfaceDescriptionBlock<'_>, is_big_endian: bool) -> i64 {
+    let mut options = interface.options.iter();
+    let option = options.find(|option| option.code == OptionCode::IfTsoffset);
+    let bytes = option.and_then(|option| option.value.first_chunk::<8>());
+    bytes.map_or(0, |bytes| match is_big_endian {
+        true => i64::from_be_bytes(*bytes),
+        false => i64::from_le_bytes(*bytes),
+    })
 }
 
 /// if_tsresol: a power of 10, or of 2 if the top bit is set.
