@@ -230,6 +230,25 @@ def test_the_clients_direction_alone(name: str, tmp_path: Path) -> None:
         assert row[column] is None, column
 
 
+@pytest.mark.parametrize("name", ["quicgo_retry", "quiche_retry_iack"])
+@pytest.mark.parametrize("part", ["udp.dstport == 443", "quic.long.packet_type != 3 || udp.dstport == 443"])
+def test_a_retry_that_is_not_in_the_capture(name: str, part: str, tmp_path: Path) -> None:
+    """The client's direction alone, or all but the Retry: one connection, begun again by the token."""
+    (whole,) = connections(name)
+    keys = ("--keys", QUIC / f"{name}.keys")
+    path = _filtered(name, part, tmp_path)
+    (row,) = rows(path, *keys, "--kind", "quic_connection")
+    same = ("odcid", "client_scid", "sni", "packets_client", "ip_bytes_client", "hello_time_ns", "retry")
+    assert {column: row[column] for column in same} == {column: whole[column] for column in same}
+    assert (row["retry"], row["retry_us"], row["undecrypted_packets"]) == (True, None, 0)
+    packets = rows(path, *keys, "--kind", "quic_packet")
+    assert {packet["odcid"] for packet in packets} == {whole["odcid"]}
+    assert len(packets) == row["packets_client"] + row["packets_server"]
+    if "||" in part:
+        answer = ("server_scid", "first_answer", "ack_us", "sh_us", "ack_to_sh_us", "handshake_done_us")
+        assert {column: row[column] for column in answer} == {column: whole[column] for column in answer}
+
+
 @pytest.mark.parametrize("name", ["quicgo_key_update", "quiche_key_updates"])
 def test_what_has_no_beginning_is_counted(name: str, tmp_path: Path) -> None:
     """The server's direction alone, or a start in the middle: no Initial of the client, so no connection."""

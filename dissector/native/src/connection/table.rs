@@ -318,6 +318,13 @@ impl Table {
             self.spare = Some(connection);
             return self.not_begun(tuple);
         }
+        if let Some(id) = self.continued_by(tuple, &connection, packet) {
+            if let Some(log) = log {
+                log.clear();
+            }
+            self.spare = Some(connection);
+            return Begun::Id(id, true);
+        }
         let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
         let is_closed = connection.closed;
         let id = self.connections.insert(connection);
@@ -330,6 +337,25 @@ impl Table {
         self.by_tuple.add(tuple, id);
         self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
+    }
+
+    /// The live connection that goes on by `packet`, which seemed to begin `connection`, after a Retry that is not in the
+    /// capture. The datagram is still to be taken.
+    fn continued_by(
+        &mut self,
+        tuple: Tuple,
+        connection: &Connection,
+        packet: &Packet,
+    ) -> Option<Id> {
+        let id = *self.by_tuple.get(tuple).last()?;
+        let before = self.connections.get_mut(id)?;
+        let is_between_them =
+            (before.client, before.server) == (connection.client, connection.server);
+        if !is_between_them || !before.is_continued_by(connection, packet) {
+            return None;
+        }
+        before.missed_retry(packet.dcid);
+        Some(id)
     }
 
     fn not_begun(&self, tuple: Tuple) -> Begun {

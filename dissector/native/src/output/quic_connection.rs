@@ -7,7 +7,7 @@ use super::row::{Cells, Row, put};
 use super::{Column, Value, always, maybe};
 use crate::connection::Connection;
 use crate::recovery::Sample;
-use crate::timeline::{CaptureSide, classify};
+use crate::timeline::{CaptureSide, Timeline, classify};
 use crate::volume::Volume;
 
 /// Columns in the order of [`ConnectionRow`].
@@ -166,7 +166,7 @@ fn first_answer(c: &Connection, to: &mut impl Cells) {
         c.odcid,
         c.client_scid,
         c.server_scid,
-        t.retry_ns.is_some(),
+        is_retried(t),
         t.hello_retry,
         c.hello.sni.as_deref(),
         c.hello.alpn.as_deref(),
@@ -247,7 +247,7 @@ fn negotiated(c: &Connection, to: &mut impl Cells) {
 fn path(c: &Connection, to: &mut impl Cells) {
     let exchange = &c.timeline.exchange;
     // A token validated the address before the first byte that counts.
-    let is_measured = c.timeline.retry_ns.is_none() && c.datagrams.server > 0;
+    let is_measured = !is_retried(&c.timeline) && c.datagrams.server > 0;
     put!(
         to,
         exchange.amplification().filter(|_| is_measured),
@@ -323,6 +323,10 @@ fn life(c: &Connection, to: &mut impl Cells) {
         closing.map(|close| close.code),
         closing.map(|close| close.reason.as_str()),
     );
+}
+
+fn is_retried(t: &Timeline) -> bool {
+    t.retry_ns.is_some() || t.retry_missed
 }
 
 /// Whole microseconds from `from` to `to`, floored.

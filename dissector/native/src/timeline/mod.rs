@@ -61,6 +61,8 @@ pub struct Timeline {
     /// First Handshake packet of the server.
     pub first_handshake_ns: Option<i64>,
     pub retry_ns: Option<i64>,
+    /// The client followed a Retry that is not in the capture.
+    pub retry_missed: bool,
     pub hello_retry: bool,
     /// Versions of a valid Version Negotiation packet, joined by commas.
     pub version_list: Option<Box<str>>,
@@ -92,6 +94,7 @@ impl Timeline {
             server_hello_ns: None,
             first_handshake_ns: None,
             retry_ns: None,
+            retry_missed: false,
             hello_retry: false,
             version_list: None,
             refused: false,
