@@ -231,7 +231,7 @@ def test_the_clients_direction_alone(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["quicgo_retry", "quiche_retry_iack"])
-@pytest.mark.parametrize("part", ["udp.dstport == 443", "quic.long.packet_type != 3 || udp.dstport == 443"])
+@pytest.mark.parametrize("part", ["udp.dstport == 443", "!(quic.long.packet_type == 3)"])
 def test_a_retry_that_is_not_in_the_capture(name: str, part: str, tmp_path: Path) -> None:
     """The client's direction alone, or all but the Retry: one connection, begun again by the token."""
     (whole,) = connections(name)
@@ -244,7 +244,7 @@ def test_a_retry_that_is_not_in_the_capture(name: str, part: str, tmp_path: Path
     packets = rows(path, *keys, "--kind", "quic_packet")
     assert {packet["odcid"] for packet in packets} == {whole["odcid"]}
     assert len(packets) == row["packets_client"] + row["packets_server"]
-    if "||" in part:
+    if "!" in part:
         answer = ("server_scid", "first_answer", "ack_us", "sh_us", "ack_to_sh_us", "handshake_done_us")
         assert {column: row[column] for column in answer} == {column: whole[column] for column in answer}
 

@@ -167,23 +167,21 @@ impl Connection {
     }
 
     /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a token, another
-    /// connection ID to send it to, the same ClientHello, packet numbers that go on (RFC 9000 17.2.5).
+    /// connection ID to send it to, the same client, packet numbers that go on (RFC 9000 17.2.5).
     pub(super) fn is_continued_by(&self, later: &Connection, packet: &Packet) -> bool {
         let largest = |c: &Connection| c.client_numbers[Space::Initial as usize].largest();
         let goes_on = largest(self)
             .zip(largest(later))
             .is_some_and(|(a, b)| a < b);
-        let is_same_hello = match (self.hello.random, later.hello.random) {
-            (Some(one), Some(other)) => one == other,
-            // Its first bytes are still to come; a client chooses a connection ID anew for each connection.
-            _ => !self.client_scid.is_empty(),
-        };
+        // A client chooses a connection ID anew for each connection, if any; ClientHellos are made anew by some (aioquic).
+        let is_same_client = self.client_scid == later.client_scid
+            && (!self.client_scid.is_empty() || self.hello.random == later.hello.random);
         let is_unanswered = self.retry_scid.is_none() && self.server_scid.is_none();
         is_unanswered
             && !packet.token.is_empty()
-            && (self.version, self.client_scid) == (later.version, later.client_scid)
+            && self.version == later.version
             && goes_on
-            && is_same_hello
+            && is_same_client
     }
 
     /// Takes it from the client's next Initial that a Retry came, and went past the capture.
