@@ -6,6 +6,7 @@ import json
 import signal
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -234,14 +235,27 @@ def test_wrong_use_is_refused() -> None:
     for arguments in (["--format", "parquet", str(QUICHE)], ["--kind", "nothing", str(QUICHE)], []):
         done = dissect(*arguments)
         assert (done.returncode, done.stdout) == (2, b""), arguments
+        assert len(done.stderr.splitlines()) == 1, done.stderr
     assert b"--out" in dissect("--format", "parquet", QUICHE).stderr
 
 
 def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = dissect(QUICHE, "--out", tmp_path / "file" / "deeper")
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (2, b"")
     assert b"cannot be written" in done.stderr
+
+
+def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:
+    """Its records would vanish without a word."""
+    program = str(Path(sys.executable).with_name("firstflight"))
+    closed = ["sh", "-c", '"$@" >&-', "sh", program, "dissect", str(QUICHE)]
+    done = subprocess.run(closed, capture_output=True, check=False, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "firstflight: standard output is closed: redirect it to a file, or give --out DIR\n"
+    into = subprocess.run([*closed, "--out", str(tmp_path)], capture_output=True, check=False)
+    assert (into.returncode, into.stderr) == (0, b"")
+    assert (tmp_path / "quic_connection.jsonl").stat().st_size > 0
 
 
 def test_interrupted_in_order(tmp_path: Path) -> None:
