@@ -44,6 +44,8 @@ pub enum RunError {
     /// Signals cannot be waited for.
     Signal(io::Error),
     Output(OutputError),
+    /// The place for the records cannot be made: nothing was done.
+    Place(OutputError),
     /// A key log that was asked for cannot be read.
     Keys(PathBuf, io::Error),
 }
@@ -52,7 +54,7 @@ impl RunError {
     /// Exit status that goes with it.
     pub fn exit_status(&self) -> u8 {
         match self {
-            RunError::Usage(_) | RunError::Keys(..) => 2,
+            RunError::Usage(_) | RunError::Keys(..) | RunError::Place(_) => 2,
             RunError::Signal(_) | RunError::Output(_) => 1,
         }
     }
@@ -68,7 +70,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Usage(what) => f.write_str(what),
             RunError::Signal(error) => write!(f, "signals cannot be handled: {error}"),
-            RunError::Output(error) => error.fmt(f),
+            RunError::Output(error) | RunError::Place(error) => error.fmt(f),
             RunError::Keys(path, error) => {
                 write!(f, "the key log {} cannot be read: {error}", path.display())
             }
@@ -93,7 +95,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         flag::register(signal, Arc::clone(&interrupted)).map_err(RunError::Signal)?;
     }
     let logs = Arc::new(key_logs(args)?);
-    let mut outputs = Outputs::open(args)?;
+    let mut outputs = Outputs::open(args).map_err(RunError::Place)?;
     let mut status = 0;
     let mut ended = |end: Result<(), End>, outputs: &mut Outputs| {
         match end {
