@@ -341,29 +341,25 @@ impl CaptureRun<'_> {
     /// Takes frames that follow each other.
     fn frames(&mut self, frames: &[Frame<'_>]) -> Result<(), OutputError> {
         for frames in frames.chunks(LOOK_AHEAD) {
-            let contents: [Option<Content<'_>>; LOOK_AHEAD] =
-                array::from_fn(|i| frames.get(i).and_then(content));
+            let contents: [Content<'_>; LOOK_AHEAD] =
+                array::from_fn(|i| frames.get(i).map_or(Content::Other, content));
             if self.wants_quic {
                 self.table.fetch(contents.iter().filter_map(|content| {
-                    let Some(Content::Udp(datagram)) = content else {
+                    let Content::Udp(datagram) = content else {
                         return None;
                     };
                     Some((&datagram.src, &datagram.dst))
                 }));
             }
             for (frame, content) in frames.iter().zip(&contents) {
-                self.frame(frame, content.as_ref())?;
+                self.frame(frame, content)?;
             }
         }
         Ok(())
     }
 
     /// Takes a frame. `content` is that of the IP packet in it.
-    fn frame(
-        &mut self,
-        frame: &Frame<'_>,
-        content: Option<&Content<'_>>,
-    ) -> Result<(), OutputError> {
+    fn frame(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
         self.skipped.frames += 1;
         self.flows.write_expired(frame.time_ns, self.outputs)?;
         while let Some(connection) = self.table.expired(frame.time_ns) {
@@ -374,9 +370,8 @@ impl CaptureRun<'_> {
             self.skipped.unknown_link += 1;
         }
         match content {
-            Some(Content::Fragment) => self.fragment(frame),
-            Some(content) => self.content(frame, content),
-            None => Ok(()),
+            Content::Fragment => self.fragment(frame),
+            content => self.content(frame, content),
         }
     }
 
@@ -485,10 +480,12 @@ impl CaptureRun<'_> {
     }
 }
 
-/// The content of the IP packet in a frame; `None` if there is none, or the link type is not known.
-fn content<'a>(frame: &Frame<'a>) -> Option<Content<'a>> {
-    let packet = link::ip_packet(frame.link, frame.data).filter(|_| link::is_known(frame.link))?;
-    Some(ip::content(packet, frame.cut))
+/// What the IP packet in a frame holds; `Other` if there is none, or the link type is not known.
+fn content<'a>(frame: &Frame<'a>) -> Content<'a> {
+    match link::ip_packet(frame.link, frame.data) {
+        Some(packet) if link::is_known(frame.link) => ip::content(packet, frame.cut),
+        _ => Content::Other,
+    }
 }
 
 fn is_chosen(args: &Args, connection: &Connection) -> bool {

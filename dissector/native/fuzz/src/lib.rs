@@ -23,8 +23,8 @@ use firstflight_wire::tls::{
 };
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
-    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, Keys, Packets, Reader, Version,
-    retry_is_intact,
+    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, Keys, MAX_CID_LEN, Packets, Reader,
+    Version, parse_packet, retry_is_intact, skim,
 };
 
 use make::{Bytes, Pcap};
@@ -109,6 +109,10 @@ pub fn tcp_conversation(data: &[u8]) {
 pub fn packet(data: &[u8]) {
     let id = ConnectionId::from([1; 8]);
     let keys = InitialSecret::new(Version::V1, &id).map(|secret| Keys::new(&secret.client()));
+    if let Some(skimmed) = skim(data, 0) {
+        let ends = parse_packet(data, 0, MAX_CID_LEN).map(|packet| packet.end);
+        assert_eq!(ends, Ok(skimmed.end));
+    }
     for packet in Packets::new(data, 8).flatten() {
         assert!(packet.start < packet.end && packet.end <= data.len());
         let _ = packet.versions(data).map(Iterator::count);

@@ -74,6 +74,7 @@ impl Table {
 
     fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
         let mut connection = self.connections.remove(id)?;
+        connection.fetch_all();
         connection.take_in_counts();
         for (client, server) in connection.other_paths() {
             self.by_tuple

@@ -4,6 +4,7 @@ mod cids;
 mod directory;
 mod duplicates;
 mod expiry;
+mod fetch;
 mod flight;
 mod frames;
 mod gone;
@@ -183,11 +184,6 @@ impl Connection {
         } else {
             &self.client_cids
         }
-    }
-
-    /// Reads from the front what every datagram needs. What it gives means nothing.
-    fn fetch(&self) -> usize {
-        self.last_ns as usize ^ self.server_cids.count()
     }
 
     /// Whether a packet of the client has been opened.
