@@ -312,7 +312,8 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         180,
         lambda: site.describe("quic_scan", first),
     )
-    assert "198.18.0.10:9440/firstflight refuses the user or the password" in log()
+    # The worker hands its log on in pieces, the last of them after the task's state.
+    wait_for(lambda: "198.18.0.10:9440/firstflight refuses the user or the password" in log(), 20, log)
     store_url.write_text(right)
     assert site.run_to_end("quic_scan", first, 300) == "success", site.describe("quic_scan", first)
     # The vantage point that is down delays nobody, and the report names it.

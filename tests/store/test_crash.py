@@ -57,7 +57,7 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
             # So many files done, then some time into the next: this finds the middle on a slow machine too.
             for _ in range(moments.randrange(len(paths) - 1)):
                 process.stderr.readline()
-            time.sleep(moments.uniform(0, 0.15))
+            time.sleep(moments.uniform(0, 0.6))  # loading a file takes about half of that
             process.kill()
             killed += process.wait() == -9
         now = state()
