@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
-# Tests that compare times of packets, or fill the loopback with servers: one after the other, in one process.
+# Tests that compare times of packets, fill the loopback with servers, or raise a lab (the end-to-end tests take the
+# lab's behaviour file away while they measure): one after the other, in one process.
 # What the other process does beside them is work without a clock: databases, pages, captures of the past.
 BY_THE_CLOCK = (
+    "tests/airflow/test_database.py",
+    "tests/airflow/test_site.py",
     "tests/airflow/test_stopped_run.py",
     "tests/campaign_loopback/",
     "tests/dissect/test_prober_agrees.py",
@@ -18,9 +22,20 @@ BY_THE_CLOCK = (
     "tests/lab_services/",
     "tests/manners/",
     "tests/prober/",
+    "tests/test_bad_use.py",
     "tests/test_capture.py",
     "tests/watch/",
 )
+
+
+# The process of those is the first; the other one gives way to it.
+FIRST, NICENESS = "gw0", 10
+
+
+def pytest_configure() -> None:
+    """Lower the priority of a process that does not get the tests by the clock, and of all it starts."""
+    if os.environ.get("PYTEST_XDIST_WORKER", FIRST) != FIRST:
+        os.nice(NICENESS)
 
 
 def by_the_clock(nodeid: str) -> bool:
@@ -29,8 +44,8 @@ def by_the_clock(nodeid: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest row of tests that has to be kept together."""
-    items.sort(key=lambda item: not by_the_clock(item.nodeid))
+    """Begin with the longest row of tests that has to be kept together, and in it with what needs most quiet."""
+    items.sort(key=lambda item: (not by_the_clock(item.nodeid), "/end_to_end/" not in item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
