@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-# Tests that compare times of packets, fill the loopback with servers, or raise a lab (the end-to-end tests take the
-# lab's behaviour file away while they measure): one after the other, in one process.
+# Tests that compare times of packets, fill the loopback with servers, or raise a lab (the end-to-end tests
+# take the lab's behaviour file away while they measure): one after the other, in one process.
 # What the other process does beside them is work without a clock: databases, pages, captures of the past.
 BY_THE_CLOCK = (
     "tests/airflow/test_database.py",
@@ -44,7 +44,7 @@ def by_the_clock(nodeid: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest row of tests that has to be kept together, and in it with what needs most quiet."""
+    """Begin with the longest row of tests to be kept together, and in it with what needs most quiet."""
     items.sort(key=lambda item: (not by_the_clock(item.nodeid), "/end_to_end/" not in item.nodeid))
 
 
