@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-# Tests that compare times of packets, fill the loopback with servers, or raise a lab (the end-to-end tests
-# take the lab's behaviour file away while they measure): one after the other, in one process.
+# Tests that compare times of packets, fill the loopback with servers, or raise a lab: one after the other,
+# in one process.
 # What the other process does beside them is work without a clock: databases, pages, captures of the past.
 BY_THE_CLOCK = (
     "tests/airflow/test_database.py",

@@ -206,6 +206,9 @@ def centre_environment(site: Site) -> dict[str, str]:
         # A task waits for its vantage point in the queue: after the default of ten minutes, three times, it
         # would count as failed, and not be tried again.
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "2592000",
+        # A scheduler that is back before its predecessor counts as dead takes that one's tasks over at its
+        # next look, and only then misses their workers: by default five minutes later.
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "AIRFLOW__EDGE__API_ENABLED": "True",
         "AIRFLOW__EDGE__API_URL": f"{local}/edge_worker/v1/rpcapi",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(site.silence_s),

@@ -76,9 +76,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def finished(site: Site) -> Finished:
-    """The whole campaign over the lab, run while nobody can read the behaviour file."""
-    with without_behaviour(site):
-        printed = site.firstflight(
-            "campaign", "run", "--config", str(site.config()), "--repetitions", str(REPETITIONS)
+    """The whole campaign over the lab, run by programs that find no behaviour file."""
+    with without_behaviour(site) as blind:
+        printed = blind.firstflight(
+            "campaign", "run", "--config", str(blind.config()), "--repetitions", str(REPETITIONS)
         )
     return Finished(site, printed.splitlines()[-1])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).parent.parent.parent
 BEHAVIOUR = ROOT / "lab" / "internet.toml"
+PACKAGES = ("cli", "crawler", "dissector", "downloader", "firstflight", "lab", "scanner", "schemas")
+COPIED = "copied"  # stands in rows in the place of a commit
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 T = TypeVar("T")
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
@@ -26,6 +29,7 @@ class Site:
     """Folders of one lab, its runs and its store; every command runs with them."""
 
     folder: Path
+    tree: Path = ROOT  # where the program comes from
 
     @property
     def lab(self) -> Path:
@@ -42,6 +46,8 @@ class Site:
             "FIRSTFLIGHT_LAB": str(self.lab),
             "FIRSTFLIGHT_RUNS": str(self.folder / "runs"),
             "FIRSTFLIGHT_STORE": f"chdb:{self.folder / 'store'}",
+            "FIRSTFLIGHT_BIN": str(ROOT / "target" / "release"),
+            "PYTHONPATH": str(self.tree),
         }
 
     def config(self) -> Path:
@@ -56,7 +62,7 @@ class Site:
         done = subprocess.run(
             [FIRSTFLIGHT, *args],
             env=self.environment,
-            cwd=ROOT,
+            cwd=self.tree,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -102,17 +108,23 @@ class Site:
 
 
 @contextmanager
-def without_behaviour(site: Site) -> Iterator[None]:
-    """Take every copy of the behaviour file away for a while: who needs it cannot go on."""
-    files = (BEHAVIOUR, site.lab / "internet.toml")
-    kept = [file.read_bytes() for file in files]
-    for file in files:
-        file.unlink()
+def without_behaviour(site: Site) -> Iterator[Site]:
+    """The site as seen by programs that find no copy of the behaviour file: who needs it cannot go on.
+
+    They come from a tree of their own, so that nothing changes in the one that other tests stand in.
+    """
+    tree = site.folder / "tree"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    (tree / "lab" / BEHAVIOUR.name).unlink()
+    (tree / "firstflight" / "COMMIT").write_text(COPIED, encoding="utf-8")
+    in_force = site.lab / BEHAVIOUR.name
+    content = in_force.read_bytes()
+    in_force.unlink()
     try:
-        yield
+        yield replace(site, tree=tree)
     finally:
-        for file, content in zip(files, kept, strict=True):
-            file.write_bytes(content)
+        in_force.write_bytes(content)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from statistics import median
 
 from firstflight import accounting
 from tests.end_to_end.conftest import REPETITIONS, Finished
-from tests.end_to_end.site import VANTAGES
+from tests.end_to_end.site import COPIED, VANTAGES
 
 
 def test_every_row_is_as_declared(finished: Finished) -> None:
@@ -89,6 +89,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
     for row in finished.rows:
         for column in ("list_id", "resolver", "tool_version", "ruleset", "source_file"):
             assert row[column], (column, row)
+        assert row["tool_version"].endswith(f"+{COPIED}"), "not by the programs without a behaviour file"
         if row["outcome"] == "blocked":
             sent = (row["sent_ns"], row["src_ip"], row["capture_file"], row["attempts"])
             assert sent == (None, None, None, 0)
