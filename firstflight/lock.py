@@ -31,9 +31,7 @@ def locked(
     FirstflightError if the file cannot be made.
     """
     try:
-        with said_in_one_sentence(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = _opened(path)
     except FirstflightError as error:
         if isinstance(error.__cause__, PermissionError):
             raise UsageError(f"cannot use {what}: {error.__cause__.strerror} ({path})") from error
@@ -47,15 +45,8 @@ def locked(
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock at `path`."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+    """Whether some process holds the lock at `path` alone."""
+    return _refuses(path, fcntl.LOCK_SH)
 
 
 @contextlib.contextmanager
@@ -64,9 +55,7 @@ def shared(path: Path) -> Iterator[None]:
 
     FirstflightError if the file cannot be made.
     """
-    with said_in_one_sentence(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = _opened(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
         yield
@@ -76,11 +65,23 @@ def shared(path: Path) -> Iterator[None]:
 
 def is_shared(path: Path) -> bool:
     """Whether some process holds the lock at `path`, alone or beside others."""
+    return _refuses(path, fcntl.LOCK_EX)
+
+
+def _opened(path: Path) -> int:
+    """The file of a lock, made if it is missing."""
+    with said_in_one_sentence(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _refuses(path: Path, kind: int) -> bool:
+    """Whether a lock of that kind (LOCK_SH, LOCK_EX) cannot be had at `path` now."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         return False

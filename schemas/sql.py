@@ -3,7 +3,7 @@
 `migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
 one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
 `derived/NAME.sql` fills tables from others (firstflight/derived.py); `${derived_NAME}` in a view is it.
-`fragments/NAME.sql` is a condition that several of `queries/` share; `${NAME}` in them is it.
+`fragments/NAME.sql` is what several of `queries/` and `views/` share; `${NAME}` in them is it.
 All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
 a single server and a replicated cluster.
 """
@@ -73,7 +73,7 @@ class View:
 
     def statement(self, dialect: Dialect) -> str:
         """The statement that makes the view, or makes it anew."""
-        select = _without_comments(self.text).strip().rstrip(";")
+        select = self.text.rstrip(";")
         return dialect.render(
             f"CREATE OR REPLACE VIEW ${{database}}.{self.name} ${{on_cluster}} AS\n{select}"
         )
@@ -106,7 +106,7 @@ def views() -> list[View]:
         else:
             columns = {str(k): str(v) for k, v in described["columns"].items()}
         meaning = str(described["meaning"]).strip()
-        text = path.read_text(encoding="utf-8")
+        text = with_fragments(path.read_text(encoding="utf-8"))
         for name in re.findall(r"\$\{derived_(\w+)\}", text):
             text = text.replace(f"${{derived_{name}}}", _derivation(name))
         found[path.stem] = View(path.stem, meaning, columns, text)
@@ -115,7 +115,7 @@ def views() -> list[View]:
     def place(view: View, above: tuple[str, ...]) -> None:
         if view.name in above:
             raise ValueError(f"view {view.name} reads itself")
-        for name in re.findall(r"\$\{database\}\.(\w+)", _without_comments(view.text)):
+        for name in re.findall(r"\$\{database\}\.(\w+)", view.text):
             if name in found:
                 place(found[name], (*above, view.name))
         if view not in ordered:
@@ -137,7 +137,7 @@ def query_text(text: str, dialect: Dialect) -> str:
 
 
 def with_fragments(text: str) -> str:
-    """The text of a query's file without comments, with fragments (which may hold others) in their places."""
+    """Give the text of a query or view without comments, with fragments (which may hold others) in place."""
     fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
 
     def of(place: re.Match[str]) -> str:

@@ -47,17 +47,19 @@ def left_over(folder: Path) -> list[int]:
         recorded = json.loads(record_of(folder).read_text(encoding="utf-8"))
         if recorded["boot"] == boot_id():
             sessions = dict(recorded["processes"])
-    roots = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            pid = int(entry.name)
-            with suppress(OSError):
-                # No other session gets a session's number while somebody is in it.
-                began = sessions.get(os.getsid(pid))
-                if began is not None and (start_ticks(pid) or 0) >= began:
-                    roots.append(pid)
     # Programs that show a title (Airflow, PostgreSQL) have nothing of the mark left, stages have.
-    return sorted({*descendants(roots), *belonging(folder)})
+    mark = f"{MARK}={folder}".encode()
+    roots, marked = [], []
+    for pid in _everything():
+        with suppress(OSError):
+            # No other session gets a session's number while somebody is in it.
+            began = sessions.get(os.getsid(pid))
+            if began is not None and (start_ticks(pid) or 0) >= began:
+                roots.append(pid)
+        with suppress(OSError):
+            if pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                marked.append(pid)
+    return sorted({*descendants(roots), *marked})
 
 
 def kill(pids: Iterable[int]) -> None:
@@ -67,27 +69,14 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def belonging(folder: Path) -> list[int]:
-    """Living processes that were started for the site in `folder`, by a variable that all inherit."""
-    mark = f"{MARK}={folder}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
-
-
 def descendants(roots: list[int]) -> list[int]:
     """These processes and all below them that live, by /proc."""
     parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
-                fields = stat.rpartition(")")[2].split()
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    for pid in _everything():
+        with suppress(OSError, IndexError, ValueError):
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            fields = stat.rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(pid)
     found: list[int] = []
     todo = [pid for pid in roots if Path(f"/proc/{pid}").exists()]
     while todo:
@@ -95,3 +84,8 @@ def descendants(roots: list[int]) -> list[int]:
         found.append(pid)
         todo += parents.get(pid, [])
     return found
+
+
+def _everything() -> list[int]:
+    """Every process that this one can see."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]

@@ -131,23 +131,10 @@ impl TrafficSecret {
 
     /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001 6.1).
     fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
-        let suite = self.suite;
-        match suite {
-            CipherSuite::Aes128GcmSha256 => {
-                let (secret, labels) = self.sha256();
-                let [key, iv] = secret.sign_all([&labels.key_16, &labels.iv]);
-                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
-            }
-            CipherSuite::ChaCha20Poly1305Sha256 => {
-                let (secret, labels) = self.sha256();
-                let [key, iv] = secret.sign_all([&labels.key_32, &labels.iv]);
-                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
-            }
-            CipherSuite::Aes256GcmSha384 => {
-                let (secret, labels) = self.sha384();
-                let [key, iv] = secret.sign_all([&labels.key, &labels.iv]);
-                SuiteMaterial::new(suite, &key, first(&iv), &before.hp)
-            }
+        let hp = before.hp;
+        SuiteMaterial {
+            hp,
+            ..self.material()
         }
     }
 
