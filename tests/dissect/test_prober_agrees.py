@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,42 +49,55 @@ SAME = {
 }
 
 
-@pytest.fixture(params=[("quiche", QUICHE), ("aioquic", AIOQUIC), ("quicgo", QUICGO), ("rogue", ROGUE)])
-def probed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[tuple[Row, Row]]]:
-    """Pairs of the prober's and the dissector's row of the same probe."""
-    name, modes = request.param
+TIMES = {
+    "ack_us": ACK_TOLERANCE_US,
+    "sh_us": ACK_TOLERANCE_US,
+    "retry_us": ACK_TOLERANCE_US,
+    "partial_ack_us": ACK_TOLERANCE_US,
+    "ack_to_sh_us": GAP_TOLERANCE_US,
+    "sh_to_handshake_us": GAP_TOLERANCE_US,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"), [("quiche", QUICHE), ("aioquic", AIOQUIC), ("quicgo", QUICGO), ("rogue", ROGUE)]
+)
+def test_rows_agree(request: pytest.FixtureRequest, tmp_path: Path, name: str, modes: Iterable[str]) -> None:
     server: Running = request.getfixturevalue(name)
+    apart = _apart(tmp_path / "first", server, modes)
+    assert all(columns <= TIMES.keys() for columns in map(dict.keys, apart.values())), json.dumps(apart)
+    if apart:
+        # The kernel stamps for the socket and for the capture one after the other: once in a while something
+        # comes between them, on a busy machine, but not time and again.
+        again = _apart(tmp_path / "again", server, apart)
+        assert not again, json.dumps([apart, again])
+
+
+def _apart(folder: Path, server: Running, modes: Iterable[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Probe these names; for each where the two programs differ, the columns with both values."""
+    folder.mkdir()
     bpf = f"(udp port {server.port}) or icmp"
-    with Capture(tmp_path / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
-        found = probe(tmp_path, server, list(modes))
-    dissected = {
-        row["client_scid"]: row for row in rows(tmp_path / "probe.pcap", "--answer-window-ms", "1000")
+    with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
+        found = probe(folder, server, list(modes))
+    dissected = {row["client_scid"]: row for row in rows(folder / "probe.pcap", "--answer-window-ms", "1000")}
+    pairs = [(row, dissected[row["client_cid"]]) for row in found.values()]
+    differing = {str(prober["domain"]): _differing(prober, dissector) for prober, dissector in pairs}
+    return {domain: columns for domain, columns in differing.items() if columns}
+
+
+def _differing(prober: Row, dissector: Row) -> dict[str, tuple[Any, Any]]:
+    differing = {
+        column: (prober[column], dissector[other])
+        for column, other in SAME.items()
+        if prober[column] != dissector[other]
     }
-    yield [(row, dissected[row["client_cid"]]) for row in found.values()]
-
-
-def test_rows_agree(probed: list[tuple[Row, Row]]) -> None:
-    wrong: dict[str, Any] = {}
-    for prober, dissector in probed:
-        apart = {
-            column: (prober[column], dissector[other])
-            for column, other in SAME.items()
-            if prober[column] != dissector[other]
-        }
-        for column, tolerance in (
-            ("ack_us", ACK_TOLERANCE_US),
-            ("sh_us", ACK_TOLERANCE_US),
-            ("retry_us", ACK_TOLERANCE_US),
-            ("partial_ack_us", ACK_TOLERANCE_US),
-            ("ack_to_sh_us", GAP_TOLERANCE_US),
-            ("sh_to_handshake_us", GAP_TOLERANCE_US),
-        ):
-            one, other = prober[column], dissector[column]
-            if (one is None) != (other is None) or (one is not None and abs(one - other) > tolerance):
-                apart[column] = (one, other)
-        if apart:
-            wrong[prober["domain"]] = apart
-    assert not wrong, json.dumps(wrong)
+    for column, tolerance in TIMES.items():
+        one, other = prober[column], dissector[column]
+        if (one is None) != (other is None):
+            differing[f"{column} is null"] = (one, other)
+        elif one is not None and abs(one - other) > tolerance:
+            differing[column] = (one, other)
+    return differing
 
 
 def test_refused(tmp_path: Path) -> None:
