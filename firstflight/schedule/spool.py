@@ -53,16 +53,20 @@ def _is_over(run: Run, report: StageReport) -> bool:
 
 
 def is_loaded(run: Run, vantage: str, repetition: int) -> bool:
-    """Whether all that the stages of that place have written was loaded after they had ended."""
-    load = run.report("load", vantage, repetition)
-    if load is None or not run.done("load", vantage, repetition):
-        return False
+    """Whether all that the stages of that place have written was loaded after they had ended: by itself, or
+    with the whole run, as a campaign does."""
     others = [
         report
         for report in run.reports()
         if (report.vantage, report.repetition) == (vantage, repetition) and report.stage != "load"
     ]
-    return all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
+    return any(
+        load is not None
+        and run.done("load", *place)
+        and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
+        for place in ((vantage, repetition), (None, None))
+        for load in [run.report("load", *place)]
+    )
 
 
 def load_waiting() -> tuple[int, list[FirstflightError]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
+from firstflight import files, loader, settings
 from firstflight.runs import Run
 from firstflight.schedule import site, spool, vantage_points
 from firstflight.store import open_store
@@ -71,6 +71,17 @@ def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> 
     assert [part.loaded for part in spool.places()] == [False, True]
     assert spool.load_waiting() == (1, [])
     assert counts()[first.id] == 6
+
+
+def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
+    del place
+    run = measured("20261120T060000Z-aaaaaa")
+    loader.stage(run)
+    assert [part.loaded for part in spool.places()] == [True]
+    assert counts() == {run.id: 5}
+    with run.stage("probe", "hamburg", 1):
+        pass  # done again, so not loaded
+    assert [part.loaded for part in spool.places()] == [False]
 
 
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
