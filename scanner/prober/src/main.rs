@@ -42,22 +42,16 @@ mod targets;
 mod timers;
 mod turns;
 mod writer;
-mod wrong_use;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use options::Options;
 
 fn main() -> ExitCode {
-    let options = match options::Options::try_parse() {
+    let options: Options = match firstflight_usage::parse("firstflight probe", "firstflight probe")
+    {
         Ok(options) => options,
-        Err(error) => match wrong_use::sentence(&error) {
-            Some(sentence) => {
-                eprintln!("firstflight probe: {sentence}");
-                return ExitCode::from(2);
-            }
-            None => error.exit(),
-        },
+        Err(status) => return status,
     };
     match setup::run(&options) {
         Ok(status) => ExitCode::from(status),

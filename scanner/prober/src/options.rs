@@ -247,4 +247,41 @@ mod tests {
         }
         assert!(contact(" ").is_err() && seconds("61").is_err());
     }
+
+    #[test]
+    fn wrong_use_is_one_line() {
+        let said = |arguments: &[&str]| {
+            let error =
+                Options::try_parse_from([&["firstflight-prober"], arguments].concat()).err()?;
+            firstflight_usage::sentence(&error, "firstflight probe")
+        };
+        let long = "x".repeat(5000);
+        for (arguments, expected) in [
+            (
+                &["--targets", "t", "--rate", "nan"][..],
+                "'nan' for '--rate <N>': not a number",
+            ),
+            (&["--targets", "t", "--nosuch"], "'--nosuch'"),
+            (&[], "were not provided: --targets <FILE>"),
+            (
+                &["--targets", "t", "--format", "x"],
+                "[possible values: jsonl]",
+            ),
+            (
+                &["--targets", "t", "--contact", &long],
+                "must not be longer than 500 bytes",
+            ),
+            (&["--targets", "t", "--contact", "a\nb"], "must be one line"),
+        ] {
+            let sentence = said(arguments).unwrap();
+            assert!(sentence.contains(expected), "{sentence}");
+            assert!(sentence.ends_with(" (see firstflight probe --help)"));
+            assert!(
+                !sentence.contains('\n') && sentence.len() < 300,
+                "{sentence}"
+            );
+        }
+        assert_eq!(said(&["--help"]), None);
+        assert_eq!(said(&["--version"]), None);
+    }
 }

@@ -1,0 +1,50 @@
+//! Command lines of the native programs: wrong use, which clap tells on several lines, is one sentence.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+/// Exit status of wrong use.
+const WRONG_USE: u8 = 2;
+/// Longer words (a whole file given as a contact) are cut to this many characters.
+const LONGEST_WORD: usize = 60;
+
+/// Reads the arguments of this process. What is wrong with them is said on standard error, after `name` (the program's) and with
+/// `command` (what people type) to ask for help; what comes back then is the exit status. Help and version are printed, and
+/// end the process.
+pub fn parse<P: Parser>(name: &str, command: &str) -> Result<P, ExitCode> {
+    P::try_parse().map_err(|error| match sentence(&error, command) {
+        Some(sentence) => {
+            eprintln!("{name}: {sentence}");
+            ExitCode::from(WRONG_USE)
+        }
+        None => error.exit(),
+    })
+}
+
+/// What is wrong with a command line; `None` if help or the version was asked for.
+pub fn sentence(error: &clap::Error, command: &str) -> Option<String> {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return None;
+    }
+    let said = error.to_string();
+    // Behind an empty line come hints and the usage.
+    let first = said.split("\n\n").next().unwrap_or_default();
+    let words: Vec<String> = first
+        .trim_start_matches("error: ")
+        .split_whitespace()
+        .map(shortened)
+        .collect();
+    Some(format!("{} (see {command} --help)", words.join(" ")))
+}
+
+fn shortened(word: &str) -> String {
+    match word.char_indices().nth(LONGEST_WORD) {
+        Some((end, _)) => format!("{}...", &word[..end]),
+        None => word.to_owned(),
+    }
+}
