@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod capture;
 pub mod connection;
 pub mod dissect;
 pub mod flow_table;

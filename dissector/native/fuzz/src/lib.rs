@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use firstflight_dissect::args::Args;
+use firstflight_dissect::capture::read_capture;
 use firstflight_dissect::connection::{Arrival, Limits, Table};
-use firstflight_dissect::dissect::read_capture;
 use firstflight_dissect::input;
 use firstflight_dissect::ip::{self, Content, IpLength};
 use firstflight_dissect::keylog::Keyring;

@@ -5,7 +5,8 @@
 
 use firstflight_wire::skim;
 
-use super::{Arrival, Connection, is_zeros};
+use super::datagram::is_zeros;
+use super::{Arrival, Connection};
 
 /// What was counted of a side and is not in the connection's own counts yet.
 #[derive(Clone, Copy, Debug, Default)]

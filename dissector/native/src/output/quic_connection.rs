@@ -268,7 +268,7 @@ fn recovery(c: &Connection, to: &mut impl Cells) {
     };
     // Without keys or one direction, nobody knows what was sent or arrived.
     let is_whole = c.has_keys() && c.packets.client > 0 && c.packets.server > 0;
-    let (client, server) = r.spurious();
+    let (client, server) = is_whole.then(|| r.spurious()).unzip();
     put!(
         to,
         rtt.map(|rtt| rtt.samples),
@@ -278,8 +278,8 @@ fn recovery(c: &Connection, to: &mut impl Cells) {
         series(&|sample| micros(start_ns, sample.ns)),
         series(&|sample| micros(0, sample.rtt_ns)),
         series(&|sample| micros(0, sample.pto_ns)),
-        is_whole.then_some(client),
-        is_whole.then_some(server),
+        client,
+        server,
     );
 }
 

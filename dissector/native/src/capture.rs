@@ -1,0 +1,313 @@
+//! One capture, from its frames to its rows.
+
+use std::array;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::args::{Args, Kind};
+use crate::connection::{Arrival, Connection, Counters, Limits, Table};
+use crate::flows::Flows;
+use crate::fragments::Fragments;
+use crate::input::{self, CaptureError, Element, Frame, Stop};
+use crate::ip::{self, Content, IpLength};
+use crate::keylog::Keyring;
+use crate::link;
+use crate::output::quic_connection::ConnectionRow;
+use crate::output::quic_packet::{HeaderSeen, PacketSeen};
+use crate::output::{OutputError, Outputs, quic_packet};
+use crate::timeline::Windows;
+
+/// How long a closed connection is kept for late packets.
+const CLOSING_NS: i64 = 10_000_000_000;
+const NS_PER_MS: i64 = 1_000_000;
+/// Frames whose connections are fetched together: with more, the first would be gone from the cache before their turn.
+const LOOK_AHEAD: usize = 16;
+
+/// Frames of a capture that led to no datagram.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    frames: u64,
+    unknown_link: u64,
+    untimed: u64,
+    broken: u64,
+    fragments: u64,
+}
+
+/// Why a capture was not read to its end.
+pub enum End {
+    Broken(CaptureError),
+    Interrupted,
+    Output(OutputError),
+}
+
+/// Dissects the capture in `source` down to its rows, as far as it can be read.
+pub fn read_capture(
+    args: &Args,
+    name: &str,
+    keyring: Keyring,
+    source: impl Read + Send,
+    outputs: &mut Outputs,
+    interrupted: &AtomicBool,
+) -> Result<(), Stop<End>> {
+    let mut run = CaptureRun {
+        args,
+        name,
+        table: Table::new(limits(args), keyring),
+        outputs,
+        flows: Flows::new(args, name),
+        wants_quic: args
+            .kind
+            .iter()
+            .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
+        skipped: Skipped::default(),
+        fragments: Fragments::default(),
+    };
+    let end = input::read(name, source, |element| {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(End::Interrupted);
+        }
+        match element {
+            Element::Frames(frames) => run.frames(frames).map_err(End::Output),
+            Element::Untimed => {
+                run.skipped.frames += 1;
+                run.skipped.untimed += 1;
+                Ok(())
+            }
+            Element::KeyLog(text) => {
+                run.table.key_log(text);
+                Ok(())
+            }
+        }
+    });
+    // What came before a broken place is kept.
+    let failed = |error| Stop::Visitor(End::Output(error));
+    while let Some(connection) = run.table.drain() {
+        run.write(&connection).map_err(failed)?;
+    }
+    run.flows.write_rest(run.outputs).map_err(failed)?;
+    run.table.counters.evicted += run.flows.evicted();
+    run.table.counters.late += run.flows.late();
+    run.skipped.fragments += run.fragments.left();
+    tell(name, &run.skipped, &run.table.counters);
+    end
+}
+
+fn limits(args: &Args) -> Limits {
+    let windows = Windows {
+        answer_ns: i64::from(args.answer_window_ms) * NS_PER_MS,
+        settle_ns: i64::from(args.settle_ms) * NS_PER_MS,
+    };
+    Limits {
+        windows,
+        // A connection must stay at least as long as its first answer is awaited.
+        idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
+        closing_ns: CLOSING_NS.max(windows.answer_ns),
+        max_connections: args.max_connections as usize,
+        ports: args.quic_port.clone(),
+    }
+}
+
+/// Says on standard error what a capture held beside connections, if it held anything noteworthy.
+fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
+    let parts = [
+        (skipped.unknown_link, "frames of an unknown link type"),
+        (
+            skipped.untimed,
+            "frames without a time (Simple Packet Blocks)",
+        ),
+        (skipped.broken, "broken IP, UDP or TCP headers"),
+        (
+            skipped.fragments,
+            "IP fragments of datagrams that are not whole",
+        ),
+        (
+            counters.late,
+            "late packets of connections written out before",
+        ),
+        (counters.other_udp, "UDP datagrams of no known connection"),
+        (
+            counters.evicted,
+            "connections written out early (--max-connections)",
+        ),
+    ];
+    let said: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}"))
+        .collect();
+    if !said.is_empty() {
+        eprintln!(
+            "firstflight-dissect: {name}: of {} frames, {}",
+            skipped.frames,
+            said.join(", ")
+        );
+    }
+}
+
+struct CaptureRun<'a> {
+    args: &'a Args,
+    name: &'a str,
+    table: Table,
+    outputs: &'a mut Outputs,
+    flows: Flows<'a>,
+    wants_quic: bool,
+    skipped: Skipped,
+    fragments: Fragments,
+}
+
+impl CaptureRun<'_> {
+    /// Takes frames that follow each other.
+    fn frames(&mut self, frames: &[Frame<'_>]) -> Result<(), OutputError> {
+        for frames in frames.chunks(LOOK_AHEAD) {
+            let contents: [Content<'_>; LOOK_AHEAD] =
+                array::from_fn(|i| frames.get(i).map_or(Content::Other, content));
+            if self.wants_quic {
+                self.table.fetch(contents.iter().filter_map(|content| {
+                    let Content::Udp(datagram) = content else {
+                        return None;
+                    };
+                    Some((&datagram.src, &datagram.dst))
+                }));
+            }
+            for (frame, content) in frames.iter().zip(&contents) {
+                self.frame(frame, content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a frame. `content` is that of the IP packet in it.
+    fn frame(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
+        self.skipped.frames += 1;
+        self.flows.write_expired(frame.time_ns, self.outputs)?;
+        while let Some(connection) = self.table.expired(frame.time_ns) {
+            self.write(&connection)?;
+            self.table.give_back(connection);
+        }
+        if !link::is_known(frame.link) {
+            self.skipped.unknown_link += 1;
+        }
+        match content {
+            Content::Fragment => self.fragment(frame),
+            content => self.content(frame, content),
+        }
+    }
+
+    fn fragment(&mut self, frame: &Frame<'_>) -> Result<(), OutputError> {
+        let Some(part) = link::ip_packet(frame.link, frame.data).and_then(ip::fragment) else {
+            return self.content(frame, &Content::Fragment);
+        };
+        let Some(whole) = self.fragments.add(frame.time_ns, &part) else {
+            return Ok(());
+        };
+        let mut content = ip::content(&whole.packet, 0);
+        content.came_in(whole.ip_bytes);
+        self.content(frame, &content)
+    }
+
+    fn content(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
+        let mut arrival = Arrival {
+            ns: frame.time_ns,
+            frame_number: frame.number,
+            length: 0,
+            ip_length: IpLength::default(),
+            ttl: 0,
+        };
+        match content {
+            Content::Udp(datagram) => {
+                arrival.length = datagram.length;
+                arrival.ip_length = datagram.ip_length;
+                arrival.ttl = datagram.ttl;
+                self.flows.udp(arrival.ns, datagram);
+                if !self.wants_quic {
+                    return Ok(());
+                }
+                self.udp(&arrival, datagram)
+            }
+            Content::Tcp(segment) => {
+                let at = (arrival.frame_number, arrival.ns);
+                self.flows.tcp(at, segment, self.outputs)
+            }
+            Content::Icmp(error) => self.icmp(&arrival, error),
+            Content::Other => Ok(()),
+            Content::Fragment => {
+                self.skipped.fragments += 1;
+                Ok(())
+            }
+            Content::Broken => {
+                self.skipped.broken += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
+        if !self.outputs.wants(Kind::QuicPacket) {
+            self.table.datagram(arrival, datagram, None);
+            return Ok(());
+        }
+        let mut log = Vec::new();
+        let found = self.table.datagram(arrival, datagram, Some(&mut log));
+        let Some((connection, from_client)) = found else {
+            return Ok(());
+        };
+        if is_chosen(self.args, connection) {
+            for packet in log {
+                let path = Some((datagram.src, datagram.dst));
+                let row =
+                    quic_packet::row(self.name, connection, arrival, from_client, path, packet);
+                self.outputs.write(Kind::QuicPacket, &row[..])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn icmp(&mut self, arrival: &Arrival, error: &ip::IcmpError) -> Result<(), OutputError> {
+        let Some(connection) = self
+            .table
+            .icmp(arrival, error)
+            .filter(|c| is_chosen(self.args, c))
+        else {
+            return Ok(());
+        };
+        let packet = PacketSeen {
+            kind: "icmp",
+            version: None,
+            dcid: None,
+            scid: None,
+            packet_number: None,
+            frames: Some(format!("type {} code {}", error.kind, error.code)),
+            opened: false,
+            size: 0,
+            header: HeaderSeen::default(),
+            frame_details: None,
+        };
+        let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
+        self.outputs.write(Kind::QuicPacket, &row[..])
+    }
+
+    fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
+        if is_chosen(self.args, connection) {
+            let row = ConnectionRow {
+                source_file: self.name,
+                connection,
+            };
+            self.outputs.write(Kind::QuicConnection, &row)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the IP packet in a frame holds; `Other` if there is none, or the link type is not known.
+fn content<'a>(frame: &Frame<'a>) -> Content<'a> {
+    match link::ip_packet(frame.link, frame.data) {
+        Some(packet) if link::is_known(frame.link) => ip::content(packet, frame.cut),
+        _ => Content::Other,
+    }
+}
+
+fn is_chosen(args: &Args, connection: &Connection) -> bool {
+    args.cid.is_empty()
+        || args.cid.contains(&connection.client_scid)
+        || args.cid.contains(&connection.odcid)
+}
