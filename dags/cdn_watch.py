@@ -8,7 +8,8 @@ import pendulum
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
 
 from firstflight.schedule.centre import LoadCentre
-from firstflight.schedule.opening import OpenWatch, period_of
+from firstflight.schedule.dag_run import period_of
+from firstflight.schedule.opening import OpenWatch
 from firstflight.schedule.operators import (
     ACTIVE_TASKS,
     RETRIES,

@@ -11,6 +11,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
 from firstflight.schedule import due, events
+from firstflight.schedule.dag_run import is_planned, period_of
 from firstflight.schedule.operators import FirstflightOperator, in_one_sentence
 from firstflight.schedule.vantage_points import declared
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from firstflight.runs import Run
-
-# As Airflow calls the runs that a schedule plans. A logical date does not tell them: the page gives one to
-# runs that a person starts, too.
-PLANNED = ("scheduled", "backfill")
 
 
 class Open(FirstflightOperator):
@@ -115,20 +112,6 @@ class OpenWatch(Open):
             if by_hand:
                 return make().id
             return site.run_of_day(name, begins.date(), make).id
-
-
-def is_planned(context: Context) -> bool:
-    """Whether the DAG's run is one that its schedule planned (or a backfill of such), not a person's."""
-    return context["dag_run"].run_type in PLANNED
-
-
-def period_of(context: Context) -> due.Period:
-    """The period of a DAG's run of cdn_watch; every task of the run, and every try, is told the same."""
-    dag_run, params = context["dag_run"], context["params"]
-    if is_planned(context) and dag_run.logical_date is not None:
-        return due.hour_after(dag_run.logical_date)
-    asked = dag_run.start_date or dag_run.run_after
-    return due.by_hand(asked, params["begins_after_s"], params["period_minutes"])
 
 
 def newest_event(context: Context, asset: Asset) -> events.Extra:

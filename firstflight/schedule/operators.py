@@ -23,6 +23,7 @@ from airflow.sdk.exceptions import (
 )
 
 from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.schedule.dag_run import period_of
 from firstflight.schedule.vantage_points import VantagePoint, declared
 
 if TYPE_CHECKING:
@@ -263,8 +264,6 @@ class WatchOperator(StageOperator):
         """The stage keeps its times itself, and writes down what it comes too late for."""
 
     def _more(self, context: Context) -> list[str]:
-        from firstflight.schedule.opening import period_of
-
         begins, length_s, _ = period_of(context)
         return ["--start", f"{begins:%Y-%m-%dT%H:%M:%SZ}", "--period", f"{length_s:g}"]
 
