@@ -13,8 +13,8 @@ use crate::ip::{self, Content, IpLength};
 use crate::keylog::Keyring;
 use crate::link;
 use crate::output::quic_connection::ConnectionRow;
-use crate::output::quic_packet::{HeaderSeen, PacketSeen};
 use crate::output::{OutputError, Outputs, quic_packet};
+use crate::seen::{HeaderSeen, PacketSeen};
 use crate::timeline::Windows;
 
 /// How long a closed connection is kept for late packets.

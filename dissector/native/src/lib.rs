@@ -1,8 +1,9 @@
 //! Captures in, records out.
 //!
 //! `input` reads frames from pcap and pcapng, `link` and `ip` find the UDP datagrams in them, `connection` tells which connection
-//! a datagram belongs to and opens what can be opened, `timeline` keeps when what was seen and names the first answer,
-//! `flows` keeps what is asked about flows of any kind (`pacing`, `tcp`), `output` writes the rows. One pass over each capture; memory is bounded by the connections that are live at a time.
+//! a datagram belongs to and opens what can be opened, `timeline` keeps when what was seen and names the first answer, `seen` what each
+//! packet looked like, `flows` what is asked about flows of any kind (`pacing`, `tcp`), `output` writes the rows. `capture` leads one capture
+//! through all of these, `dissect` several. One pass over each capture; memory is bounded by the connections that are live at a time.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod output;
 pub mod pacing;
 pub mod quantiles;
 pub mod recovery;
+pub mod seen;
 pub mod tcp;
 pub mod temporary;
 pub mod timeline;

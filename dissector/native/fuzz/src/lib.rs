@@ -14,7 +14,8 @@ use firstflight_dissect::input;
 use firstflight_dissect::ip::{self, Content, IpLength};
 use firstflight_dissect::keylog::Keyring;
 use firstflight_dissect::link;
-use firstflight_dissect::output::{Outputs, frame_details, parameters, quic_packet};
+use firstflight_dissect::output::{Outputs, parameters};
+use firstflight_dissect::seen::{HeaderSeen, details, summary};
 use firstflight_dissect::timeline::Windows;
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
@@ -117,7 +118,7 @@ pub fn packet(data: &[u8]) {
         assert!(packet.start < packet.end && packet.end <= data.len());
         let _ = packet.versions(data).map(Iterator::count);
         let _ = retry_is_intact(data, &packet, &id);
-        let _ = quic_packet::HeaderSeen::of(&packet, data);
+        let _ = HeaderSeen::of(&packet, data);
         if let Some(keys) = &keys {
             let _ = keys.open(&mut data.to_vec(), &packet, Some(5));
         }
@@ -167,8 +168,8 @@ pub fn frames(data: &[u8]) {
         }
     }
     let all: Result<Vec<Frame<'_>>, _> = Frames::new(data).collect();
-    assert_eq!(all.is_ok(), frame_details::details(data).is_some());
-    let _ = all.map(|frames| quic_packet::summary(&frames));
+    assert_eq!(all.is_ok(), details(data).is_some());
+    let _ = all.map(|frames| summary(&frames));
 }
 
 /// Handshake messages and transport parameters.

@@ -8,13 +8,13 @@ use firstflight_wire::{
 use smallvec::SmallVec;
 
 use super::frames::NewPacket;
-use super::log::{note, seen, unparsed};
-use super::opening::{Bytes, space};
+use super::opening::space;
 use super::path::Path;
-use super::{Arrival, Connection, PacketLog};
+use super::workplace::Bytes;
+use super::{Arrival, Connection};
 use crate::keylog::Keyring;
-use crate::output::quic_packet::{HeaderSeen, summary};
 use crate::recovery::Freight;
+use crate::seen::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
 use crate::timeline::At;
 use crate::volume::Carried;
 

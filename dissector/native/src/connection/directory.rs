@@ -7,12 +7,16 @@ use std::net::{IpAddr, SocketAddr};
 
 use firstflight_wire::{ConnectionId, MAX_CID_LEN};
 use foldhash::fast::RandomState;
+use slotmap::new_key_type;
 use smallvec::SmallVec;
-
-use super::table::Id;
 
 /// Shortest connection ID by which a connection is known again on other addresses.
 const SHORTEST_KNOWN_AGAIN: usize = 4;
+
+new_key_type! {
+    /// A live connection.
+    pub(super) struct Id;
+}
 
 /// Addresses and ports of both ends, whichever way round, as a hash: who is found by it must be asked whether they are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use super::Connection;
-use super::table::{Id, Table};
+use super::directory::Id;
+use super::table::Table;
 
 impl Table {
     /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.

@@ -10,17 +10,16 @@ mod flight;
 mod frames;
 mod gone;
 mod hello;
-mod log;
 mod opening;
 mod path;
 mod protection;
 mod quiet;
 mod table;
+mod workplace;
 
 pub use flight::ServerSaid;
 pub use frames::Closing;
 pub use hello::HelloSaid;
-pub use log::PacketLog;
 pub use table::{Counters, Limits, Table};
 
 use std::net::SocketAddr;

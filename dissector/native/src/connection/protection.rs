@@ -5,7 +5,7 @@ use firstflight_wire::{
     Version,
 };
 
-use super::opening::Bytes;
+use super::workplace::Bytes;
 use crate::keylog::{Keyring, Secret, Secrets};
 
 /// One thing for each side.

@@ -6,16 +6,17 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use firstflight_wire::{ConnectionId, Packet, PacketType, parse_packet, skim};
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 use smallvec::SmallVec;
 
-use super::directory::{Directory, Tuple, Tuples};
+use super::directory::{Directory, Id, Tuple, Tuples};
 use super::gone::Gone;
-use super::opening::{Bytes, Workplace};
 use super::path::Path;
-use super::{Arrival, Connection, PacketLog};
+use super::workplace::{Bytes, Workplace};
+use super::{Arrival, Connection};
 use crate::ip::{Datagram, IcmpError};
 use crate::keylog::Keyring;
+use crate::seen::PacketLog;
 use crate::timeline::Windows;
 
 /// Port of HTTP/3: a datagram to it may begin a connection of a version that is not known.
@@ -45,11 +46,6 @@ pub struct Counters {
     pub other_udp: u64,
     /// Connections written out early because there were too many.
     pub evicted: u64,
-}
-
-new_key_type! {
-    /// A live connection.
-    pub(super) struct Id;
 }
 
 /// The live connections.

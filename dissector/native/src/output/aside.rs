@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use super::Value;
 use super::held::{Held, Place};
 use super::row::{Cells, Row};
-use super::value::Style;
+use super::text::Style;
 
 /// Rows of one kind, in order, each behind its length.
 pub(super) struct Aside {

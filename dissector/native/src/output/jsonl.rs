@@ -4,7 +4,7 @@ use std::io;
 
 use super::held::{Held, Place};
 use super::row::{Cells, Row};
-use super::value::{Style, write_number, write_piece};
+use super::text::{Style, write_number, write_piece};
 use super::{Column, Value};
 
 /// Bytes that are copied at once; most pieces are shorter.

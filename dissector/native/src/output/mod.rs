@@ -1,7 +1,6 @@
 //! Rows of record kinds, as JSON lines or Parquet.
 
 mod aside;
-pub mod frame_details;
 mod held;
 mod jsonl;
 pub mod pacing;
@@ -12,6 +11,7 @@ pub mod quic_packet;
 mod row;
 pub mod tcp_flow;
 pub mod tcp_packet;
+mod text;
 mod value;
 
 use std::fmt;

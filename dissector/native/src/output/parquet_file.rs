@@ -17,7 +17,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type as SchemaType;
 
 use super::row::{self, Row};
-use super::value::Style;
+use super::text::Style;
 use super::{Column, Type, Value};
 
 /// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use firstflight_wire::{ConnectionId, Version};
 
 use super::parameters;
+use super::text::{Style, write_hex, write_number, write_piece};
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +26,6 @@ pub enum Value<'a> {
     Parameters(&'a [u8]),
     /// Shown as a JSON list.
     Integers(Vec<i64>),
-}
-
-/// How text is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    /// As the inside of a JSON string.
-    Json,
 }
 
 impl Value<'_> {
@@ -80,19 +73,6 @@ impl Value<'_> {
     }
 }
 
-/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction of another.
-#[inline(always)]
-pub(super) fn write_piece<const N: usize>(piece: &[u8; N], length: usize, out: &mut Vec<u8>) {
-    let after = out.len() + length;
-    out.extend_from_slice(piece);
-    out.truncate(after);
-}
-
-/// Appends a number in decimal digits.
-pub(super) fn write_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 /// Each byte in decimal digits with a dot behind them, and how long that is.
 const OCTETS: [[u8; 5]; 256] = {
     let mut texts = [[0; 5]; 256];
@@ -118,28 +98,6 @@ const OCTETS: [[u8; 5]; 256] = {
     }
     texts
 };
-
-/// The two digits of each byte.
-const HEX: [[u8; 2]; 256] = {
-    let digits = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};
-
-/// Appends bytes as hex digits.
-pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + 2 * bytes.len(), 0);
-    let pairs = out[start..].as_chunks_mut::<2>().0;
-    for (pair, byte) in pairs.iter_mut().zip(bytes) {
-        *pair = HEX[usize::from(*byte)];
-    }
-}
 
 /// Appends `text` as the inside of a JSON string.
 fn escape(text: &str, out: &mut Vec<u8>) {

@@ -7,8 +7,6 @@
 use firstflight_wire::{Ack, Frame, Frames, Reader};
 use serde_json::{Value, json};
 
-use super::quic_packet::hex;
-
 /// Error codes that stand for a TLS alert, which is their last byte (RFC 9000 20.1).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
 
@@ -37,7 +35,9 @@ fn fields(frame: &Frame<'_>) -> Value {
         } => json!({ "stream_id": id, "error_code": code, "final_size": final_size }),
         Frame::StopSending { id, code } => json!({ "stream_id": id, "error_code": code }),
         Frame::Crypto { offset, data } => json!({ "offset": offset, "length": data.len() }),
-        Frame::NewToken { token } => json!({ "length": token.len(), "token": hex(token) }),
+        Frame::NewToken { token } => {
+            json!({ "length": token.len(), "token": const_hex::encode(token) })
+        }
         Frame::Stream {
             id,
             offset,
@@ -61,10 +61,12 @@ fn fields(frame: &Frame<'_>) -> Value {
             "sequence_number": sequence,
             "retire_prior_to": retire_prior_to,
             "connection_id": cid.to_string(),
-            "stateless_reset_token": hex(reset_token),
+            "stateless_reset_token": const_hex::encode(reset_token),
         }),
         Frame::RetireConnectionId { sequence } => json!({ "sequence_number": sequence }),
-        Frame::PathChallenge(data) | Frame::PathResponse(data) => json!({ "data": hex(data) }),
+        Frame::PathChallenge(data) | Frame::PathResponse(data) => {
+            json!({ "data": const_hex::encode(data) })
+        }
         Frame::ConnectionClose {
             code,
             frame_type,

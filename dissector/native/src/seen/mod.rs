@@ -1,0 +1,123 @@
+//! What each packet looked like, for `quic_packet`, if somebody asked.
+
+mod details;
+mod words;
+
+pub use details::details;
+pub use words::summary;
+
+use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN};
+
+/// A packet as it was seen.
+#[derive(Clone, Debug)]
+pub struct PacketSeen {
+    pub kind: &'static str,
+    pub version: Option<String>,
+    pub dcid: Option<ConnectionId>,
+    pub scid: Option<ConnectionId>,
+    pub packet_number: Option<u64>,
+    /// What the frames say; for a packet that is not opened, why.
+    pub frames: Option<String>,
+    pub opened: bool,
+    pub size: usize,
+    pub header: HeaderSeen,
+    /// Fields of all frames as JSON; see [`details`].
+    pub frame_details: Option<String>,
+}
+
+/// What a header says beside type and connection IDs.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderSeen {
+    /// Without header protection if the packet was opened, else as on the wire.
+    pub first_byte: Option<u8>,
+    pub packet_number_length: Option<u8>,
+    /// Length field: packet number and protected payload.
+    pub length: Option<u64>,
+    /// Token of an Initial or a Retry.
+    pub token: Option<String>,
+    pub integrity_tag: Option<String>,
+    /// Versions of a Version Negotiation packet.
+    pub version_list: Option<String>,
+}
+
+impl HeaderSeen {
+    /// Reads the header of `packet` in its `datagram`.
+    pub fn of(packet: &Packet, datagram: &[u8]) -> HeaderSeen {
+        let kind = packet.kind;
+        let has_token = matches!(kind, PacketType::Initial | PacketType::Retry);
+        let has_length = matches!(
+            kind,
+            PacketType::Initial | PacketType::ZeroRtt | PacketType::Handshake
+        );
+        let tag = datagram.get(packet.end.saturating_sub(TAG_LEN)..packet.end);
+        let versions: Option<Vec<String>> = packet
+            .versions(datagram)
+            .ok()
+            .map(|list| list.map(|version| version.to_string()).collect());
+        HeaderSeen {
+            first_byte: Some(packet.first_byte),
+            packet_number_length: None,
+            length: has_length.then(|| packet.end.saturating_sub(packet.pn_offset) as u64),
+            token: has_token.then(|| const_hex::encode(packet.token(datagram))),
+            integrity_tag: tag
+                .filter(|_| kind == PacketType::Retry)
+                .map(const_hex::encode),
+            version_list: versions.map(|list| list.join(",")),
+        }
+    }
+}
+
+/// Where packets are noted, if they are.
+pub type PacketLog<'a> = Option<&'a mut Vec<PacketSeen>>;
+
+pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> PacketSeen) {
+    if let Some(log) = log {
+        log.push(packet());
+    }
+}
+
+/// A packet as it is noted; `frames` says what is in it or why that is not known.
+pub(crate) fn seen(
+    packet: &Packet,
+    header: HeaderSeen,
+    opened: Option<&Opened<'_>>,
+    frames: Option<String>,
+) -> PacketSeen {
+    let long = packet.kind != PacketType::OneRtt;
+    let header = match opened {
+        Some(opened) => HeaderSeen {
+            first_byte: Some(opened.first_byte),
+            packet_number_length: u8::try_from(opened.pn_len).ok(),
+            ..header
+        },
+        None => header,
+    };
+    PacketSeen {
+        kind: packet.kind.name(),
+        version: long.then(|| packet.version.to_string()),
+        dcid: Some(packet.dcid),
+        scid: long.then_some(packet.scid),
+        packet_number: opened.map(|opened| opened.packet_number),
+        frames,
+        opened: opened.is_some(),
+        size: packet.size(),
+        header,
+        frame_details: opened.and_then(|opened| details(opened.payload)),
+    }
+}
+
+/// Bytes without a readable header.
+pub(crate) fn unparsed(size: usize, error: Error) -> PacketSeen {
+    PacketSeen {
+        kind: "unparsed",
+        version: None,
+        dcid: None,
+        scid: None,
+        packet_number: None,
+        frames: Some(error.to_string()),
+        opened: false,
+        size,
+        header: HeaderSeen::default(),
+        frame_details: None,
+    }
+}
