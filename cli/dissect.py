@@ -8,7 +8,6 @@ import sys
 import click
 
 from firstflight import native
-from firstflight.errors import UsageError
 
 
 @click.command(
@@ -18,9 +17,6 @@ from firstflight.errors import UsageError
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
     """Turn captures into records."""
-    # What `main` put in the place of a closed one does not outlive this process.
-    if sys.__stdout__ is None and not any(word.partition("=")[0] == "--out" for word in arguments):
-        raise UsageError("standard output is closed: redirect it to a file, or give --out DIR")
     program = str(native.find("firstflight-dissect"))
     # It takes this process's place: signals, standard streams and exit status are its own.
     sys.stdout.flush()

@@ -246,13 +246,17 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
     assert b"cannot be written" in done.stderr
 
 
-def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("through", ["native", "command line"])
+def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
     """Its records would vanish without a word."""
-    program = str(Path(sys.executable).with_name("firstflight"))
-    closed = ["sh", "-c", '"$@" >&-', "sh", program, "dissect", str(QUICHE)]
+    native_program = [str(native.find("firstflight-dissect"))]
+    command_line = [str(Path(sys.executable).with_name("firstflight")), "dissect"]
+    program = native_program if through == "native" else command_line
+    closed = ["sh", "-c", '"$@" >&-', "sh", *program, str(QUICHE)]
     done = subprocess.run(closed, capture_output=True, check=False, text=True)
     assert done.returncode == 2
-    assert done.stderr == "firstflight: standard output is closed: redirect it to a file, or give --out DIR\n"
+    said = "standard output is closed: redirect it to a file, or give --out DIR"
+    assert done.stderr == f"firstflight-dissect: {said}\n"
     into = subprocess.run([*closed, "--out", str(tmp_path)], capture_output=True, check=False)
     assert (into.returncode, into.stderr) == (0, b"")
     assert (tmp_path / "quic_connection.jsonl").stat().st_size > 0

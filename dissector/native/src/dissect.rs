@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use firstflight_usage::stdout;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -76,6 +77,11 @@ impl From<OutputError> for RunError {
 pub fn run(args: &Args) -> Result<u8, RunError> {
     if args.format == Format::Parquet && args.out.is_none() {
         return Err(RunError::Usage("--format parquet needs --out DIR"));
+    }
+    if args.out.is_none() && stdout::was_closed() {
+        return Err(RunError::Usage(
+            "standard output is closed: redirect it to a file, or give --out DIR",
+        ));
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

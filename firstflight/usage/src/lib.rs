@@ -1,4 +1,7 @@
-//! Command lines of the native programs: wrong use, which clap tells on several lines, is one sentence.
+//! How the native programs are used: wrong use, which clap tells on several lines, is one sentence; whether standard output was
+//! closed.
+
+pub mod stdout;
 
 use std::process::ExitCode;
 

@@ -35,7 +35,6 @@ mod slots;
 mod socket;
 mod special;
 mod stamps;
-mod stdout;
 mod summary;
 mod table;
 mod targets;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use firstflight_usage::stdout;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -28,7 +29,6 @@ use crate::ports::Ports;
 use crate::progress::{Progress, outcomes};
 use crate::segments::Segments;
 use crate::skips::Skips;
-use crate::stdout;
 use crate::summary::{Summary, check_place};
 use crate::table::Table;
 use crate::targets::TargetList;
@@ -63,8 +63,12 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         return Ok(dry_run(options, &list, &gate));
     }
     let json = options.format == Some(Format::Jsonl) || options.segments.is_none();
-    if json {
-        stdout::check()?;
+    if json && stdout::was_closed() {
+        return Err(Failure::Output(
+            "standard output is closed, so records cannot be written: redirect it to a file, or give --segments DIR; \
+             nothing was sent"
+                .into(),
+        ));
     }
     options.summary.as_deref().map_or(Ok(()), check_place)?;
     let skips = Skips::open(options.skipped.as_deref())?;
