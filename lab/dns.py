@@ -166,7 +166,7 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
 
 def reload_command(state: Path, server: Host) -> tuple[str, list[str]]:
     """(host, argv) of the command that has the written zones served; it ends when they are."""
-    return server.name, [sys.executable, "-m", "lab.dns", "--state", str(state), "--server", server.v4]
+    return server.name, [sys.executable, "-P", "-m", "lab.dns", "--state", str(state), "--server", server.v4]
 
 
 def expected_serials(folder: Path) -> dict[str, int]:

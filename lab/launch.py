@@ -54,7 +54,15 @@ def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.P
     """Start the supervisor in namespaces of its own; it waits for a word before it does anything."""
     with (state.logs / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
-            [*_unshare(_rootless()), sys.executable, "-m", "lab.supervisor", "--state", str(state.folder)]
+            [
+                *_unshare(_rootless()),
+                sys.executable,
+                "-P",
+                "-m",
+                "lab.supervisor",
+                "--state",
+                str(state.folder),
+            ]
             + ["--capture-edges"] * capture_edges
             + ["--realtime"] * realtime,
             stdin=subprocess.PIPE,

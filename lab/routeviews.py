@@ -35,7 +35,17 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
     `expected` are the numbers of IPv4 and IPv6 prefixes that the collector must have learned before the first
     dump; the service is up once that dump is published. `past` are more days to publish the same table under.
     """
-    argv = [sys.executable, "-u", "-m", "lab.routeviews", "--bird", str(state / "bird"), "--tree", str(tree)]
+    argv = [
+        sys.executable,
+        "-P",
+        "-u",
+        "-m",
+        "lab.routeviews",
+        "--bird",
+        str(state / "bird"),
+        "--tree",
+        str(tree),
+    ]
     argv += ["--ipv4", str(expected[0]), "--ipv6", str(expected[1])]
     argv += [f"--past={day.isoformat()}" for day in past]
     return Service(

@@ -86,7 +86,7 @@ def configuration(
 def command(stack: Stack, file: Path) -> tuple[str, ...]:
     """The argument list that starts a stack's server with a configuration file."""
     if stack == "aioquic":
-        return (sys.executable, "-m", "lab.aioquic_edge", "--config", str(file))
+        return (sys.executable, "-P", "-m", "lab.aioquic_edge", "--config", str(file))
     return (str(native.find(_PROGRAMS[stack])), "--config", str(file))
 
 

@@ -70,6 +70,15 @@ def test_two_labs_do_not_meet(lab: Lab, other_lab: Lab) -> None:
     assert json.loads(other_lab.run("status"))["epoch"] == 2
 
 
+def test_folders_where_one_stands_are_taken_for_no_part_of_it(other_lab: Lab, tmp_path: Path) -> None:
+    """A lab's state named `lab` holds folders called as our modules are."""
+    (tmp_path / "lab" / "certificates").mkdir(parents=True)
+    (tmp_path / "firstflight").mkdir()
+    up = other_lab.call("up", cwd=tmp_path)
+    assert up.returncode == 0, up.stderr
+    assert set(json.loads(other_lab.run("status"))["services"].values()) == {"up"}
+
+
 def test_a_lab_that_is_up_is_not_raised_again(lab: Lab) -> None:
     again = lab.call("up")
     assert again.returncode == 2
