@@ -23,7 +23,8 @@ UNREADABLE = 3  # exit status of the dissector: a capture breaks off; its record
 def stage(run: Run, vantage: str, repetition: int) -> None:
     """Dissect all captures of `vantage` in `repetition` into quic_connection.parquet (docs/architecture.md).
 
-    InputError if there is no capture, or one that breaks off (what comes before it is written all the same).
+    InputError if there is no capture, if one is gone (nothing is written then), or if one breaks off (what
+    comes before that place is written all the same).
     """
     with run.stage("dissect", vantage, repetition) as report:
         captures = _captures(run, vantage, repetition)
@@ -64,11 +65,21 @@ def with_provenance(
 
 def _captures(run: Run, vantage: str, repetition: int) -> list[Path]:
     folder = run.stage_dir("capture", vantage, repetition)
-    found = [folder / record.file for record in capture.records(folder)]
-    present = [path for path in found if path.is_file()]
+    taken = [folder / record.file for record in capture.records(folder)]
+    present = [path for path in taken if path.is_file()]
     if not present:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {vantage} with capture enabled"
+        )
+    # A killed stage leaves a part, which its next try takes over.
+    missing = [
+        path.name for path in taken if not (path.is_file() or path.with_name(f"{path.name}.part").is_file())
+    ]
+    if missing:
+        # The connections of the others alone would take the place of all.
+        raise InputError(
+            f"{', '.join(missing)} in {folder} is gone, which capture.json names: put it back, "
+            "or take its entry out of capture.json"
         )
     return present
 

@@ -68,6 +68,22 @@ def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:
     assert not run.done("dissect", "here", 1)
 
 
+def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
+    stage(run, "here", 1)
+    before = run.quic_connection("here", 1).read_bytes()
+    gone = run.capture("here", 1)
+    content = gone.read_bytes()
+    gone.unlink()
+    with pytest.raises(InputError, match=r"^probe\.pcap in .* is gone, which capture\.json names"):
+        stage(run, "here", 1)
+    assert run.quic_connection("here", 1).read_bytes() == before
+    # One that a killed stage has left is taken over by its next try.
+    gone.with_name("probe.pcap.part").write_bytes(content)
+    stage(run, "here", 1)
+    (row,) = pq.ParquetFile(run.quic_connection("here", 1)).read().to_pylist()
+    assert row["source_file"].endswith("probe-2.pcap")
+
+
 def test_without_capture_there_is_nothing_to_dissect(run: Run) -> None:
     with pytest.raises(InputError, match=r"^there is no capture in "):
         stage(run, "here", 2)
