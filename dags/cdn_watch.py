@@ -13,6 +13,7 @@ from firstflight.schedule.opening import OpenWatch
 from firstflight.schedule.operators import (
     ACTIVE_TASKS,
     RETRIES,
+    RETRY_DELAY_S,
     FetchInputs,
     StageOperator,
     WatchOperator,
@@ -23,8 +24,14 @@ from firstflight.schedule.operators import (
 ROWS = Asset("watch_slot")
 VANTAGE_POINTS = vantage_points()
 NAMES = [vantage.name for vantage in VANTAGE_POINTS]
-# A period does not wait for whoever tries again: soon, or its slots are over.
-SOON = {**RETRIES, "retry_delay": timedelta(seconds=15), "max_retry_delay": timedelta(minutes=2)}
+# A period does not wait for whoever tries again: soon, or its slots are over. What comes too late for all of
+# them still writes them down, so it is tried for a day.
+SOON = {
+    **RETRIES,
+    "retries": 300,
+    "retry_delay": timedelta(seconds=min(15.0, RETRY_DELAY_S)),
+    "max_retry_delay": timedelta(minutes=5),
+}
 
 with DAG(
     "cdn_watch",

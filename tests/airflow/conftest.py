@@ -43,7 +43,8 @@ heavy = sorted(m for m in ("pyarrow", "chdb", "clickhouse_driver", "requests", "
 def of(task):
     return {"task_id": task.task_id, "queue": task.queue, "executor": task.executor, "pool": task.pool,
         "retries": task.retries, "backoff": bool(task.retry_exponential_backoff),
-        "delay_s": task.retry_delay.total_seconds(), "upstream": sorted(task.upstream_task_ids),
+        "delay_s": task.retry_delay.total_seconds(), "most_s": task.max_retry_delay.total_seconds(),
+        "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": task.trigger_rule.value}
 print(json.dumps({"cost_s": cost, "errors": bag.import_errors, "heavy": heavy,
     "warnings": [str(w.message) for w in warned if "airflow" in str(w.filename) or "dags" in str(w.filename)],

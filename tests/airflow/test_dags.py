@@ -78,6 +78,13 @@ def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
             assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
 
 
+def test_a_watch_is_tried_again_soon_and_for_a_day(parsed: dict[str, Any]) -> None:
+    for task in parsed["dags"]["cdn_watch"]["tasks"]:
+        if task["task_id"].endswith((".fetch_inputs", ".watch")):
+            assert task["delay_s"] <= 15 and task["most_s"] <= 300, task
+            assert task["retries"] * task["most_s"] >= 86_400, task
+
+
 def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
     assert tasks["report"]["upstream"] == ["gather", "open"]
