@@ -84,12 +84,14 @@ def _entry(run: Any) -> dict[str, Any]:
     # A scheduled run has no process of its own here; its report writes down its end.
     if state == "running" and not run.is_held() and not manifest.get("dag_run"):
         state = "cut"  # killed: nobody could write down its end
-    probes = [s for s in stages if s["stage"] in ("probe", "watch") and s["state"] == "done"]
+    # One that was interrupted has written what it had.
+    probes = [s for s in stages if s["stage"] in ("probe", "watch") and s["rows_out"] is not None]
     outcomes: dict[str, int] = {}
     for stage in probes:
         for name, count in stage["counts"].items():
             outcomes[name] = outcomes.get(name, 0) + count
-    done, count = len(probes), sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
+    done = sum(s["state"] == "done" for s in probes)
+    count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
         # Of a schedule, whose stages ran elsewhere: what its report found in the store.
         count = sum(manifest["rows"].values())
@@ -113,10 +115,12 @@ def _entry(run: Any) -> dict[str, Any]:
 
 
 def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
-    wanted = entry["repetitions"] * len(entry["vantages"])
+    # A watch may go on for more periods than its settings name.
+    done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
+    share = f"{done} of {wanted}" if done <= wanted else done
     click.echo(
         f"{entry['run']}  {entry['state']:<11}  {entry['name']}: {entry['probes']} probes, "
-        f"{entry['probe_stages_done']} of {wanted} (vantage point, repetition) done"
+        f"{share} (vantage point, repetition) done"
     )
     if entry["counts"]:
         click.echo("  " + ", ".join(f"{name} {count}" for name, count in entry["counts"].items()))
@@ -135,4 +139,7 @@ def _rows(stage: dict[str, Any]) -> str:
     def shown(number: int | None) -> str:
         return "?" if number is None else str(number)
 
-    return f"{shown(stage['rows_in'])} in, {shown(stage['rows_out'])} out, {stage['rejected']} rejected"
+    left = stage["facts"].get("not_probed")
+    return f"{shown(stage['rows_in'])} in, {shown(stage['rows_out'])} out, {stage['rejected']} rejected" + (
+        f", {left} not probed" if left else ""
+    )

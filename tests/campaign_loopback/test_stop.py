@@ -52,6 +52,12 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
                 answered += pa.ipc.open_file(source).read_all().num_rows
         assert answered == len(rows)
         loaded += len(rows)
+    # Those that wait for --resume are no probes yet, and those that were probed are.
+    assert (entry["probes"], entry["probe_stages_done"]) == (loaded, 0)
+    assert sum(entry["counts"].values()) - entry["counts"]["sent"] == loaded
+    shown = firstflight(world, "runs", run.name).stdout
+    assert f"{loaded} probes, 0 of 2" in shown
+    assert f"{len(addresses()) - stage['rows_out']} not probed" in shown
     firstflight(world, "load", run.name)
     count = ["sql", f"SELECT count() FROM quic_probe WHERE run = '{run.name}'", "--format", "TSV"]
     assert firstflight(world, *count).stdout == f"{loaded}\n"
