@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from firstflight.errors import InputError
+
 
 @click.group(
     invoke_without_command=True,
@@ -24,7 +26,7 @@ import click
     metavar="DIR",
     help="Write a page with tables and figures about a run to DIR/index.html.",
 )
-@click.option("--run", metavar="RUN", help="Run id (default: the newest run in the store).")
+@click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
 @click.option("--vantage", metavar="NAME", help="Vantage point of Figure 8 (default: with most to show).")
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Day (UTC) of Figure 8.")
 @click.pass_context
@@ -63,7 +65,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
 
 
 @command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")
-@click.option("--run", metavar="RUN", help="Run id (default: the newest run in the store).")
+@click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
 @click.option(
     "--truth",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -114,17 +116,20 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
-    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys.
+    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys. Those that cannot be read are
+    named at the end (exit status 3).
     """
     from firstflight.report import table3 as made
     from firstflight.report import text
 
-    rows = made.collect(folder)
+    rows, unreadable = made.collect(folder)
+    dicts = [row.as_dict() for row in rows]
     if output_format == "table":
         click.echo(text.table3(rows, terminal=sys.stdout.isatty()), nl=False)
-        return
-    dicts = [row.as_dict() for row in rows]
-    click.echo(_jsonl(dicts) if output_format == "jsonl" else _csv(dicts), nl=False)
+    else:
+        click.echo(_jsonl(dicts) if output_format == "jsonl" else _csv(dicts), nl=False)
+    if unreadable:
+        raise InputError("; ".join(unreadable))
 
 
 def _jsonl(rows: list[dict[str, Any]]) -> str:

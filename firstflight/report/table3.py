@@ -7,6 +7,7 @@ number space counts (docs/definitions.md, 'From a capture').
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,9 @@ from firstflight import native
 from firstflight.errors import FirstflightError, InputError
 
 SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".pcap.zst", ".pcapng.zst")
+
+# What the dissector says of a capture that it has read to its end.
+_NOTE = re.compile(r": of \d+ frames, |: the key log ")
 
 EXPONENT_ZERO = frozenset({"s2n-quic"})
 """Servers that write ACK Delay in Initial and Handshake packets in microseconds (exponent 0)."""
@@ -41,30 +45,38 @@ class Row:
         return asdict(self)
 
 
-def collect(folder: Path) -> list[Row]:
-    """One row per capture in `folder`, by name. InputError if there is none, or one that cannot be read."""
+def collect(folder: Path) -> tuple[list[Row], list[str]]:
+    """One row per capture in `folder` that can be read, by name, and a sentence about each of the others.
+
+    InputError if there is none that can be read.
+    """
     captures = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
     if not captures:
         raise InputError(f"there is no capture in {folder}: expected NAME.pcap with NAME.keys beside it")
-    rows = _dissect(captures)
-    return [_row(_server(path), rows.get(str(path), [])) for path in captures]
+    rows, said = _dissect(captures)
+    # What a capture held before it broke off counts.
+    readable = [
+        path for path in captures if str(path) in rows or not any(f"{path}: " in line for line in said)
+    ]
+    if not readable:
+        raise InputError("; ".join(said))
+    return [_row(_server(path), rows.get(str(path), [])) for path in readable], said
 
 
-def _dissect(captures: Sequence[Path]) -> Mapping[str, list[dict[str, Any]]]:
-    """Rows of quic_connection by capture."""
+def _dissect(captures: Sequence[Path]) -> tuple[Mapping[str, list[dict[str, Any]]], list[str]]:
+    """Rows of quic_connection by capture, and a sentence about each that cannot be read to its end."""
     argv = [str(native.find("firstflight-dissect")), "--kind", "quic_connection", *map(str, captures)]
     done = subprocess.run(argv, capture_output=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        words = said[-1].removeprefix("firstflight-dissect: ") if said else "it said nothing"
-        if done.returncode == InputError.exit_status:
-            raise InputError(words)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    said = [line.removeprefix("firstflight-dissect: ") for line in lines if not _NOTE.search(line)]
+    if done.returncode not in (0, InputError.exit_status):
+        words = said[-1] if said else "it said nothing"
         raise FirstflightError(f"the dissector failed with status {done.returncode}: {words}")
     found: dict[str, list[dict[str, Any]]] = {}
     for line in done.stdout.splitlines():
         row = json.loads(line)
         found.setdefault(row["source_file"], []).append(row)
-    return found
+    return found, said if done.returncode else []
 
 
 def _server(path: Path) -> str:

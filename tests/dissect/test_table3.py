@@ -84,3 +84,15 @@ def test_wrong_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     assert "broken.pcap: at byte" in done.stderr
     assert "Traceback" not in done.stderr
     assert table3(tmp_path / "none").returncode == 2
+
+
+def test_a_broken_capture_does_not_stop_the_others(tmp_path: Path) -> None:
+    capture = tmp_path / "lsquic.pcap"
+    capture.write_bytes((FIXTURES / capture.name).read_bytes())
+    (tmp_path / "bad.pcap").write_bytes(b"no")
+    done = table3(tmp_path, "--format", "jsonl")
+    (row,) = map(json.loads, done.stdout.splitlines())
+    assert (row["server"], row["initial_ack_delay_ms"]) == ("lsquic", 1.184)
+    assert done.returncode == 3
+    (said,) = done.stderr.splitlines()
+    assert "bad.pcap: at byte 0" in said
