@@ -285,6 +285,19 @@ def test_interrupted_in_order(tmp_path: Path) -> None:
     assert [json.loads(line)["sni"] for line in lines] == ["server4"]
 
 
+def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path) -> None:
+    argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 10
+        while not list(tmp_path.glob("*.part")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 130
+
+
 def test_several_captures_give_rows_in_their_order(tmp_path: Path) -> None:
     """Captures are read at the same time; the rows are those of one after the other, broken ones between."""
     broken = tmp_path / "broken.pcap"

@@ -275,3 +275,15 @@ def test_many_connections_find_their_lines(tmp_path: Path) -> None:
     found = rows(write(captures, tmp_path / "x.pcap"), *CONNECTION)
     assert len(found) == 20
     assert all(row["undecrypted_packets"] == 0 for row in found)
+
+
+def test_a_file_that_is_no_key_log_is_said(tmp_path: Path) -> None:
+    """Taken for a key log, it opens nothing; an empty one may become one."""
+    capture = FIXTURES / "quiche.pcap"
+    for content, told in ((capture.read_bytes(), 1), (b"CLIENT_RANDOM 00 11\n", 1), (b"", 0)):
+        other = tmp_path / "other"
+        other.write_bytes(content)
+        done = dissect(capture, "--keys", other)
+        assert done.returncode == 0
+        said = f"the key log {other} holds no secret of a QUIC connection".encode()
+        assert done.stderr.count(said) == told

@@ -85,7 +85,14 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&interrupted)).map_err(RunError::Signal)?;
+        // A second one ends the program at once: the first is heard between frames, and standard input may be silent.
+        flag::register_conditional_shutdown(
+            signal,
+            i32::from(INTERRUPTED),
+            Arc::clone(&interrupted),
+        )
+        .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
+        .map_err(RunError::Signal)?;
     }
     let logs = Arc::new(key_logs(args)?);
     let mut outputs = Outputs::open(args).map_err(RunError::Place)?;
@@ -173,8 +180,11 @@ fn in_parallel(
 }
 
 fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
-    let open =
-        |path: &PathBuf| KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error));
+    let open = |path: &PathBuf| {
+        let log = KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error))?;
+        log.tell_if_of_no_use(path);
+        Ok(log)
+    };
     args.keys.iter().map(open).collect()
 }
 

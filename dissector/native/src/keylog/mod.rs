@@ -220,6 +220,16 @@ impl KeyLog {
         })
     }
 
+    /// Says on standard error if there are lines in the log, and none of them is a secret of a QUIC connection: it may be another file.
+    pub fn tell_if_of_no_use(&self, path: &Path) {
+        if self.index.places.is_empty() && self.index.end > 0 {
+            let path = path.display();
+            eprintln!(
+                "firstflight-dissect: the key log {path} holds no secret of a QUIC connection"
+            );
+        }
+    }
+
     /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
     fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
         for offset in self.index.with(fingerprint(random)) {
@@ -264,7 +274,9 @@ impl Keyring {
         Ok(Keyring {
             given: Arc::clone(given),
             beside: if path.is_file() {
-                Some(KeyLog::open(&path)?)
+                let log = KeyLog::open(&path)?;
+                log.tell_if_of_no_use(&path);
+                Some(log)
             } else {
                 None
             },
