@@ -99,8 +99,8 @@ def _same_address(one: str, other: str) -> bool:
 def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
     if row["capture_file"] is None or row["client_cid"] is None:
         return Trace(row, record_file, None, [])
-    # capture_file is RUN/...; the run's folder may have been moved since.
-    capture = run.path / Path(row["capture_file"]).relative_to(run.id)
+    # capture_file is RUN/...; the run's folder may have been moved, or renamed, since.
+    capture = run.path.joinpath(*Path(row["capture_file"]).parts[1:])
     return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
 
 
@@ -151,3 +151,6 @@ def describe(found: Trace) -> Iterator[str]:
             f"  {since:>12.1f}  {'->' if packet['from_client'] else '<-'}  {packet['type']:<20} {number:>6} "
             f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not opened'}"
         )
+    if (row["attempts"] or 0) > 1:
+        # Each attempt has a connection ID of its own, and the row has that of one.
+        yield f"  of {row['attempts']} attempts, this is the one that was answered, or the last"
