@@ -4,16 +4,16 @@ resolved anew, networks that fall silent paused."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight import files
 from firstflight.as_map import Mapper
-from firstflight.capture import Capture
 from firstflight.progress import Progress
 from firstflight.runs import Run, StageReport, tool_version
+from firstflight.settings import Vantage
 from scanner import merge, probe, prober_process, slot_records
 from scanner.addresses import Addresses
 from scanner.feed import Feed
@@ -42,6 +42,11 @@ class Period:
         return self.run.stage_dir("watch", self.vantage, self.repetition)
 
     @property
+    def here(self) -> Vantage:
+        """The vantage point, as declared."""
+        return self.run.settings.vantage_named(self.vantage)
+
+    @property
     def label(self) -> str:
         """For people."""
         return f"{self.vantage}, period {self.repetition}"
@@ -63,21 +68,38 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
     addresses = _addresses(period, watched)
     addresses.resolve()
     # Those of the period before may still wait for answers at the others.
-    here = run.settings.vantage_named(period.vantage)
-    ports = run.settings.ports_at(here, half=period.repetition % 2)
+    ports = run.settings.ports_at(period.here, half=period.repetition % 2)
+    argv = _arguments(period, ports)
     feed = Feed()
     guard = Guard(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
-        capture = stack.enter_context(probe.capture_beside(run, here, period.repetition, ports))
+        capture = stack.enter_context(probe.capture_beside(run, period.here, period.repetition, ports))
         progress = stack.enter_context(Progress(folder, period.label, len(period.slots)))
         feeder = _feeder(period, feed, addresses, way)
         stack.callback(feeder.close)
         stack.callback(lambda: addresses.write(folder / "dns_answer.parquet"))
         stack.callback(addresses.close)
-        look = _look(period, addresses, capture, feeder, guard, way, progress)
+        begun = False
+
+        def look() -> None:
+            """What is to be looked after all the time while the prober runs."""
+            nonlocal begun
+            if not begun:
+                # Threads only now: the child processes have been started.
+                begun = True
+                addresses.again_every(run.settings.watch.resolve_every_s)
+            if capture is not None:
+                capture.check()
+            run.check_not_stopped()
+            now_ns = time.time_ns()
+            way.look(now_ns)
+            feeder.tick(now_ns)
+            guard.look(now_ns)
+            progress.update(guard.slots)
+
         before = _clock_ns()
         try:
-            prober_process.run(_arguments(period, ports), folder / "prober.log", feed, look)
+            prober_process.run(argv, folder / "prober.log", feed, look)
         finally:
             guard.look(time.time_ns())
             progress.update(guard.slots)
@@ -85,36 +107,6 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
             _note_clock(period, (_clock_ns() - before) // 1000)
     if capture is not None:
         report.warnings += capture.losses()
-
-
-def _look(
-    period: Period,
-    addresses: Addresses,
-    capture: Capture | None,
-    feeder: Feeder,
-    guard: Guard,
-    way: RightOfWay,
-    progress: Progress,
-) -> Callable[[], None]:
-    """What is to be looked after all the time while the prober runs."""
-    begun = False
-
-    def look() -> None:
-        nonlocal begun
-        if not begun:
-            # Threads only now: the child processes have been started.
-            begun = True
-            addresses.again_every(period.run.settings.watch.resolve_every_s)
-        if capture is not None:
-            capture.check()
-        period.run.check_not_stopped()
-        now_ns = time.time_ns()
-        way.look(now_ns)
-        feeder.tick(now_ns)
-        guard.look(now_ns)
-        progress.update(guard.slots)
-
-    return look
 
 
 def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
@@ -146,13 +138,13 @@ def _feeder(period: Period, feed: Feed, addresses: Addresses, way: RightOfWay) -
     )
 
 
-def _arguments(period: Period, ports: str | None) -> list[str]:
+def _arguments(period: Period, ports: str) -> list[str]:
     """The prober's command line: seed and connection IDs from the run's own, for this period alone."""
     run, place = period.run, (period.vantage, period.repetition)
     key = str(run.manifest["cid_key"])
     return prober_process.arguments(
         run.settings,
-        run.settings.vantage_named(period.vantage),
+        period.here,
         period.folder,
         seed=int(run.manifest["seed"]) ^ int(prober_process.derive(key, *place, 7), 16),
         cid_key=prober_process.derive(key, *place, 16),
