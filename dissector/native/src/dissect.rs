@@ -180,11 +180,8 @@ fn in_parallel(
 }
 
 fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
-    let open = |path: &PathBuf| {
-        let log = KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error))?;
-        log.tell_if_of_no_use(path);
-        Ok(log)
-    };
+    let open =
+        |path: &PathBuf| KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error));
     args.keys.iter().map(open).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Where packets are opened.
+//! The copy of a datagram in which its packets are opened.
 
 use firstflight_wire::KeyCache;
 

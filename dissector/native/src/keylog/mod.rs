@@ -209,25 +209,22 @@ pub struct KeyLog {
 }
 
 impl KeyLog {
-    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over.
+    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over; if there are no others, it may be
+    /// the wrong file, which is said on standard error.
     pub fn open(path: &Path) -> io::Result<KeyLog> {
         let file = File::open(path)?;
         let mut index = Index::default();
         index.read(&file)?;
-        Ok(KeyLog {
-            source: Source::File(file),
-            index,
-        })
-    }
-
-    /// Says on standard error if there are lines in the log, and none of them is a secret of a QUIC connection: it may be another file.
-    pub fn tell_if_of_no_use(&self, path: &Path) {
-        if self.index.places.is_empty() && self.index.end > 0 {
+        if index.places.is_empty() && index.end > 0 {
             let path = path.display();
             eprintln!(
                 "firstflight-dissect: the key log {path} holds no secret of a QUIC connection"
             );
         }
+        Ok(KeyLog {
+            source: Source::File(file),
+            index,
+        })
     }
 
     /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
@@ -274,9 +271,7 @@ impl Keyring {
         Ok(Keyring {
             given: Arc::clone(given),
             beside: if path.is_file() {
-                let log = KeyLog::open(&path)?;
-                log.tell_if_of_no_use(&path);
-                Some(log)
+                Some(KeyLog::open(&path)?)
             } else {
                 None
             },
