@@ -12,12 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firstflight import capture, children, files, native
-from firstflight.errors import FirstflightError, InputError, Interrupted
+from firstflight.errors import InputError, Interrupted
 from firstflight.runs import Run, StageReport
 from firstflight.settings import Settings
 from schemas import records
-
-UNREADABLE = 3  # exit status of the dissector: a capture breaks off; its records up to there are written
 
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
@@ -72,9 +70,7 @@ def _captures(run: Run, vantage: str, repetition: int) -> list[Path]:
             f"there is no capture in {folder}: run the probe stage of {vantage} with capture enabled"
         )
     # A killed stage leaves a part, which its next try takes over.
-    missing = [
-        path.name for path in taken if not (path.is_file() or path.with_name(f"{path.name}.part").is_file())
-    ]
+    missing = [path.name for path in taken if path not in present and not capture.part_of(path).is_file()]
     if missing:
         # The connections of the others alone would take the place of all.
         raise InputError(
@@ -111,16 +107,8 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
     except KeyboardInterrupt as error:
         children.stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
-    lines = said.decode(errors="replace").strip().splitlines()
-    if process.returncode == 0:
-        return None
-    words = next(
-        (line for line in reversed(lines) if "at byte" in line), lines[-1] if lines else "it said nothing"
-    )
-    words = words.removeprefix("firstflight-dissect: ")
-    if process.returncode == UNREADABLE:
-        return words
-    raise FirstflightError(f"the dissector failed with status {process.returncode}: {words}")
+    broken = native.unreadable(process.returncode, said)
+    return broken[-1] if broken else None
 
 
 def _account(run: Run, report: StageReport, table: pa.Table, out: Path) -> None:

@@ -62,7 +62,7 @@ class Capture:
         self.path = path
         self.drain_s = drain_s
         self.record = CaptureRecord(path.name, interface, bpf, snaplen, started_ns=0)
-        self._part = path.with_name(path.name + ".part")
+        self._part = part_of(path)
         self._argv = [
             "tcpdump",
             "-i",
@@ -193,6 +193,11 @@ def next_path(folder: Path) -> Path:
     while (path := folder / ("probe.pcap" if number == 1 else f"probe-{number}.pcap")).exists():
         number += 1
     return path
+
+
+def part_of(path: Path) -> Path:
+    """Where a capture stands while it is written, and stays when its writer is killed."""
+    return path.with_name(path.name + ".part")
 
 
 def records(folder: Path) -> list[CaptureRecord]:

@@ -7,7 +7,6 @@ number space counts (docs/definitions.md, 'From a capture').
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,12 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from firstflight import native
-from firstflight.errors import FirstflightError, InputError
+from firstflight.errors import InputError
 
 SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".pcap.zst", ".pcapng.zst")
-
-# What the dissector says of a capture that it has read to its end.
-_NOTE = re.compile(r": of \d+ frames, |: the key log ")
 
 EXPONENT_ZERO = frozenset({"s2n-quic"})
 """Servers that write ACK Delay in Initial and Handshake packets in microseconds (exponent 0)."""
@@ -67,16 +63,12 @@ def _dissect(captures: Sequence[Path]) -> tuple[Mapping[str, list[dict[str, Any]
     """Rows of quic_connection by capture, and a sentence about each that cannot be read to its end."""
     argv = [str(native.find("firstflight-dissect")), "--kind", "quic_connection", *map(str, captures)]
     done = subprocess.run(argv, capture_output=True, check=False)
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    said = [line.removeprefix("firstflight-dissect: ") for line in lines if not _NOTE.search(line)]
-    if done.returncode not in (0, InputError.exit_status):
-        words = said[-1] if said else "it said nothing"
-        raise FirstflightError(f"the dissector failed with status {done.returncode}: {words}")
+    said = native.unreadable(done.returncode, done.stderr)
     found: dict[str, list[dict[str, Any]]] = {}
     for line in done.stdout.splitlines():
         row = json.loads(line)
         found.setdefault(row["source_file"], []).append(row)
-    return found, said if done.returncode else []
+    return found, said
 
 
 def _server(path: Path) -> str:
