@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
@@ -60,13 +61,16 @@ def is_loaded(run: Run, vantage: str, repetition: int) -> bool:
         for report in run.reports()
         if (report.vantage, report.repetition) == (vantage, repetition) and report.stage != "load"
     ]
-    return any(
-        load is not None
-        and run.done("load", *place)
-        and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
-        for place in ((vantage, repetition), (None, None))
-        for load in [run.report("load", *place)]
-    )
+
+    def came_after_all(*place: Any) -> bool:
+        load = run.report("load", *place)
+        return (
+            load is not None
+            and run.done("load", *place)
+            and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
+        )
+
+    return came_after_all(vantage, repetition) or came_after_all()
 
 
 def load_waiting() -> tuple[int, list[FirstflightError]]:
