@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from bench import tshark
 from bench.process import load, run
 from firstflight import native
 
@@ -30,29 +31,6 @@ RATE = 1000
 LEAST_WITH_KEYS, LEAST_WITHOUT = 20.0, 60.0
 MOST_MB = 100.0
 LONG_BYTES = 2_000_000_000
-
-# What a pipeline that turns captures into text columns takes from each packet.
-FIELDS = [
-    "frame.number",
-    "frame.time_epoch",
-    "ip.src",
-    "ip.dst",
-    "udp.srcport",
-    "udp.dstport",
-    "udp.length",
-    "quic.header_form",
-    "quic.long.packet_type",
-    "quic.version",
-    "quic.dcid",
-    "quic.scid",
-    "quic.packet_number",
-    "quic.frame_type",
-    "quic.ack.ack_delay",
-    "quic.ack.largest_acknowledged",
-    "quic.crypto.offset",
-    "tls.handshake.type",
-    "tls.handshake.extensions_server_name",
-]
 
 
 def lines(path: Path) -> int:
@@ -94,10 +72,8 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> 
         capture, keys = make(recordings, folder, number, here)
         size += capture.stat().st_size
         text = folder / "fields.txt"
-        two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
-        two_passes += ["-o", f"tls.keylog_file:{keys}"]
         used = {
-            "tshark": run([*two_passes, *(part for name in FIELDS for part in ("-e", name))], out=text),
+            "tshark": run(tshark.command(capture, keys), out=text),
             "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
         }
         whole += describe(rows, content)
@@ -106,7 +82,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> 
         used["without"] = run([dissect, capture, "--kind", "quic_connection", "--out", folder])
         if lines(rows) != here:
             raise SystemExit("bench: the dissector did not find every handshake")
-        packets += lines(text)
+        packets += tshark.check(text, here)
         for name, one in used.items():
             totals[name] += one.cpu_s
             peaks[name] = max(peaks[name], one.peak_mb)
@@ -117,9 +93,8 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> 
     for what, times in content.most_common():
         print(f"    {times} {what}")
     print(f"CPU seconds, user + system, of whole commands on the same captures in turn, {load()}:")
-    print(
-        f"  tshark -2, key log, {len(FIELDS)} fields: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)"
-    )
+    peer = f"tshark -2, key log, {len(tshark.FIELDS)} fields"
+    print(f"  {peer}: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)")
     missed = 0
     for name, goal in (("keys", LEAST_WITH_KEYS), ("without", LEAST_WITHOUT)):
         ratio = totals["tshark"] / totals[name]

@@ -167,13 +167,17 @@ fn seal(
         .expect("the recorded packet was long enough to be opened");
 }
 
+/// Ports of each client address, from 10/8: dynamic ones (RFC 6335 6) that no dissector of tshark is registered for. It would take
+/// QUIC for that protocol, and from then on, for some, every packet of the server's port.
+const FIRST_PORT: u16 = 61_440;
+const PORTS: u64 = 4096;
+
 /// IPv4 and UDP headers of copy `n`, lengths still zero. The checksums are zero: not looked at by default.
 fn headers(n: u64, from_client: bool) -> Vec<u8> {
-    // 60,000 ports of each address of 10/8.
-    let host = (n / 60_000) as u32 + 1;
+    let host = (n / PORTS) as u32 + 1;
     let client = [10, (host >> 16) as u8, (host >> 8) as u8, host as u8];
     let server = [198, 18, 0, 1];
-    let port = (1024 + n % 60_000) as u16;
+    let port = FIRST_PORT + (n % PORTS) as u16;
     let (src, dst) = if from_client {
         (client, server)
     } else {

@@ -1,0 +1,58 @@
+"""tshark as pipelines run it to turn captures into text columns, and whether it did that work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# What such a pipeline takes from each packet.
+FIELDS = [
+    "frame.number",
+    "frame.time_epoch",
+    "ip.src",
+    "ip.dst",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.length",
+    "quic.header_form",
+    "quic.long.packet_type",
+    "quic.version",
+    "quic.dcid",
+    "quic.scid",
+    "quic.packet_number",
+    "quic.frame_type",
+    "quic.ack.ack_delay",
+    "quic.ack.largest_acknowledged",
+    "quic.crypto.offset",
+    "tls.handshake.type",
+    "tls.handshake.extensions_server_name",
+]
+_HANDSHAKE_DONE = "30"
+
+
+def command(capture: Path, keys: Path) -> list[str | Path]:
+    """Two passes over `capture` with a key log, a line of `FIELDS` per frame."""
+    two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
+    two_passes += ["-o", f"tls.keylog_file:{keys}"]
+    return [*two_passes, *(part for name in FIELDS for part in ("-e", name))]
+
+
+def check(text: Path, handshakes: int) -> int:
+    """How many frames the lines of tshark are about.
+
+    Raises SystemExit unless it opened each of them and saw every handshake confirmed: where it takes QUIC for
+    another protocol, or has no keys, it does less work than what it is compared with.
+    """
+    frames = opened = confirmed = 0
+    number, kinds = FIELDS.index("quic.packet_number"), FIELDS.index("quic.frame_type")
+    with text.open() as file:
+        for line in file:
+            cells = line.rstrip("\n").split("\t")
+            frames += 1
+            opened += cells[number] != ""
+            confirmed += _HANDSHAKE_DONE in cells[kinds].split(",")
+    if opened < frames or confirmed < handshakes:
+        raise SystemExit(
+            f"bench: tshark opened {opened} of {frames} frames and saw HANDSHAKE_DONE in {confirmed} of "
+            f"{handshakes} handshakes, so it is no measure: look at what it takes the others for"
+        )
+    return frames
