@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from cli import main
 from cli.main import root
+from firstflight import native
 
 FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
 
@@ -48,6 +50,19 @@ def test_help_has_an_example_and_there_is_a_version(
 
     assert "Example:" in said("--help")
     assert said("--version").startswith("firstflight")
+
+
+def test_so_has_every_native_program() -> None:
+    folder = native.find("firstflight-prober").parent
+    programs = [path for path in folder.glob("firstflight-*") if path.is_file() and os.access(path, os.X_OK)]
+    assert len(programs) >= 8
+    for program in programs:
+        helped, version = (
+            subprocess.run([program, option], capture_output=True, text=True, timeout=60, check=True)
+            for option in ("--help", "--version")
+        )
+        assert "Example:" in helped.stdout and helped.stderr == "", program.name
+        assert version.stdout.startswith("firstflight"), program.name
 
 
 @pytest.mark.parametrize("words", [("schema", "quic_probe", "--format", "json"), ("--help",)])

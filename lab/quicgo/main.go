@@ -3,27 +3,38 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 )
 
 const version = "0.1.0"
 
+const help = `Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).
+
+Usage: firstflight-quicgo --config FILE
+
+Example: firstflight-quicgo --config var/lab/servers/fastly-quic-go.json`
+
 func main() {
-	file := flag.String("config", "", "JSON file of the endpoints (docs/architecture.md)")
-	showVersion := flag.Bool("version", false, "print the version and end")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "Serves the lab's QUIC endpoints that a JSON file declares (docs/architecture.md).")
-		fmt.Fprintln(flag.CommandLine.Output(), "\nUsage: firstflight-quicgo --config FILE\n\nExample: firstflight-quicgo --config var/lab/servers/fastly-quic-go.json")
+	options := flag.NewFlagSet("firstflight-quicgo", flag.ContinueOnError)
+	// What is wrong is said once, by fail.
+	options.SetOutput(io.Discard)
+	file := options.String("config", "", "JSON file of the endpoints (docs/architecture.md)")
+	showVersion := options.Bool("version", false, "print the version and end")
+	err := options.Parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Println(help)
+		return
 	}
-	flag.Parse()
-	if *showVersion {
+	if err == nil && *showVersion {
 		fmt.Println("firstflight-quicgo", version)
 		return
 	}
-	if *file == "" || flag.NArg() != 0 {
-		fail(2, fmt.Errorf("expected --config FILE and nothing else; --help shows an example"))
+	if err != nil || *file == "" || options.NArg() != 0 {
+		fail(2, errors.New("expected --config FILE and nothing else; --help shows an example"))
 	}
 	config, err := readConfig(*file)
 	if err != nil {

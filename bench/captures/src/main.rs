@@ -20,7 +20,12 @@ use copy::Copier;
 use recording::Recording;
 
 #[derive(Debug, Parser)]
-#[command(name = "firstflight-captures", version)]
+#[command(
+    name = "firstflight-captures",
+    version,
+    about = "Copies recorded handshakes, each with addresses, IDs and secrets of its own, sealed anew",
+    after_help = "Example: firstflight-captures quiche.pcap --handshakes 50000 --keys many.keys --out many.pcap"
+)]
 struct Args {
     /// Captures of one handshake each (pcap in microseconds; IPv4 on Ethernet or PPP), with NAME.keys beside NAME.pcap
     #[arg(required = true)]

@@ -27,7 +27,12 @@ const SPIN_NS: u64 = 25_000;
 /// So many releases at most before arrivals are looked at, lest the ring fills.
 const BATCH: usize = 64;
 
-const USAGE: &str = "usage: firstflight-link --config FILE [--realtime] (see lab/link/README.md)";
+const HELP: &str = "\
+Delays and drops what passes between the lab's hosts (lab/link/README.md).
+
+Usage: firstflight-link --config FILE [--realtime]
+
+Example: firstflight-link --config var/lab/link.json";
 
 /// Our side of a host's cable.
 struct Port {
@@ -180,8 +185,14 @@ fn main() -> ExitCode {
             println!("firstflight-link {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
+        [option] if option == "--help" || option == "-h" => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
         _ => {
-            eprintln!("{USAGE}");
+            eprintln!(
+                "firstflight-link: expected --config FILE, with --realtime behind it or nothing; --help shows an example."
+            );
             ExitCode::from(2)
         }
     }
