@@ -17,7 +17,7 @@ from firstflight import children, clock
 from firstflight.campaign import process
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.runs import Run
-from firstflight.setting_types import DAY_S, Command
+from firstflight.settings.types import DAY_S, Command
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1
 

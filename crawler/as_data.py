@@ -17,8 +17,9 @@ from crawler import as2org, as_records, cdn_map, https, rib, routeviews
 from firstflight import files
 from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
 from firstflight.errors import InputError
-from firstflight.runs import Run, StageReport
+from firstflight.runs import Run
 from firstflight.settings import AsData
+from firstflight.stage_report import StageReport
 
 # Part of the cache's key: raise it when the rules of rib.py change.
 RULES = 1

@@ -10,8 +10,9 @@ from crawler.target_list import TargetList, joined
 from firstflight import files
 from firstflight.errors import InputError
 from firstflight.progress import say
-from firstflight.runs import Rejected, Run
+from firstflight.runs import Run
 from firstflight.settings import Network, Targets
+from firstflight.stage_report import Rejected
 from schemas import records
 
 

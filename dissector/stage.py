@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 
 from firstflight import capture, children, files, native
 from firstflight.errors import InputError, Interrupted
-from firstflight.runs import Run, StageReport
+from firstflight.runs import Run
 from firstflight.settings import Settings
+from firstflight.stage_report import StageReport
 from schemas import records
 
 

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from firstflight import accounting, derived, load_run, record_file
 from firstflight.errors import FirstflightError, InputError
 from firstflight.record_file import Content, Contradiction, RecordFile, Unit
-from firstflight.runs import Rejected, Run
+from firstflight.runs import Run
+from firstflight.stage_report import Rejected
 from firstflight.store import Store, lease, migrate, open_store
 from firstflight.store.errors import StoreError, StoreHeld
 from firstflight.store.lease import Lease

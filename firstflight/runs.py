@@ -1,4 +1,4 @@
-"""A run on disk: where its files are, what its manifest says, what each stage reports.
+"""A run on disk: where its files are, what its manifest says, which stages have done what.
 
 The campaign alone writes `manifest.json`. Every stage process writes a `report.json` of its own beside its
 output, so that processes never write into each other's files; `Run.reports` gathers them.
@@ -10,56 +10,21 @@ import json
 import os
 import re
 import secrets
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from functools import cache, cached_property
-from hashlib import sha256
-from importlib.metadata import version
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from firstflight import files, lock
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.provenance import tool_version
 from firstflight.settings import Settings, check
+from firstflight.stage_report import StageReport
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 CENTRE_STAGES = ("targets", "as_data")
-
-State = Literal["running", "done", "failed", "interrupted"]
-
-
-class Rejected(BaseModel):
-    """An input line that was not used, and why."""
-
-    line: int  # from 1
-    reason: str
-
-
-class StageReport(BaseModel):
-    """What one stage did: written when it starts and when it ends (report.json)."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    stage: str
-    vantage: str | None = None
-    repetition: int | None = None
-    state: State = "running"
-    started_at: datetime
-    ended_at: datetime | None = None
-    pid: int
-    tool_version: str
-    rows_in: int | None = None  # null = not known (the stage ended before it counted)
-    rows_out: int | None = None
-    rejected: list[Rejected] = Field(default_factory=list)
-    counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
-    facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # what else should be known
-    warnings: list[str] = Field(default_factory=list)
-    outputs: dict[str, str] = Field(default_factory=dict)  # path within the run -> sha256
-    message: str | None = None  # the sentence of a failure
 
 
 class Run:
@@ -291,30 +256,3 @@ class Run:
 def runs_root() -> Path:
     """Folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
     return Path(os.environ.get("FIRSTFLIGHT_RUNS") or "var/runs").resolve()
-
-
-@cache
-def tool_version() -> str:
-    """Version of the package and, from a checkout, its commit and whether files differ from it.
-
-    Without a checkout the commit comes from firstflight/COMMIT, which an installation writes.
-    """
-    package = Path(__file__).resolve().parent
-    recorded = package / "COMMIT"
-    if recorded.is_file():
-        commit = recorded.read_text(encoding="utf-8").strip()
-    else:
-        command = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        try:
-            commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            commit = "unknown"
-    return f"{version('firstflight')}+{commit}"
-
-
-def ruleset_hash(rule_files: Sequence[Path]) -> str:
-    """Short hash of the rule files in force (CDN map, block and opt-out lists), by content and order."""
-    digest = sha256()
-    for path in rule_files:
-        digest.update(bytes.fromhex(files.sha256_of(path)))
-    return digest.hexdigest()[:12]

@@ -12,7 +12,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
-from firstflight.runs import Run, tool_version
+from firstflight.provenance import tool_version
+from firstflight.runs import Run
 from firstflight.settings import Vantage
 from scanner import slot_records
 from scanner.addresses import Addresses

@@ -23,8 +23,10 @@ from firstflight import accounting, capture, clock, files, ledger
 from firstflight.as_map import CDN_MAP_FILE, Mapper
 from firstflight.errors import InputError, Interrupted
 from firstflight.progress import Progress
-from firstflight.runs import Rejected, Run, StageReport, ruleset_hash
+from firstflight.provenance import ruleset_hash
+from firstflight.runs import Run
 from firstflight.settings import Vantage
+from firstflight.stage_report import Rejected, StageReport
 from scanner import choose, control, merge, pauses, prober_process, slot_records
 from scanner.feed import FIRST_SLOT, Feed
 from scanner.guard import Guard

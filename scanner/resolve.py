@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.progress import Progress
-from firstflight.runs import Run, tool_version
+from firstflight.provenance import tool_version
+from firstflight.runs import Run
 from firstflight.settings import Resolve
 from scanner.resolve_answer import QTYPES, Outcome
 from scanner.resolve_engine import Done, Name, ResolverDown, resolve_all

@@ -16,9 +16,11 @@ from pathlib import Path
 from firstflight import files, ledger
 from firstflight.as_map import Mapper
 from firstflight.errors import Interrupted, UsageError
-from firstflight.runs import Rejected, Run, StageReport, ruleset_hash
-from firstflight.setting_types import HOST_NAME
+from firstflight.provenance import ruleset_hash
+from firstflight.runs import Run
 from firstflight.settings import Settings
+from firstflight.settings.types import HOST_NAME
+from firstflight.stage_report import Rejected, StageReport
 from scanner import probe, watch_records
 from scanner.resolve import read_targets
 from scanner.resolve_engine import Name

@@ -12,8 +12,10 @@ from pathlib import Path
 from firstflight import files
 from firstflight.as_map import Mapper
 from firstflight.progress import Progress
-from firstflight.runs import Run, StageReport, tool_version
+from firstflight.provenance import tool_version
+from firstflight.runs import Run
 from firstflight.settings import Vantage
+from firstflight.stage_report import StageReport
 from scanner import merge, probe, prober_process, slot_records
 from scanner.addresses import Addresses
 from scanner.feed import Feed

@@ -10,7 +10,8 @@ import pytest
 
 from firstflight import files, settings
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.runs import RUN_ID, Run, ruleset_hash, runs_root
+from firstflight.provenance import ruleset_hash
+from firstflight.runs import RUN_ID, Run, runs_root
 from tests import minimal
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from firstflight import children, files
 from firstflight.errors import UsageError
-from firstflight.setting_types import Command
+from firstflight.settings.types import Command
 
 # How long a stage may take to end in order after SIGINT: the prober waits for answers, the capture drains.
 GRACE_S = 40.0

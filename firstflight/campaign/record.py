@@ -7,7 +7,8 @@ from typing import Any
 
 from firstflight import accounting
 from firstflight.errors import FirstflightError
-from firstflight.runs import Run, StageReport
+from firstflight.runs import Run
+from firstflight.stage_report import StageReport
 
 
 def stage_entries(run: Run) -> list[dict[str, Any]]:

@@ -20,11 +20,11 @@ from markupsafe import Markup
 
 from firstflight import files
 from firstflight.errors import UsageError
+from firstflight.provenance import tool_version
 from firstflight.report import alt, bootstrap, content, wording
 from firstflight.report.content import Content
 from firstflight.report.figures import ack_delay, delay, first_pto, pto, style
 from firstflight.report.question import Answer
-from firstflight.runs import tool_version
 from firstflight.store import Store
 from firstflight.store.errors import UNKNOWN_TABLE, StoreError
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from firstflight import files
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
-from firstflight.runs import CENTRE_STAGES, RUN_ID, Run, runs_root, tool_version
+from firstflight.provenance import tool_version
+from firstflight.runs import CENTRE_STAGES, RUN_ID, Run, runs_root
 from firstflight.schedule import vantage_points
 from firstflight.schedule.centre_client import PATH, SOON_S, Centre, CentreUnreachable
 from firstflight.schedule.site import LISTS

@@ -16,7 +16,8 @@ from typing import Any
 
 from firstflight import files, lock, settings
 from firstflight.errors import InputError, UsageError
-from firstflight.runs import Run, runs_root, tool_version
+from firstflight.provenance import tool_version
+from firstflight.runs import Run, runs_root
 from firstflight.schedule.vantage_points import VantagePoint, site_folder
 
 FILE = "site.toml"

@@ -15,7 +15,8 @@ from typing import Any
 
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
-from firstflight.runs import CENTRE_STAGES, Run, StageReport, runs_root
+from firstflight.runs import CENTRE_STAGES, Run, runs_root
+from firstflight.stage_report import StageReport
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from firstflight import setting_types, settings
+from firstflight import settings
 from firstflight.errors import UsageError
+from firstflight.settings.types import Address, Interface, PortRange, VantageName
 
 VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
@@ -30,24 +31,24 @@ def _network(text: str) -> str:
 class VantagePoint(settings.Section):
     """One vantage point: an Edge worker with a queue of its own."""
 
-    name: setting_types.VantageName
+    name: VantageName
     city: str
     # Of Airflow; a task in it is taken by this vantage point's worker alone.
     queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
     # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
-    sources: tuple[setting_types.Address, ...] = ()
+    sources: tuple[Address, ...] = ()
     # To capture on; None = the one of the default route.
-    interface: setting_types.Interface | None = None
+    interface: Interface | None = None
     # The most that may leave here, new probes per second: of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
     # Source ports: a scan and a watch may run at once, and each tells its answers from others by them. Of the
     # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
-    scan_ports: setting_types.PortRange = "61000-61063"
-    watch_ports: setting_types.PortRange = "61064-61127"
+    scan_ports: PortRange = "61000-61063"
+    watch_ports: PortRange = "61064-61127"
     # Networks that are never probed from here, besides the site's own lists.
     blocked: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
-    resolver: setting_types.Address | None = None
+    resolver: Address | None = None
 
     @model_validator(mode="after")
     def _ports_apart(self) -> VantagePoint:

@@ -19,10 +19,11 @@ import requests
 
 from firstflight import files
 from firstflight.errors import InputError
-from firstflight.runs import Run, StageReport
+from firstflight.runs import Run
 from firstflight.schedule import centre_token, inputs, site, vantage_points
 from firstflight.schedule.centre_client import CentreUnreachable
 from firstflight.schedule.vantage_points import VantagePoint
+from firstflight.stage_report import StageReport
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 
 SECRET = "s" * 64

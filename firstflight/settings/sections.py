@@ -1,22 +1,13 @@
-"""The settings of a campaign: one typed TOML file, checked once, stored with the run.
-
-`load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
-sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
-folder and are made absolute, so that every stage, wherever it starts, means the same files.
-"""
+"""The sections of a campaign's settings file, each a table of TOML: names, types, bounds and defaults."""
 
 from __future__ import annotations
 
-import contextlib
-import tomllib
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from firstflight.errors import UsageError
-from firstflight.setting_types import (
+from firstflight.settings.types import (
     DAY_S,
     YEAR_S,
     Address,
@@ -253,123 +244,3 @@ class Vantage(Section):
     sources: tuple[Address, ...] = ()
     rate: Rate | None = None
     ports: PortRange | None = None
-
-
-class Settings(Section):
-    """All settings of a campaign."""
-
-    campaign: Campaign = Campaign()
-    targets: Targets
-    as_data: AsData
-    resolve: Resolve = Resolve()
-    probe: Probe = Probe()
-    watch: Watch = Watch()
-    manners: Manners = Manners()
-    clock: Clock = Clock()
-    capture: Capture = Capture()
-    network: Network = Network()
-    store: Store = Store()
-    centre: Centre = Centre()
-    vantage: tuple[Vantage, ...] = ()
-
-    @model_validator(mode="after")
-    def _stands_together(self) -> Settings:
-        if not self.vantage:
-            raise ValueError(
-                'there is no [[vantage]]: name at least one, for example [[vantage]] name = "here"'
-            )
-        names = [vantage.name for vantage in self.vantage]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two vantage points are called {name}")
-        if not self.campaign.contact.strip() and not self.probe.allow_net:
-            raise ValueError(
-                "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
-                "or name lab networks in probe.allow_net"
-            )
-        return self
-
-    def vantage_named(self, name: str) -> Vantage:
-        """The vantage point called `name`; UsageError if there is none."""
-        for vantage in self.vantage:
-            if vantage.name == name:
-                return vantage
-        known = ", ".join(v.name for v in self.vantage)
-        raise UsageError(f"no vantage point is called {name}; the settings name {known}")
-
-    def rate_at(self, vantage: Vantage) -> float:
-        """New probes per second at that vantage point."""
-        return self.probe.rate if vantage.rate is None else vantage.rate
-
-    def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
-        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
-        ports = vantage.ports or self.probe.ports
-        if half is None:
-            return ports
-        first, last = map(int, ports.split("-"))
-        middle = (first + last + 1) // 2
-        if middle - first < 2 or last - middle < 1:
-            raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
-        return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
-
-    def place_of(self, name: str) -> int:
-        """Which of the vantage points that is, from 0."""
-        return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)
-
-
-def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
-    """Read and check a settings file.
-
-    `overrides` are `section.key=value` texts, where value is TOML (`probe.rate=100`) or else a plain string.
-    Returns the settings in force and the file's text as given. Raises UsageError: one sentence per fault.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no settings file: it is not UTF-8 text") from error
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
-    for override in overrides:
-        _apply(data, override)
-    return check(data, str(path), path.resolve().parent), text
-
-
-def check(data: Mapping[str, Any], where: str, base: Path, *, check_files: bool = True) -> Settings:
-    """Check settings given as plain data. `where` names them in messages, `base` anchors relative paths."""
-    try:
-        return Settings.model_validate(dict(data), context={"base": base, "check_files": check_files})
-    except ValidationError as error:
-        raise UsageError("\n".join(sentence(where, fault) for fault in error.errors())) from error
-
-
-def sentence(where: str, fault: Any) -> str:
-    """One fault that pydantic found in the file `where`, for people."""
-    place = ".".join(str(part) for part in fault["loc"]) or "settings"
-    if fault["type"] == "extra_forbidden":
-        return f"{where}: {place}: no such setting"
-    if fault["type"] == "missing":
-        return f"{where}: {place}: missing"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    # What is refused as a store's address may hold a password.
-    given = None if place == "store.url" else fault.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return f"{where}: {place}: {message}{shown}"
-
-
-def _apply(data: dict[str, Any], override: str) -> None:
-    key, equals, value = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or len(parts) != 2 or not all(parts):
-        raise UsageError(f"--set {override}: write it as section.key=value, for example probe.rate=100")
-    parsed: Any = value.strip()
-    if "\n" not in parsed:
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            parsed = tomllib.loads(f"value = {parsed}")["value"]
-    section = data.setdefault(parts[0], {})
-    if not isinstance(section, dict):
-        raise UsageError(f"--set {override}: {parts[0]} is a list; change it in the file")
-    section[parts[1]] = parsed

@@ -1,0 +1,48 @@
+"""The settings of a campaign: one typed TOML file, checked once, stored with the run.
+
+`load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
+sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
+folder and are made absolute, so that every stage, wherever it starts, means the same files.
+"""
+
+from firstflight.settings.read import check, load, sentence
+from firstflight.settings.sections import (
+    CRUX_URL,
+    AsData,
+    Campaign,
+    Capture,
+    Centre,
+    Clock,
+    Manners,
+    Network,
+    Probe,
+    Resolve,
+    Section,
+    Store,
+    Targets,
+    Vantage,
+    Watch,
+)
+from firstflight.settings.whole import Settings
+
+__all__ = [
+    "CRUX_URL",
+    "AsData",
+    "Campaign",
+    "Capture",
+    "Centre",
+    "Clock",
+    "Manners",
+    "Network",
+    "Probe",
+    "Resolve",
+    "Section",
+    "Settings",
+    "Store",
+    "Targets",
+    "Vantage",
+    "Watch",
+    "check",
+    "load",
+    "sentence",
+]

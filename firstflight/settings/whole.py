@@ -1,0 +1,85 @@
+"""All sections together: what must hold between them, and what the vantage points make of them."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from firstflight.errors import UsageError
+from firstflight.settings.sections import (
+    AsData,
+    Campaign,
+    Capture,
+    Centre,
+    Clock,
+    Manners,
+    Network,
+    Probe,
+    Resolve,
+    Section,
+    Store,
+    Targets,
+    Vantage,
+    Watch,
+)
+
+
+class Settings(Section):
+    """All settings of a campaign."""
+
+    campaign: Campaign = Campaign()
+    targets: Targets
+    as_data: AsData
+    resolve: Resolve = Resolve()
+    probe: Probe = Probe()
+    watch: Watch = Watch()
+    manners: Manners = Manners()
+    clock: Clock = Clock()
+    capture: Capture = Capture()
+    network: Network = Network()
+    store: Store = Store()
+    centre: Centre = Centre()
+    vantage: tuple[Vantage, ...] = ()
+
+    @model_validator(mode="after")
+    def _stands_together(self) -> Settings:
+        if not self.vantage:
+            raise ValueError(
+                'there is no [[vantage]]: name at least one, for example [[vantage]] name = "here"'
+            )
+        names = [vantage.name for vantage in self.vantage]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two vantage points are called {name}")
+        if not self.campaign.contact.strip() and not self.probe.allow_net:
+            raise ValueError(
+                "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
+                "or name lab networks in probe.allow_net"
+            )
+        return self
+
+    def vantage_named(self, name: str) -> Vantage:
+        """The vantage point called `name`; UsageError if there is none."""
+        for vantage in self.vantage:
+            if vantage.name == name:
+                return vantage
+        known = ", ".join(v.name for v in self.vantage)
+        raise UsageError(f"no vantage point is called {name}; the settings name {known}")
+
+    def rate_at(self, vantage: Vantage) -> float:
+        """New probes per second at that vantage point."""
+        return self.probe.rate if vantage.rate is None else vantage.rate
+
+    def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
+        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
+        ports = vantage.ports or self.probe.ports
+        if half is None:
+            return ports
+        first, last = map(int, ports.split("-"))
+        middle = (first + last + 1) // 2
+        if middle - first < 2 or last - middle < 1:
+            raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
+        return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
+
+    def place_of(self, name: str) -> int:
+        """Which of the vantage points that is, from 0."""
+        return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)
