@@ -21,7 +21,7 @@ from firstflight.runs import Run
 from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.stage_report import Rejected, StageReport
-from scanner import probe, watch_records
+from scanner import rules, watch_records
 from scanner.resolve import read_targets
 from scanner.resolve_engine import Name
 from scanner.right_of_way import RightOfWay
@@ -58,8 +58,8 @@ def stage(
         if not slots:
             raise UsageError(f"the period of {(times[1] - times[0]) / SECOND_NS:g} s holds no slot")
         report.rows_in = len(slots)
-        rules = probe.rule_files(run)
-        probe.keep_rules(run, rules)
+        in_force = rules.rule_files(run)
+        rules.keep(run, in_force)
         known = {name.domain: name for name in names}
         period = Period(run, vantage, repetition, slots, known, Mapper(run.as_data), report)
         stopped: Interrupted | None = None
@@ -79,7 +79,7 @@ def stage(
                 )
         # A prober that ended in order leaves a summary; otherwise nobody was there in time.
         unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
-        watch_records.write(period, ruleset_hash(rules), unfed)
+        watch_records.write(period, ruleset_hash(in_force), unfed)
         if stopped is not None:
             raise stopped
 

@@ -16,10 +16,11 @@ from firstflight.provenance import tool_version
 from firstflight.runs import Run
 from firstflight.settings import Vantage
 from firstflight.stage_report import StageReport
-from scanner import merge, probe, prober_process, slot_records
+from scanner import merge, prober_process, slot_records
 from scanner.addresses import Addresses
 from scanner.feed import Feed
 from scanner.guard import Guard
+from scanner.probe_capture import capture_beside
 from scanner.resolve import the_resolver
 from scanner.resolve_engine import Name
 from scanner.right_of_way import RightOfWay
@@ -75,7 +76,7 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
     feed = Feed()
     guard = Guard(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
-        capture = stack.enter_context(probe.capture_beside(run, period.here, period.repetition, ports))
+        capture = stack.enter_context(capture_beside(run, period.here, period.repetition, ports))
         progress = stack.enter_context(Progress(folder, period.label, len(period.slots)))
         feeder = _feeder(period, feed, addresses, way)
         stack.callback(feeder.close)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from firstflight import accounting, files
 from firstflight.capture import records as captures_in
 from firstflight.errors import UsageError
-from scanner import choose, merge, pauses, probe, slot_records
+from scanner import choose, merge, pauses, probe_records, slot_records, stage_columns
 from scanner.feed import FIRST_SLOT
 from scanner.resolve import the_resolver
 from scanner.resolve_engine import Name
@@ -37,7 +37,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
         folder,
         sorted([*fed.values(), *unfed], key=lambda entry: int(entry["slot"])),
         {} if rows is None else slot_records.of_segments(rows),
-        probe.slot_columns(run, period.vantage, period.repetition, report),
+        stage_columns.slot_columns(run, period.vantage, period.repetition, report),
         period.mapper.origin,
         unfed_reason,
     )
@@ -55,7 +55,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     report.rows_out = table.num_rows
     report.counts = counts
     if (folder / "summary.json").is_file():
-        probe.note(files.read_json(folder / "summary.json"), report)
+        probe_records.note(files.read_json(folder / "summary.json"), report)
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():
         run.add_output(report, folder / "dns_answer.parquet")
@@ -73,11 +73,11 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
     merged = merge.merge(
         rows,
         _own_columns(rows, period.known, the_resolver(run.settings.resolve).label),
-        probe.provenance(run, *place, period.report.tool_version, ruleset, out),
+        stage_columns.provenance(run, *place, period.report.tool_version, ruleset, out),
         origin=period.mapper.origin,
         pauses=pauses.read_pauses(period.folder),
         captures=captures_in(run.stage_dir("capture", *place)),
-        capture_name=probe.capture_name(run, *place),
+        capture_name=stage_columns.capture_name(run, *place),
         earlier=[],
         slots=pc.subtract(rows["target"], pa.scalar(FIRST_SLOT, pa.uint32())).combine_chunks(),
     )
