@@ -58,7 +58,7 @@ def run(
     vantage point or a later stage failed (`firstflight runs` says which); if every one did, with its status.
     """
     from firstflight import settings
-    from firstflight.campaign import conduct, plan
+    from firstflight.campaign import life, plan
     from firstflight.runs import Run
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
@@ -90,7 +90,7 @@ def run(
         the_run = Run.create(in_force, text, given)
     click.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:
-        status = conduct.run_campaign(the_run)
+        status = life.run_campaign(the_run)
     finally:
         click.echo(the_run.id)
     sys.exit(status)

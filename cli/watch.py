@@ -26,7 +26,7 @@ def command(
     Ctrl-C or `firstflight runs stop` ends in order (exit 130); what was probed is kept.
     """
     from firstflight import settings
-    from firstflight.campaign import conduct, plan
+    from firstflight.campaign import life, plan
     from firstflight.campaign.watching import Watching
     from firstflight.runs import Run
 
@@ -41,7 +41,7 @@ def command(
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     click.echo(f"run {run.id}: {run.path}", err=True)
     try:
-        status = conduct.run_campaign(run, Watching)
+        status = life.run_campaign(run, Watching)
     finally:
         click.echo(run.id)
     sys.exit(status)

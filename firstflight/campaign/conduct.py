@@ -10,24 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from firstflight import clock
 from firstflight.campaign import process
-from firstflight.campaign.record import stage_entries, totals
+from firstflight.campaign.process import together
+from firstflight.campaign.record import write_state
 from firstflight.campaign.show import Show
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.runs import CENTRE_STAGES, Run
 from firstflight.settings import Settings, Vantage
-
-T = TypeVar("T")
-EXIT_INTERRUPTED = 130
-# How often the stop file is looked for.
-LOOK_EVERY_S = 0.2
 
 
 class CentreFailed(FirstflightError):
@@ -224,88 +220,3 @@ class Campaign:
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)
         self.show.say(sentence)
-
-
-def write_state(run: Run, state: str, **more: object) -> None:
-    """Bring the manifest up to date: state, all stages with their counts and hashes."""
-    run.write_manifest({**run.manifest, "state": state, "stages": stage_entries(run), **more})
-
-
-def run_campaign(run: Run, kind: Callable[[Run, Show], Campaign] = Campaign) -> int:
-    """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
-
-    0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
-    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal or when
-    the stop file was there, when all have ended in order.
-    """
-    with run.lock():
-        write_state(run, "running", message=None)
-        return asyncio.run(_until_the_end(run, kind))
-
-
-async def _until_the_end(run: Run, kind: Callable[[Run, Show], Campaign]) -> int:
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-    stopping = False
-
-    def stop() -> None:
-        nonlocal stopping
-        if not stopping:  # a second signal must not cut the orderly end short
-            stopping = True
-            task.cancel()
-
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signum, stop)
-    looking = asyncio.create_task(_look_for_stop_file(run, stop))
-    async with Show() as show:
-        campaign = kind(run, show)
-        try:
-            await campaign.run_all()
-            counts = totals(run)
-        except asyncio.CancelledError:
-            task.uncancel()
-            how = "stopped" if run.stop_file.exists() else "interrupted"
-            write_state(run, how, ended_at=_now())
-            show.say(f"{how} in order; {campaign.way_on}")
-            return EXIT_INTERRUPTED
-        except FirstflightError as error:
-            write_state(run, "failed", ended_at=_now(), message=str(error))
-            raise
-        finally:
-            looking.cancel()
-    state = "failed" if campaign.failures else "done"
-    message = "; ".join(campaign.failures) or None
-    write_state(run, state, ended_at=_now(), counts=counts, message=message)
-    # Once more: only now does the run's own row say how it ended.
-    status = await process.run_to_end(
-        process.stage_argv((), None, ["load"], run.path), run.path / "logs/load.log"
-    )
-    return campaign.exit_status or (1 if status else 0)
-
-
-async def _look_for_stop_file(run: Run, stop: Callable[[], None]) -> None:
-    """Stop as a signal would, once the run's stop file is there."""
-    while not run.stop_file.exists():
-        await asyncio.sleep(LOOK_EVERY_S)
-    stop()
-
-
-async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
-    """Run tasks at the same time, results in order. When one raises, the others are stopped first."""
-    running = [asyncio.create_task(task) for task in tasks]
-    try:
-        return list(await asyncio.gather(*running))
-    except BaseException:
-        for task in running:
-            if (
-                not task.cancelling()
-            ):  # asked once already when we were; twice would cut its orderly end short
-                task.cancel()
-        # Every child gets to its orderly end before the reason is passed on.
-        await asyncio.gather(*running, return_exceptions=True)
-        raise
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

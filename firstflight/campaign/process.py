@@ -7,13 +7,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from firstflight import children, files
 from firstflight.errors import UsageError
 from firstflight.settings.types import Command
+
+T = TypeVar("T")
 
 # How long a stage may take to end in order after SIGINT: the prober waits for answers, the capture drains.
 GRACE_S = 40.0
@@ -99,3 +102,18 @@ def last_words(log: Path) -> str:
 def _signal_session(pid: int, signum: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(pid, signum)
+
+
+async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Run tasks at the same time, results in order. When one raises, the others are stopped first."""
+    running = [asyncio.create_task(task) for task in tasks]
+    try:
+        return list(await asyncio.gather(*running))
+    except BaseException:
+        for task in running:
+            # Asked once already when we were; twice would cut its orderly end short.
+            if not task.cancelling():
+                task.cancel()
+        # Every child gets to its orderly end before the reason is passed on.
+        await asyncio.gather(*running, return_exceptions=True)
+        raise

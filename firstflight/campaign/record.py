@@ -19,6 +19,11 @@ def stage_entries(run: Run) -> list[dict[str, Any]]:
     return [_entry(run, report) for report in run.reports()]
 
 
+def write_state(run: Run, state: str, **more: object) -> None:
+    """Bring the manifest up to date: state, all stages with their counts and hashes."""
+    run.write_manifest({**run.manifest, "state": state, "stages": stage_entries(run), **more})
+
+
 def _entry(run: Run, report: StageReport) -> dict[str, Any]:
     state: str = report.state
     if state == "running" and not run.stage_is_held(report.stage, report.vantage, report.repetition):

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from firstflight.campaign.conduct import Campaign, together
+from firstflight.campaign.conduct import Campaign
+from firstflight.campaign.process import together
 from firstflight.settings import Vantage
 
 # A period's stages are started so long before its first slot; source ports alternate, so the one before may
