@@ -21,7 +21,7 @@ def command(what: tuple[str, ...]) -> None:
     Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read,
     contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
     """
-    from firstflight import loader
+    from firstflight.load import loader
     from firstflight.runs import Run
 
     results: list[loader.Result] = []
@@ -39,7 +39,7 @@ def command(what: tuple[str, ...]) -> None:
 
 
 def _tell(result: object) -> None:
-    from firstflight.loader import Loaded, Refused
+    from firstflight.load.loader import Loaded, Refused
 
     if isinstance(result, Refused):
         click.echo(f"refused: {result.error}", err=True)
@@ -50,8 +50,8 @@ def _tell(result: object) -> None:
 def _sum_up(results: Sequence[object]) -> None:
     """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
     from firstflight.errors import InputError
-    from firstflight.loader import Loaded, Refused
-    from firstflight.record_file import Contradiction
+    from firstflight.load.loader import Loaded, Refused
+    from firstflight.load.record_file import Contradiction
 
     loaded = [result for result in results if isinstance(result, Loaded)]
     refused = [result for result in results if isinstance(result, Refused)]

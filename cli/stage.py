@@ -32,7 +32,7 @@ STAGES: dict[str, tuple[str, bool]] = {
     "probe": ("scanner.probe", True),
     "dissect": ("dissector.stage", True),
     "watch": ("scanner.watch", True),
-    "load": ("firstflight.loader", False),
+    "load": ("firstflight.load.loader", False),
 }
 
 # Stages that send packets to those who are measured, or ask about them: only from where the settings say.

@@ -12,7 +12,7 @@ import cli.campaign
 from cli import main
 from firstflight import settings
 from firstflight.errors import InputError
-from firstflight.record_file import RecordFile
+from firstflight.load.record_file import RecordFile
 from firstflight.runs import Run
 from tests import minimal
 

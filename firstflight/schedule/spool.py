@@ -1,7 +1,7 @@
 """The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
 store.
 
-Loading is the loader's (firstflight/loader.py): exactly once, however often it is tried. `load_waiting` tries
+Loading is the loader's (firstflight/load/): exactly once, however often it is tried. `load_waiting` tries
 whatever waits, so that what a day could not load comes in with a later one.
 """
 
@@ -79,8 +79,8 @@ def load_waiting() -> tuple[int, list[FirstflightError]]:
 
     The first fault of the store itself ends it: the rest would meet the same.
     """
-    from firstflight import loader
     from firstflight.errors import InputError
+    from firstflight.load import loader
 
     came_in = 0
     faults: list[FirstflightError] = []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, loader, settings
+from firstflight import files, settings
+from firstflight.load import loader
 from firstflight.runs import Run
 from firstflight.schedule import site, spool, vantage_points
 from firstflight.store import open_store

@@ -13,8 +13,8 @@ import pytest
 
 from crawler import as2org, as_data
 from crawler.as2org import Organisation
-from firstflight import loader
 from firstflight.errors import InputError, UsageError
+from firstflight.load import loader
 from firstflight.store import open_store
 
 from .conftest import MakeRun

@@ -14,7 +14,7 @@ import pytest
 from dissector.stage import stage
 from firstflight import files, settings
 from firstflight.errors import InputError
-from firstflight.record_file import RecordFile
+from firstflight.load.record_file import RecordFile
 from firstflight.runs import Run
 from tests import minimal
 from tests.dissect import build as b

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
+from firstflight.load import loader
 from firstflight.store import Store, open_store
 from tests.store.conftest import place, tables, template
 from tests.store.rows import probe, write

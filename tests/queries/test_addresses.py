@@ -13,7 +13,7 @@ from typing import Any
 import pyasn
 import pytest
 
-from firstflight import loader
+from firstflight.load import loader
 from firstflight.store import open_store
 from tests.store.rows import write
 

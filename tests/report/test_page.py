@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from firstflight import loader
+from firstflight.load import loader
 from firstflight.report import page, wording
 from firstflight.store import migrate, open_store
 from tests.browser import DESK, PHONE, Browser

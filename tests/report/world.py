@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from firstflight import loader
 from firstflight.campaign.record import stage_entries
+from firstflight.load import loader
 from firstflight.runs import Run
 from firstflight.settings import load as load_settings
 from tests.store.rows import DAY_NS, probe, write

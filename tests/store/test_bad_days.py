@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from clickhouse_driver import Client
 
-from firstflight import loader
+from firstflight.load import loader
 from firstflight.store import open_store
 from firstflight.store.errors import StoreUnreachable
 

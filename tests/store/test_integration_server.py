@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.loader import Loaded, Result
+from firstflight.load import loader
+from firstflight.load.loader import Loaded, Result
 from firstflight.store import DATABASE, lease, migrate, open_store
 from firstflight.store import url as store_url
 from firstflight.store.errors import StoreError, StoreHeld

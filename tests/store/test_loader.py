@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firstflight import load_units, loader, record_file
 from firstflight.errors import FirstflightError
-from firstflight.loader import Loaded, Refused, Result
+from firstflight.load import loader, record_file, units
+from firstflight.load.loader import Loaded, Refused, Result
 from firstflight.store import Store, open_store
 from schemas import records
 
@@ -147,7 +147,7 @@ def test_a_load_broken_off_is_done_again(
 
     with monkeypatch.context() as crashing:
         if broken_at == "end":
-            crashing.setattr(load_units.Units, "end", _raising(Crash))
+            crashing.setattr(units.Units, "end", _raising(Crash))
         else:
             crashing.setattr(
                 _store_class(), "insert", _raising(Crash, after=int(broken_at == "second block"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firstflight import loader
 from firstflight.errors import InputError
+from firstflight.load import loader
 from firstflight.report import bootstrap, truth
 
 from .rows import RUN, probe, write

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import loader
 from firstflight.errors import UsageError
+from firstflight.load import loader
 from firstflight.store import Store, open_store, retention
 
 from .rows import many, write

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader
 from firstflight.errors import FirstflightError, InputError
+from firstflight.load import loader
 from firstflight.runs import Run
 from firstflight.settings import load as load_settings
 from firstflight.store import open_store

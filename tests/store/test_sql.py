@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import loader
 from firstflight.errors import UsageError
+from firstflight.load import loader
 from firstflight.store import open_store
 from firstflight.store.errors import StoreHeld
 

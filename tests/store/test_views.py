@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader, query
-from firstflight.record_file import RecordFile
+from firstflight import query
+from firstflight.load import loader
+from firstflight.load.record_file import RecordFile
 from firstflight.report import table1
 from firstflight.store import Store, open_store
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from firstflight import loader, query
+from firstflight import query
+from firstflight.load import loader
 from firstflight.store import migrate, open_store
 from tests.store.rows import DAY_NS, RUN, write
 

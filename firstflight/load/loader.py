@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from firstflight import accounting, load_run, record_file
+from firstflight import accounting
 from firstflight.errors import InputError
-from firstflight.load_units import Units
-from firstflight.record_file import Contradiction, RecordFile
+from firstflight.load import record_file, run_row
+from firstflight.load.record_file import Contradiction, RecordFile
+from firstflight.load.units import Units
 from firstflight.runs import Run
 from firstflight.stage_report import Rejected
 from firstflight.store import Store, lease, migrate, open_store
@@ -95,7 +96,7 @@ def load_run_folder(
         results = list(_load_each(store, paths, told, written))
         if place is None:
             with lease.held(store, [f"run {run.id}"]):
-                load_run.load(store, run)
+                run_row.load(store, run)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)

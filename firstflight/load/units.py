@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from firstflight import derived
 from firstflight.errors import FirstflightError
-from firstflight.record_file import Content, RecordFile, Unit
+from firstflight.load import derived
+from firstflight.load.record_file import Content, RecordFile, Unit
 from firstflight.store import Store
 from firstflight.store.lease import Lease
 
