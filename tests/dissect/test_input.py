@@ -78,6 +78,8 @@ def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
     [
         (1, bytes(12) + b"\x08\x00"),
         (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
+        # A PPPoE session.
+        (1, bytes(12) + b"\x88\x64\x11\x00\x00\x01\x05\x00\x00\x21"),
         # What libpcap says of a frame check sequence.
         (0x24000001, bytes(12) + b"\x08\x00"),
         (9, b"\xff\x03\x00\x21"),
