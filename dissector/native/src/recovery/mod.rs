@@ -16,6 +16,17 @@ const DEFAULT_EXPONENT: u64 = 3;
 /// max_ack_delay of an endpoint that does not say it, in ms (RFC 9000 18.2).
 const DEFAULT_MAX_ACK_DELAY_MS: u64 = 25;
 
+/// Packets remembered of a space at most: some 5 MB on their way.
+const MOST_PACKETS: usize = 4096;
+
+/// The same of all connections together, more or less.
+const PACKETS_IN_ALL: usize = 1 << 18;
+
+/// How many packets of a space are remembered while so many connections live.
+pub fn remembered(connections: usize) -> usize {
+    (PACKETS_IN_ALL / connections.max(1)).min(MOST_PACKETS)
+}
+
 /// Longest round-trip time that is believed: one hour.
 const LONGEST_NS: i64 = 3_600_000_000_000;
 
@@ -69,6 +80,8 @@ pub struct Recovery {
     /// The server's.
     pub ack_delay: AckDelay,
     pub handshake_confirmed: bool,
+    /// How many packets of a space to remember, if that is more than the least.
+    pub remembered: usize,
 }
 
 impl Recovery {
@@ -94,7 +107,8 @@ impl Recovery {
         // What the server sent matters for its repetitions only, which nobody sees without bytes.
         let freight = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
-            sent.packet(number, ns, frames, with_bytes)
+            let remembered = self.remembered.max(sent::PACKETS);
+            sent.packet(number, ns, frames, with_bytes, remembered)
         } else {
             Freight::default()
         };
@@ -194,6 +208,26 @@ mod tests {
         write_ack(&mut w, largest, delay, &[(largest, largest)]).unwrap();
         let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
         recovery.packet(space, false, number, ns, &frames, true);
+    }
+
+    #[test]
+    fn packets_are_remembered_until_many_more_are_on_their_way() {
+        for (remembered, samples) in [(0, 256), (1000, 1000)] {
+            let mut r = Recovery {
+                remembered,
+                ..Recovery::default()
+            };
+            for n in 0..1000 {
+                let ns = n as i64;
+                r.packet(Space::Application, true, n, ns, &[Frame::Ping], true);
+            }
+            for n in 0..1000 {
+                ack(&mut r, Space::Application, 40 * MS, n, n, 0);
+            }
+            assert_eq!(r.rtt.samples, samples);
+        }
+        assert_eq!(remembered(1), 4096);
+        assert!(remembered(8000) < 256);
     }
 
     #[test]
