@@ -95,7 +95,7 @@ impl Recovery {
         frames: &[Frame<'_>],
         with_bytes: bool,
     ) -> Freight {
-        if self.is_over {
+        if self.is_over && space != Space::Application {
             return Freight::default();
         }
         let index = space as usize;
@@ -112,6 +112,9 @@ impl Recovery {
         } else {
             Freight::default()
         };
+        if self.is_over {
+            return freight;
+        }
         let mut sampled = None;
         for frame in frames {
             if let Frame::Ack(ack) = frame
@@ -172,12 +175,18 @@ impl Recovery {
         }
     }
 
-    /// The connection was closed: what is known stays, and nothing more is taken.
+    /// The connection was closed: what acknowledgements said stays, and they say nothing more. Payload still comes, new or again.
     pub fn end(&mut self) {
+        if self.is_over {
+            return;
+        }
         self.spurious = self.spurious();
         self.is_over = true;
-        self.client = Default::default();
-        self.server = Default::default();
+        for spaces in [&mut self.client, &mut self.server] {
+            let application = spaces[Space::Application as usize].take();
+            *spaces = Default::default();
+            spaces[Space::Application as usize] = application.and_then(Sent::end);
+        }
         self.samples.shrink_to_fit();
     }
 
@@ -208,6 +217,31 @@ mod tests {
         write_ack(&mut w, largest, delay, &[(largest, largest)]).unwrap();
         let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
         recovery.packet(space, false, number, ns, &frames, true);
+    }
+
+    #[test]
+    fn what_comes_after_a_close_is_new_or_sent_again() {
+        let mut r = Recovery::default();
+        let take = |r: &mut Recovery, number, offset, data| {
+            let frame = Frame::Stream {
+                id: 0,
+                offset,
+                fin: false,
+                data,
+            };
+            let freight = r.packet(Space::Application, false, number, 0, &[frame], true);
+            (freight.is_again(), freight.has_payload, freight.new_payload)
+        };
+        assert_eq!(take(&mut r, 0, 0, b"abcd"), (false, true, 4));
+        assert_eq!(take(&mut r, 2, 8, b"ijkl"), (false, true, 4));
+        r.end();
+        // Overtaken by packet 2.
+        assert_eq!(take(&mut r, 1, 4, b"efgh"), (false, true, 4));
+        assert_eq!(take(&mut r, 3, 0, b"abcd"), (true, true, 0));
+        assert_eq!(take(&mut r, 4, 12, b"mn"), (false, true, 2));
+        r.end();
+        assert_eq!(take(&mut r, 5, 12, b"mn"), (true, true, 0));
+        assert_eq!(r.spurious(), (0, 0));
     }
 
     #[test]

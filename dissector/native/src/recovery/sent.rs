@@ -1,6 +1,7 @@
 //! Packets that one side sent in one packet number space, until they are long acknowledged.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
@@ -184,6 +185,21 @@ impl Sent {
             }
         }
         freight
+    }
+
+    /// No acknowledgement comes any more: keeps what tells new bytes of streams from old ones; `None` if there were none.
+    pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
+        self.streams.retain(|stream| stream.id != CRYPTO);
+        self.streams.shrink_to_fit();
+        if self.streams.is_empty() {
+            return None;
+        }
+        *self = Sent {
+            packets: self.packets.pop_back().into_iter().collect(),
+            streams: mem::take(&mut self.streams),
+            ..Sent::default()
+        };
+        Some(self)
     }
 
     /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
