@@ -183,6 +183,20 @@ def test_packets_cut_by_the_snap_length_are_counted(tmp_path: Path) -> None:
     assert b"3 UDP datagrams of no known connection" in done.stderr
 
 
+def test_tcp_options_cut_by_the_snap_length_are_not_known(tmp_path: Path) -> None:
+    """A SYN of Linux, cut behind the second of its options."""
+    original = FIXTURES.parent / "tcp" / "tcp_loss.pcap"
+    short = tmp_path / "short.pcap"
+    subprocess.run(["editcap", "-s", "60", str(original), str(short)], check=True)
+    (cut,), (whole,) = rows(short), rows(original)
+    names = ("mss", "sack_permitted", "timestamps", "wscale", "window_shift", "highest_window")
+    for side in ("client", "server"):
+        assert [cut[f"{name}_{side}"] for name in names] == [1460, True, None, None, None, None]
+        assert [whole[f"{name}_{side}"] for name in names[:5]] == [1460, True, True, 10, 10]
+    first = rows(short, "--kind", "tcp_packet")[0]
+    assert first["options"] == "mss 1460; sack_permitted; input ends too early"
+
+
 def test_damaged_captures_never_crash(tmp_path: Path) -> None:
     """Any byte may be wrong: the end is a status of ours, and there are rows or a sentence."""
     whole = bytearray(answered(tmp_path / "whole.pcap").read_bytes())
