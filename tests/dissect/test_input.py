@@ -78,6 +78,10 @@ def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
     [
         (1, bytes(12) + b"\x08\x00"),
         (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
+        # A PPPoE session.
+        (1, bytes(12) + b"\x88\x64\x11\x00\x00\x01\x05\x00\x00\x21"),
+        # What libpcap says of a frame check sequence.
+        (0x24000001, bytes(12) + b"\x08\x00"),
         (9, b"\xff\x03\x00\x21"),
         (0, b"\x02\0\0\0"),
         (108, b"\0\0\0\x02"),
@@ -177,6 +181,20 @@ def test_packets_cut_by_the_snap_length_are_counted(tmp_path: Path) -> None:
     done = dissect(short)
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"3 UDP datagrams of no known connection" in done.stderr
+
+
+def test_tcp_options_cut_by_the_snap_length_are_not_known(tmp_path: Path) -> None:
+    """A SYN of Linux, cut behind the second of its options."""
+    original = FIXTURES.parent / "tcp" / "tcp_loss.pcap"
+    short = tmp_path / "short.pcap"
+    subprocess.run(["editcap", "-s", "60", str(original), str(short)], check=True)
+    (cut,), (whole,) = rows(short), rows(original)
+    names = ("mss", "sack_permitted", "timestamps", "wscale", "window_shift", "highest_window")
+    for side in ("client", "server"):
+        assert [cut[f"{name}_{side}"] for name in names] == [1460, True, None, None, None, None]
+        assert [whole[f"{name}_{side}"] for name in names[:5]] == [1460, True, True, 10, 10]
+    first = rows(short, "--kind", "tcp_packet")[0]
+    assert first["options"] == "mss 1460; sack_permitted; input ends too early"
 
 
 def test_damaged_captures_never_crash(tmp_path: Path) -> None:

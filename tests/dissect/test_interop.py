@@ -128,3 +128,10 @@ def test_standard_input_and_several_captures() -> None:
     assert from_stdin | {"source_file": str(paths[0])} == both[0]
     assert rows("--cid", both[1]["odcid"], *paths) == [both[1]]
     assert rows("--quic-port", "8443", *paths) == []
+
+
+def test_what_comes_after_the_close_counts() -> None:
+    """The client closes while picoquic sends its response again, three times."""
+    (row,) = rows(FIXTURES / "picoquic.pcap", "--kind", "quic_connection")
+    assert (row["closed_us"], row["closed_by"]) == (219133, "client")
+    assert (row["payload_bytes_server"], row["retransmitted_bytes_server"]) == (1024, 3321)

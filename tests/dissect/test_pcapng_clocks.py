@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.dissect.conftest import Row, rows
+from tests.dissect.conftest import Row, dissect, rows
 from tests.dissect.test_input import answered, frames_of
 
-SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+SECTION, INTERFACE, OLD_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 6
 TSRESOL, TSOFFSET = 9, 14
 
 
@@ -39,8 +39,10 @@ def block(order: str, kind: int, body: bytes) -> bytes:
     return struct.pack(order + "I", kind) + length + body + length
 
 
-def section(order: str, link: int, clocks: list[Clock], frames: list[tuple[int, bytes]]) -> bytes:
-    """A section whose interfaces have `clocks`; frames come from each in turn."""
+def section(
+    order: str, link: int, clocks: list[Clock], frames: list[tuple[int, bytes]], kind: int = PACKET
+) -> bytes:
+    """A section whose interfaces have `clocks`; frames come from each in turn, in blocks of that kind."""
     out = block(order, SECTION, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
     for clock in clocks:
         options = struct.pack(order + "HHB3x", TSRESOL, 1, clock.resolution)
@@ -50,8 +52,10 @@ def section(order: str, link: int, clocks: list[Clock], frames: list[tuple[int, 
         clock = clocks[number % len(clocks)]
         ticks = clock.ticks(ns - clock.offset_s * 10**9)
         where = (number % len(clocks), ticks >> 32, ticks & 0xFFFFFFFF)
-        head = struct.pack(order + "5I", *where, len(data), len(data))
-        out += block(order, PACKET, head + data + bytes(-len(data) % 4))
+        # Old blocks count drops in the second half of the interface's number.
+        first = "HxxII" if kind == OLD_PACKET else "III"
+        head = struct.pack(order + first + "II", *where, len(data), len(data))
+        out += block(order, kind, head + data + bytes(-len(data) % 4))
     return out
 
 
@@ -92,6 +96,23 @@ def test_a_clock(order: str, clock: Clock, tmp_path: Path) -> None:
     check(path, expected)
     # tshark 4.0 has no clock finer than a nanosecond.
     assert clock is PICO or times_by_tshark(path) == [ns for ns, _ in frames]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_packet_blocks_of_old_writers(order: str, tmp_path: Path) -> None:
+    expected, link, frames = recorded(tmp_path)
+    path = tmp_path / "old.pcapng"
+    path.write_bytes(section(order, link, [MICRO, LATER], frames, OLD_PACKET))
+    check(path, expected)
+    assert times_by_tshark(path) == [ns for ns, _ in frames]
+    # Its data is shorter than it says.
+    whole = path.read_bytes()
+    last = len(frames[-1][1])
+    at = len(whole) - 4 - (last + -last % 4) - 8
+    path.write_bytes(whole[:at] + struct.pack(order + "I", last + 9) + whole[at + 4 :])
+    done = dissect(path)
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
+    assert "expected a whole Packet Block" in done.stderr.decode()
 
 
 def test_sections_and_interfaces_have_their_own(tmp_path: Path) -> None:

@@ -80,9 +80,17 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// The options, in order.
+    /// Whether the capture holds fewer options than the header.
+    pub fn is_cut(&self) -> bool {
+        20 + self.options.len() < self.length
+    }
+
+    /// The options, in order; [`Error::Truncated`] at their end if the capture cut them.
     pub fn options(&self) -> Options<'a> {
-        Options(Reader::new(self.options))
+        Options {
+            rest: Reader::new(self.options),
+            is_cut: self.is_cut(),
+        }
     }
 }
 
@@ -127,11 +135,14 @@ impl SackBlocks<'_> {
 
 /// Walks through options. Ends after kind 0, at the end of the bytes, and after an error.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a>(Reader<'a>);
+pub struct Options<'a> {
+    rest: Reader<'a>,
+    is_cut: bool,
+}
 
 impl<'a> Options<'a> {
     fn read(&mut self) -> Result<TcpOption<'a>, Error> {
-        let kind = self.0.u8()?;
+        let kind = self.rest.u8()?;
         if kind < 2 {
             return Ok(if kind == 0 {
                 TcpOption::End
@@ -139,10 +150,10 @@ impl<'a> Options<'a> {
                 TcpOption::NoOperation
             });
         }
-        let size = usize::from(self.0.u8()?)
+        let size = usize::from(self.rest.u8()?)
             .checked_sub(2)
             .ok_or(Error::Malformed("TCP option length"))?;
-        let data = self.0.bytes(size)?;
+        let data = self.rest.bytes(size)?;
         Ok(match (kind, data) {
             (2, &[a, b]) => TcpOption::MaximumSegmentSize(u16::from_be_bytes([a, b])),
             (3, &[shift]) => TcpOption::WindowScale(shift),
@@ -161,12 +172,13 @@ impl<'a> Iterator for Options<'a> {
     type Item = Result<TcpOption<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.rest.is_empty() && !self.is_cut {
             return None;
         }
         let option = self.read();
         if matches!(option, Ok(TcpOption::End) | Err(_)) {
-            self.0 = Reader::new(&[]);
+            self.rest = Reader::new(&[]);
+            self.is_cut = false;
         }
         Some(option)
     }
@@ -180,6 +192,13 @@ mod tests {
     /// A SYN as Linux sends it.
     const SYN: &str = "9c40 01bb 11223344 00000000 a0c2 fa f0 0000 0000
                        0204 05b4 0402 080a 00000001 00000000 01 030307";
+
+    fn walk(bytes: &[u8]) -> Options<'_> {
+        Options {
+            rest: Reader::new(bytes),
+            is_cut: false,
+        }
+    }
 
     #[test]
     fn options_of_a_syn_in_order() {
@@ -204,7 +223,7 @@ mod tests {
     #[test]
     fn sack_blocks_and_unknown_options() {
         let options = hex("050a 00000001 00000009 fd04 abcd 00 ff");
-        let seen: Vec<_> = Options(Reader::new(&options)).collect();
+        let seen: Vec<_> = walk(&options).collect();
         let Ok(TcpOption::Sack(blocks)) = seen[0] else {
             panic!("no SACK")
         };
@@ -226,7 +245,7 @@ mod tests {
             (&[2, 4, 5], Error::Truncated),
             (&[8], Error::Truncated),
         ] {
-            let seen: Vec<_> = Options(Reader::new(bytes)).collect();
+            let seen: Vec<_> = walk(bytes).collect();
             assert_eq!(seen, [Err(error)]);
         }
     }
@@ -240,6 +259,11 @@ mod tests {
         let cut = Header::parse(&bytes[..30]).unwrap();
         assert_eq!((cut.length, cut.options.len()), (40, 10));
         assert_eq!(cut.options().last(), Some(Err(Error::Truncated)));
+        // Cut between two options.
+        let cut = Header::parse(&bytes[..24]).unwrap();
+        let options: Vec<_> = cut.options().collect();
+        let mss = TcpOption::MaximumSegmentSize(1460);
+        assert_eq!(options, [Ok(mss), Err(Error::Truncated)]);
         let mut short = bytes;
         short[12] = 0x40;
         assert_eq!(

@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Take only UDP from or to this port (repeatable; default: every port with an Initial that opens)
+    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that opens)
     #[arg(long, value_name = "PORT")]
     pub quic_port: Vec<u16>,
 

@@ -244,7 +244,21 @@ fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;
+    const AUTHENTICATION: u8 = 51;
     const DESTINATION: u8 = 60;
+    const MOBILITY: u8 = 135;
+    const HIP: u8 = 139;
+    const SHIM6: u8 = 140;
+    const EXTENSIONS: [u8; 8] = [
+        HOP_BY_HOP,
+        ROUTING,
+        FRAGMENT,
+        AUTHENTICATION,
+        DESTINATION,
+        MOBILITY,
+        HIP,
+        SHIM6,
+    ];
     let mut r = Reader::new(packet);
     let first = r.u32().ok()?;
     let stated = usize::from(r.u16().ok()?);
@@ -255,14 +269,15 @@ fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     let mut length = ip_length.bytes.checked_sub(40)?;
     let mut is_fragment = false;
     let (mut place, mut fragment_id) = (0, 0);
-    while !is_fragment && [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION].contains(&protocol) {
+    while !is_fragment && EXTENSIONS.contains(&protocol) {
         let extension = protocol;
         protocol = r.u8().ok()?;
-        let second = r.u8().ok()?;
-        let size = if extension == FRAGMENT {
-            8
-        } else {
-            8 * (usize::from(second) + 1)
+        let second = usize::from(r.u8().ok()?);
+        let size = match extension {
+            FRAGMENT => 8,
+            // In units of four bytes (RFC 4302 2.2).
+            AUTHENTICATION => 4 * (second + 2),
+            _ => 8 * (second + 1),
         };
         let rest = r.bytes(size - 2).ok()?;
         // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
@@ -398,6 +413,28 @@ mod tests {
             (d.payload, d.dst.to_string()),
             (&b"six"[..], "[::2]:443".to_string())
         );
+    }
+
+    #[test]
+    fn every_extension_header_is_passed_over() {
+        // Two bytes, and what follows them: an authentication header counts in units of four.
+        for (kind, header) in [
+            (0, [UDP, 0].as_slice()),
+            (43, &[UDP, 0]),
+            (51, &[UDP, 4]),
+            (60, &[UDP, 0]),
+            (135, &[UDP, 0]),
+            (139, &[UDP, 0]),
+            (140, &[UDP, 0]),
+        ] {
+            let mut header = header.to_vec();
+            header.resize(if kind == 51 { 24 } else { 8 }, 0);
+            let packet = v6(kind, &[header, udp_bytes(b"six")].concat());
+            let Content::Udp(d) = content(&packet, 0) else {
+                panic!("no UDP behind {kind}")
+            };
+            assert_eq!((d.payload, d.length), (&b"six"[..], 3), "{kind}");
+        }
     }
 
     #[test]

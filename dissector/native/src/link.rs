@@ -47,7 +47,8 @@ pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `kind` is an Ethernet type, `rest` what follows it. VLAN tags are skipped (IEEE 802.1Q, 802.1ad).
+/// `kind` is an Ethernet type, `rest` what follows it. VLAN tags are skipped (IEEE 802.1Q, 802.1ad), and PPPoE's header in a
+/// session (RFC 2516 4).
 fn by_ethertype<'a>(mut kind: &'a [u8], mut rest: &'a [u8]) -> Option<&'a [u8]> {
     // Each turn takes four bytes, so the loop ends.
     loop {
@@ -57,6 +58,7 @@ fn by_ethertype<'a>(mut kind: &'a [u8], mut rest: &'a [u8]) -> Option<&'a [u8]> 
                 kind = rest.get(2..4)?;
                 rest = rest.get(4..)?;
             }
+            [0x88, 0x64] => return ppp(rest.get(6..)?),
             _ => return None,
         }
     }
@@ -81,9 +83,11 @@ mod tests {
         let with = |head: &[u8]| [head, &ip[..]].concat();
         let mac = [0; 12];
         let vlan = [&mac[..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x08, 0]].concat();
+        let pppoe = [&mac[..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 6, 0x00, 0x21]].concat();
         for (link, frame) in [
             (1, with(&[&mac[..], &[0x08, 0]].concat())),
             (1, with(&vlan)),
+            (1, with(&pppoe)),
             (9, with(&[0xff, 0x03, 0x00, 0x21])),
             (9, with(&[0x00, 0x21])),
             (9, with(&[0x21])),

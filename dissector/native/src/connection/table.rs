@@ -16,6 +16,7 @@ use super::workplace::{Bytes, Workplace};
 use super::{Arrival, Connection};
 use crate::ip::{Datagram, IcmpError};
 use crate::keylog::Keyring;
+use crate::recovery;
 use crate::seen::PacketLog;
 use crate::timeline::Windows;
 
@@ -151,7 +152,9 @@ impl Table {
                 }
             }
         };
+        let remembered = recovery::remembered(self.connections.len());
         let connection = self.connections.get_mut(id)?;
+        connection.recovery.remembered = remembered;
         let (src, dst) = (datagram.src, datagram.dst);
         let path = if from_client { (src, dst) } else { (dst, src) };
         let was_closed = connection.closed;

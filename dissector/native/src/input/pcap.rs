@@ -32,8 +32,8 @@ impl Pcap {
             (false, false) => parse_pcap_frame,
         };
         Pcap {
-            // The upper four bits tell of a frame check sequence.
-            link: header.network.0 & 0x0fff_ffff,
+            // The upper six bits tell of a frame check sequence.
+            link: header.network.0 & 0x03ff_ffff,
             unit_ns: if header.is_nanosecond_precision() {
                 1
             } else {

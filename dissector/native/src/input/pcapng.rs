@@ -1,8 +1,12 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
 
-use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode, SecretsType};
+use firstflight_wire::{Error, Reader};
+use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode, SecretsType, UnknownBlock};
 
 use super::{Captured, Found};
+
+/// The Packet Block of old writers, which the library does not know: Enhanced Packet Blocks took its place.
+const PACKET_BLOCK: u32 = 2;
 
 /// The interfaces of the section in force.
 #[derive(Default)]
@@ -38,26 +42,22 @@ impl Interfaces {
                 });
             }
             Block::EnhancedPacket(packet) => {
-                let interface = usize::try_from(packet.if_id)
-                    .ok()
-                    .and_then(|i| self.list.get(i));
-                let interface = interface.ok_or("expected a frame of a declared interface")?;
-                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                let nanos = i128::from(ticks) * 1_000_000_000
-                    / i128::from(interface.units_per_second)
-                    + i128::from(interface.offset_s) * 1_000_000_000;
-                let time_ns =
-                    i64::try_from(nanos).map_err(|_| "expected a time before the year 2262")?;
-                let data = packet
-                    .data
-                    .get(..packet.caplen as usize)
-                    .unwrap_or(packet.data);
-                return Ok(Some(Found::Frame(Captured {
-                    time_ns,
-                    link: interface.link,
-                    data,
-                    length: packet.origlen,
-                })));
+                return self
+                    .frame(&Timed {
+                        interface: packet.if_id,
+                        ticks: u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
+                        length: packet.origlen,
+                        data: packet
+                            .data
+                            .get(..packet.caplen as usize)
+                            .unwrap_or(packet.data),
+                    })
+                    .map(Some);
+            }
+            Block::Unknown(block) if self.kind(&block) == PACKET_BLOCK => {
+                let packet = packet_block(block.data, self.is_big_endian)
+                    .map_err(|_| "expected a whole Packet Block")?;
+                return self.frame(&packet).map(Some);
             }
             Block::DecryptionSecrets(block) if block.secrets_type == SecretsType::TlsKeyLog => {
                 let length = block.secrets_len as usize;
@@ -70,6 +70,64 @@ impl Interfaces {
         }
         Ok(None)
     }
+
+    /// The type of a block that the library does not know, which it takes for little-endian always.
+    fn kind(&self, block: &UnknownBlock<'_>) -> u32 {
+        match self.is_big_endian {
+            true => block.block_type.swap_bytes(),
+            false => block.block_type,
+        }
+    }
+
+    fn frame<'a>(&self, packet: &Timed<'a>) -> Result<Found<'a>, String> {
+        let interface = usize::try_from(packet.interface)
+            .ok()
+            .and_then(|i| self.list.get(i));
+        let interface = interface.ok_or("expected a frame of a declared interface")?;
+        let nanos = i128::from(packet.ticks) * 1_000_000_000
+            / i128::from(interface.units_per_second)
+            + i128::from(interface.offset_s) * 1_000_000_000;
+        let time_ns = i64::try_from(nanos).map_err(|_| "expected a time before the year 2262")?;
+        Ok(Found::Frame(Captured {
+            time_ns,
+            link: interface.link,
+            data: packet.data,
+            length: packet.length,
+        }))
+    }
+}
+
+/// What a block says of a frame.
+struct Timed<'a> {
+    interface: u32,
+    ticks: u64,
+    /// On the wire.
+    length: u32,
+    data: &'a [u8],
+}
+
+/// The body of a Packet Block: interface, count of drops, time, captured and original length, data, perhaps options.
+fn packet_block(body: &[u8], is_big_endian: bool) -> Result<Timed<'_>, Error> {
+    let mut r = Reader::new(body);
+    let interface = r.array::<2>()?;
+    r.bytes(2)?;
+    let mut number = || {
+        let bytes = r.array::<4>()?;
+        Ok(match is_big_endian {
+            true => u32::from_be_bytes(bytes),
+            false => u32::from_le_bytes(bytes),
+        })
+    };
+    let (high, low, captured, length) = (number()?, number()?, number()?, number()?);
+    Ok(Timed {
+        interface: u32::from(match is_big_endian {
+            true => u16::from_be_bytes(interface),
+            false => u16::from_le_bytes(interface),
+        }),
+        ticks: u64::from(high) << 32 | u64::from(low),
+        length,
+        data: r.bytes(captured as usize)?,
+    })
 }
 
 /// if_tsoffset: seconds, in the byte order of the section, which the library does not heed.

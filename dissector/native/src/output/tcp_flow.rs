@@ -106,9 +106,11 @@ pub fn row<'a>(source_file: &'a str, flow: &'a Flow) -> Vec<Value<'a>> {
     both(&mut row, flow, |side| offered(side, |o| o.mss));
     both(&mut row, flow, |side| offered(side, |o| o.wscale));
     both(&mut row, flow, |side| {
-        offered(side, |o| Some(o.sack_permitted))
+        offered(side, |o| o.known(o.sack_permitted))
     });
-    both(&mut row, flow, |side| offered(side, |o| Some(o.timestamps)));
+    both(&mut row, flow, |side| {
+        offered(side, |o| o.known(o.timestamps))
+    });
     both(&mut row, flow, |side| offered(side, |o| Some(o.ecn_setup)));
     row.extend([true, false].map(|c| Value::from(flow.shift(c))));
     row.extend([true, false].map(|c| Value::from(flow.highest_window(c))));

@@ -16,6 +16,17 @@ const DEFAULT_EXPONENT: u64 = 3;
 /// max_ack_delay of an endpoint that does not say it, in ms (RFC 9000 18.2).
 const DEFAULT_MAX_ACK_DELAY_MS: u64 = 25;
 
+/// Packets remembered of a space at most: some 5 MB on their way.
+const MOST_PACKETS: usize = 4096;
+
+/// The same of all connections together, more or less.
+const PACKETS_IN_ALL: usize = 1 << 18;
+
+/// How many packets of a space are remembered while so many connections live.
+pub fn remembered(connections: usize) -> usize {
+    (PACKETS_IN_ALL / connections.max(1)).min(MOST_PACKETS)
+}
+
 /// Longest round-trip time that is believed: one hour.
 const LONGEST_NS: i64 = 3_600_000_000_000;
 
@@ -69,6 +80,8 @@ pub struct Recovery {
     /// The server's.
     pub ack_delay: AckDelay,
     pub handshake_confirmed: bool,
+    /// How many packets of a space to remember, if that is more than the least.
+    pub remembered: usize,
 }
 
 impl Recovery {
@@ -82,7 +95,7 @@ impl Recovery {
         frames: &[Frame<'_>],
         with_bytes: bool,
     ) -> Freight {
-        if self.is_over {
+        if self.is_over && space != Space::Application {
             return Freight::default();
         }
         let index = space as usize;
@@ -94,10 +107,14 @@ impl Recovery {
         // What the server sent matters for its repetitions only, which nobody sees without bytes.
         let freight = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
-            sent.packet(number, ns, frames, with_bytes)
+            let remembered = self.remembered.max(sent::PACKETS);
+            sent.packet(number, ns, frames, with_bytes, remembered)
         } else {
             Freight::default()
         };
+        if self.is_over {
+            return freight;
+        }
         let mut sampled = None;
         for frame in frames {
             if let Frame::Ack(ack) = frame
@@ -158,12 +175,18 @@ impl Recovery {
         }
     }
 
-    /// The connection was closed: what is known stays, and nothing more is taken.
+    /// The connection was closed: what acknowledgements said stays, and they say nothing more. Payload still comes, new or again.
     pub fn end(&mut self) {
+        if self.is_over {
+            return;
+        }
         self.spurious = self.spurious();
         self.is_over = true;
-        self.client = Default::default();
-        self.server = Default::default();
+        for spaces in [&mut self.client, &mut self.server] {
+            let application = spaces[Space::Application as usize].take();
+            *spaces = Default::default();
+            spaces[Space::Application as usize] = application.and_then(Sent::end);
+        }
         self.samples.shrink_to_fit();
     }
 
@@ -194,6 +217,51 @@ mod tests {
         write_ack(&mut w, largest, delay, &[(largest, largest)]).unwrap();
         let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
         recovery.packet(space, false, number, ns, &frames, true);
+    }
+
+    #[test]
+    fn what_comes_after_a_close_is_new_or_sent_again() {
+        let mut r = Recovery::default();
+        let take = |r: &mut Recovery, number, offset, data| {
+            let frame = Frame::Stream {
+                id: 0,
+                offset,
+                fin: false,
+                data,
+            };
+            let freight = r.packet(Space::Application, false, number, 0, &[frame], true);
+            (freight.is_again(), freight.has_payload, freight.new_payload)
+        };
+        assert_eq!(take(&mut r, 0, 0, b"abcd"), (false, true, 4));
+        assert_eq!(take(&mut r, 2, 8, b"ijkl"), (false, true, 4));
+        r.end();
+        // Overtaken by packet 2.
+        assert_eq!(take(&mut r, 1, 4, b"efgh"), (false, true, 4));
+        assert_eq!(take(&mut r, 3, 0, b"abcd"), (true, true, 0));
+        assert_eq!(take(&mut r, 4, 12, b"mn"), (false, true, 2));
+        r.end();
+        assert_eq!(take(&mut r, 5, 12, b"mn"), (true, true, 0));
+        assert_eq!(r.spurious(), (0, 0));
+    }
+
+    #[test]
+    fn packets_are_remembered_until_many_more_are_on_their_way() {
+        for (remembered, samples) in [(0, 256), (1000, 1000)] {
+            let mut r = Recovery {
+                remembered,
+                ..Recovery::default()
+            };
+            for n in 0..1000 {
+                let ns = n as i64;
+                r.packet(Space::Application, true, n, ns, &[Frame::Ping], true);
+            }
+            for n in 0..1000 {
+                ack(&mut r, Space::Application, 40 * MS, n, n, 0);
+            }
+            assert_eq!(r.rtt.samples, samples);
+        }
+        assert_eq!(remembered(1), 4096);
+        assert!(remembered(8000) < 256);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Packets that one side sent in one packet number space, until they are long acknowledged.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
 
 use crate::tcp::coverage::Coverage;
 
-/// Packets remembered; older ones are forgotten.
-const PACKETS: usize = 256;
+/// Packets remembered at least; older ones are forgotten.
+pub(super) const PACKETS: usize = 256;
 /// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
 const STREAMS: usize = 256;
 /// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
@@ -115,12 +116,14 @@ pub struct Sent {
 
 impl Sent {
     /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries, and say it.
+    /// `remembered`: how many packets to keep.
     pub fn packet(
         &mut self,
         number: u64,
         ns: i64,
         frames: &[Frame<'_>],
         with_bytes: bool,
+        remembered: usize,
     ) -> Freight {
         let of_interest = if with_bytes { frames } else { &[] };
         let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
@@ -170,7 +173,7 @@ impl Sent {
                 self.carried.insert(place + i, (number, one));
             }
         }
-        if self.packets.len() > PACKETS
+        while self.packets.len() > remembered
             && let Some(oldest) = self.packets.pop_front()
         {
             while self
@@ -182,6 +185,21 @@ impl Sent {
             }
         }
         freight
+    }
+
+    /// No acknowledgement comes any more: keeps what tells new bytes of streams from old ones; `None` if there were none.
+    pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
+        self.streams.retain(|stream| stream.id != CRYPTO);
+        self.streams.shrink_to_fit();
+        if self.streams.is_empty() {
+            return None;
+        }
+        *self = Sent {
+            packets: self.packets.pop_back().into_iter().collect(),
+            streams: mem::take(&mut self.streams),
+            ..Sent::default()
+        };
+        Some(self)
     }
 
     /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
@@ -355,15 +373,15 @@ mod tests {
     #[test]
     fn samples_need_the_largest_new_and_something_that_elicits() {
         let mut sent = Sent::default();
-        sent.packet(0, 10, &[Frame::Ping], true);
-        sent.packet(1, 20, &[Frame::Padding { length: 3 }], true);
-        sent.packet(2, 30, &[Frame::Ping], true);
+        sent.packet(0, 10, &[Frame::Ping], true, PACKETS);
+        sent.packet(1, 20, &[Frame::Padding { length: 3 }], true, PACKETS);
+        sent.packet(2, 30, &[Frame::Ping], true, PACKETS);
         assert_eq!(
             acknowledge(&mut sent, &[(1, 0)]),
             Some(NewlyAcknowledged { sent_ns: 20 })
         );
         assert_eq!(acknowledge(&mut sent, &[(1, 0)]), None, "nothing is new");
-        sent.packet(4, 50, &[Frame::Padding { length: 3 }], true);
+        sent.packet(4, 50, &[Frame::Padding { length: 3 }], true, PACKETS);
         assert_eq!(
             acknowledge(&mut sent, &[(4, 4), (1, 0)]),
             None,
@@ -380,27 +398,27 @@ mod tests {
     #[test]
     fn repetitions_are_spurious_when_the_first_packet_arrived() {
         let mut sent = Sent::default();
-        sent.packet(0, 0, &[stream(0, 0, b"abcd")], true);
-        sent.packet(1, 1, &[stream(0, 4, b"efgh")], true);
-        sent.packet(2, 2, &[stream(0, 0, b"abcd")], true);
-        sent.packet(3, 3, &[stream(4, 0, b"efgh")], true);
+        sent.packet(0, 0, &[stream(0, 0, b"abcd")], true, PACKETS);
+        sent.packet(1, 1, &[stream(0, 4, b"efgh")], true, PACKETS);
+        sent.packet(2, 2, &[stream(0, 0, b"abcd")], true, PACKETS);
+        sent.packet(3, 3, &[stream(4, 0, b"efgh")], true, PACKETS);
         assert_eq!(sent.spurious, 0);
         acknowledge(&mut sent, &[(2, 1)]);
         assert_eq!(sent.spurious, 0, "packet 0 may be lost");
         acknowledge(&mut sent, &[(2, 0)]);
         assert_eq!(sent.spurious, 1);
         // Again, after the first packet was acknowledged.
-        sent.packet(4, 4, &[stream(0, 6, b"gh")], true);
+        sent.packet(4, 4, &[stream(0, 6, b"gh")], true, PACKETS);
         assert_eq!(sent.spurious, 2);
         // The repetition comes before the packet that it repeats, which was late and not lost.
-        sent.packet(7, 5, &[stream(12, 0, b"ab")], true);
-        sent.packet(6, 5, &[stream(12, 0, b"ab")], true);
+        sent.packet(7, 5, &[stream(12, 0, b"ab")], true, PACKETS);
+        sent.packet(6, 5, &[stream(12, 0, b"ab")], true, PACKETS);
         assert_eq!(sent.spurious, 2);
         acknowledge(&mut sent, &[(7, 6)]);
         assert_eq!(sent.spurious, 3);
         // A late packet of a lower number repeats nothing.
-        sent.packet(9, 5, &[stream(8, 2, b"cd")], true);
-        sent.packet(8, 6, &[stream(8, 0, b"ab")], true);
+        sent.packet(9, 5, &[stream(8, 2, b"cd")], true, PACKETS);
+        sent.packet(8, 6, &[stream(8, 0, b"ab")], true, PACKETS);
         acknowledge(&mut sent, &[(9, 0)]);
         assert_eq!(sent.spurious, 3);
     }
@@ -409,7 +427,7 @@ mod tests {
     fn a_datagram_is_a_retransmission_if_nothing_in_it_is_new() {
         let mut sent = Sent::default();
         let mut take = |number, frames: &[Frame<'_>]| {
-            let freight = sent.packet(number, 0, frames, true);
+            let freight = sent.packet(number, 0, frames, true, PACKETS);
             (freight.is_again(), freight.has_payload, freight.new_payload)
         };
         assert_eq!(take(0, &[stream(0, 0, b"abcd")]), (false, true, 4));
@@ -445,6 +463,7 @@ mod tests {
                 0,
                 &[stream(number, 0, b"a"), stream(1 << 40, 0, b"a")],
                 true,
+                PACKETS,
             );
         }
         assert_eq!(sent.packets.len(), PACKETS);

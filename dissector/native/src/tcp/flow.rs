@@ -23,6 +23,15 @@ pub struct Offer {
     pub timestamps: bool,
     /// ECE and CWR in a SYN, ECE alone in a SYN-ACK (RFC 3168 6.1.1).
     pub ecn_setup: bool,
+    /// The capture does not hold all options: what was not seen may have been offered.
+    pub is_cut: bool,
+}
+
+impl Offer {
+    /// Whether an option that was `seen` or not was offered; `None` if nobody knows.
+    pub fn known(&self, seen: bool) -> Option<bool> {
+        (seen || !self.is_cut).then_some(seen)
+    }
 }
 
 /// What one side did.
@@ -168,15 +177,20 @@ impl Flow {
         verdict
     }
 
-    /// Shift of the windows that a side announces; `None` if a SYN was not seen, 0 unless both offered it (RFC 7323 2.2).
+    /// Shift of the windows that a side announces; `None` if a SYN was not seen, or cut, 0 unless both offered it (RFC 7323 2.2).
     pub fn shift(&self, from_client: bool) -> Option<u8> {
         let (own, other) = if from_client {
             (&self.client_side, &self.server_side)
         } else {
             (&self.server_side, &self.client_side)
         };
-        let both = own.offer?.wscale.zip(other.offer?.wscale);
-        Some(both.map_or(0, |(shift, _)| shift.min(MAX_SHIFT)))
+        let (own, other) = (own.offer?, other.offer?);
+        let offered = |offer: &Offer| offer.known(offer.wscale.is_some());
+        match (offered(&own), offered(&other)) {
+            (Some(false), _) | (_, Some(false)) => Some(0),
+            (Some(true), Some(true)) => own.wscale.map(|shift| shift.min(MAX_SHIFT)),
+            _ => None,
+        }
     }
 
     /// Highest window that a side announced beside its SYN, in bytes; `None` if its scale is unknown.
@@ -246,7 +260,11 @@ impl Side {
             ecn_setup: flags.any(Flags::ECE) && flags.any(Flags::CWR) == flags.is_syn(),
             ..Offer::default()
         };
-        for option in segment.header.options().map_while(Result::ok) {
+        for option in segment.header.options() {
+            let Ok(option) = option else {
+                offer.is_cut = segment.header.is_cut();
+                break;
+            };
             match option {
                 TcpOption::MaximumSegmentSize(mss) => offer.mss = Some(mss),
                 TcpOption::WindowScale(shift) => offer.wscale = Some(shift),
