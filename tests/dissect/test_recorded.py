@@ -261,16 +261,59 @@ def test_what_has_no_beginning_is_counted(name: str, tmp_path: Path) -> None:
         assert b"UDP datagrams of no known connection" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["quicgo_key_update", "quiche_iack", "quicgo_ipv6"])
-def test_packets_cut_by_the_snap_length(name: str, tmp_path: Path) -> None:
-    """Large packets are cut and stay shut; small ones are read, and lengths are those on the wire."""
-    (whole,) = connections(name)
-    path = snapped(QUIC / f"{name}.pcap", tmp_path / "cut.pcap", 400)
-    # The client's Initials are cut as well: it takes the first of them to begin a connection.
-    done = dissect(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection")
-    assert (done.returncode, done.stdout) == (0, b"")
+# What a capture that cuts packets cannot hold back: counts of what was seen, and round trips of what was.
+COUNTED = {
+    *("client_hello_copies", "bytes_received", "datagrams_received", "hello_retry", "undecrypted_packets"),
+    *("packets_client", "packets_server", "source_file", "detail"),
+    *("rtt_samples", "rtt_min_us", "rtt_smoothed_us", "rtt_variation_us"),
+    *("rtt_series_at_us", "rtt_series_us", "pto_series_us"),
+}
+# Its Retry is longer than what is left of packets there.
+RETRY_CUT = {("quicgo_retry", 120), ("quiche_retry_iack", 120)}
+
+
+@pytest.mark.parametrize("snaplen", [120, 200, 400, 1250])
+@pytest.mark.parametrize("name", [name for name in EXPECTED if "fragments" not in name])
+def test_what_the_snap_length_cut_is_null(name: str, snaplen: int, tmp_path: Path) -> None:
+    """Each connection keeps its row; a column says what the whole capture says, or nothing."""
+    path = snapped(QUIC / f"{name}.pcap", tmp_path / "cut.pcap", snaplen)
+    whole = connections(name)
+    ports = ("--quic-port", str(whole[0]["server_port"]))
+    found = rows(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection", *ports)
+    assert [row["odcid"] for row in found] == [row["odcid"] for row in whole]
+    for one, of in zip(found, whole, strict=True):
+        told = {column for column, value in one.items() if value is not None and value != of[column]}
+        if (name, snaplen) in RETRY_CUT:
+            told -= {"retry"}
+        if name in ("quicgo_migration", "quicgo_rebinding", "quiche_rebinding"):
+            continue  # where it went to can be told by frames only
+        if one["first_answer"] == "malformed":
+            assert one["detail"] == "cut by the capture"
+            told -= {"first_answer"}
+        assert told <= COUNTED, one
+        if one["undecrypted_packets"] > of["undecrypted_packets"]:
+            assert one["payload_bytes_server"] is one["retransmission_rate"] is None
+
+
+def test_lengths_of_cut_packets_are_those_on_the_wire(tmp_path: Path) -> None:
+    (whole,) = connections("quicgo_key_update")
+    path = snapped(QUIC / "quicgo_key_update.pcap", tmp_path / "cut.pcap", 400)
     (pace,) = [row for row in rows(path, "--kind", "pacing") if row["src_port"] == 443]
-    assert pace["ip_bytes"] == whole["ip_bytes_server"]
+    (row,) = rows(path, "--kind", "quic_connection")
+    assert pace["ip_bytes"] == row["ip_bytes_server"] == whole["ip_bytes_server"]
+    assert (row["sni"], row["ack_us"], row["amplification"]) == (None, None, None)
+
+
+def test_a_cut_initial_begins_a_connection_where_quic_is_expected(tmp_path: Path) -> None:
+    """Elsewhere the port must be named. Where connection IDs may be cut as well, nothing begins."""
+    path = snapped(QUIC / "quicgo_at_server.pcap", tmp_path / "cut.pcap", 400)
+    assert rows(path, "--kind", "quic_connection") == []
+    (row,) = rows(path, "--kind", "quic_connection", "--quic-port", "4433")
+    assert (row["server_port"], row["first_answer"]) == (4433, "malformed")
+    path = snapped(QUIC / "quiche_iack.pcap", tmp_path / "short.pcap", 80)
+    done = dissect(path, "--kind", "quic_connection")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"13 UDP datagrams of no known connection" in done.stderr
 
 
 def _filtered(name: str, display: str, folder: Path) -> Path:

@@ -69,7 +69,9 @@ pub use error::{Error, OpenError};
 pub use frame::{
     Ack, AckRanges, Frame, Frames, write_ack, write_connection_close, write_crypto, write_ping,
 };
-pub use packet::{Packet, PacketType, Packets, parse_packet, write_version_negotiation};
+pub use packet::{
+    Packet, PacketType, Packets, parse_cut_header, parse_packet, write_version_negotiation,
+};
 pub use reassembly::{CryptoStream, Full};
 pub use skim::{Skimmed, skim};
 pub use version::Version;

@@ -120,43 +120,11 @@ pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Res
     let bytes = datagram.get(start..).ok_or(Error::Truncated)?;
     let mut r = Reader::new(bytes);
     let offset = |r: &Reader<'_>| start + bytes.len() - r.len();
-    let first_byte = r.u8()?;
-    let mut packet = Packet {
-        kind: PacketType::OneRtt,
-        first_byte,
-        version: Version(0),
-        dcid: ConnectionId::EMPTY,
-        scid: ConnectionId::EMPTY,
-        start,
-        end: datagram.len(),
-        pn_offset: 0,
-        token: 0..0,
-    };
-    if first_byte & 0x80 == 0 {
-        if first_byte & 0x40 == 0 {
-            return Err(Error::Malformed("fixed bit"));
-        }
-        packet.dcid = ConnectionId::new(r.bytes(short_dcid_len)?)?;
-        packet.pn_offset = offset(&r);
-        return Ok(packet);
-    }
-    packet.version = Version(r.u32()?);
-    packet.dcid = ConnectionId::new(r.vec8()?)?;
-    packet.scid = ConnectionId::new(r.vec8()?)?;
-    packet.pn_offset = offset(&r);
-    if packet.version == Version::NEGOTIATION {
-        packet.kind = PacketType::VersionNegotiation;
-        return Ok(packet);
-    }
-    let Some(family) = packet.version.family() else {
-        packet.kind = PacketType::UnknownVersion;
-        return Ok(packet);
-    };
-    if first_byte & 0x40 == 0 {
-        return Err(Error::Malformed("fixed bit"));
-    }
-    packet.kind = PacketType::from_bits(first_byte >> 4, family);
+    let mut packet = begin(&mut r, start, datagram.len(), short_dcid_len)?;
     match packet.kind {
+        PacketType::OneRtt | PacketType::VersionNegotiation | PacketType::UnknownVersion => {
+            return Ok(packet);
+        }
         PacketType::Retry => {
             let end = packet
                 .end
@@ -169,11 +137,67 @@ pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Res
             let token = r.varint_bytes()?;
             packet.token = offset(&r) - token.len()..offset(&r);
         }
-        _ => {}
+        PacketType::ZeroRtt | PacketType::Handshake => {}
     }
     let body = r.varint_bytes()?;
     packet.end = offset(&r);
     packet.pn_offset = packet.end - body.len();
+    Ok(packet)
+}
+
+/// What is left of the packet that starts at `start` in a datagram which the capture cut: kind, version and connection IDs of
+/// a long header of a known version. It ends with the datagram, and its `pn_offset` is that of what follows the connection
+/// IDs. `None` if less than that is left.
+pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
+    let mut r = Reader::new(datagram.get(start..)?);
+    let packet = begin(&mut r, start, datagram.len(), 0).ok()?;
+    packet.version.family().map(|_| packet)
+}
+
+/// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
+#[inline]
+fn begin(
+    r: &mut Reader<'_>,
+    start: usize,
+    end: usize,
+    short_dcid_len: usize,
+) -> Result<Packet, Error> {
+    let first_byte = r.u8()?;
+    let mut packet = Packet {
+        kind: PacketType::OneRtt,
+        first_byte,
+        version: Version(0),
+        dcid: ConnectionId::EMPTY,
+        scid: ConnectionId::EMPTY,
+        start,
+        end,
+        pn_offset: 0,
+        token: 0..0,
+    };
+    if first_byte & 0x80 == 0 {
+        if first_byte & 0x40 == 0 {
+            return Err(Error::Malformed("fixed bit"));
+        }
+        packet.dcid = ConnectionId::new(r.bytes(short_dcid_len)?)?;
+        packet.pn_offset = end - r.len();
+        return Ok(packet);
+    }
+    packet.version = Version(r.u32()?);
+    packet.dcid = ConnectionId::new(r.vec8()?)?;
+    packet.scid = ConnectionId::new(r.vec8()?)?;
+    packet.pn_offset = end - r.len();
+    if packet.version == Version::NEGOTIATION {
+        packet.kind = PacketType::VersionNegotiation;
+        return Ok(packet);
+    }
+    let Some(family) = packet.version.family() else {
+        packet.kind = PacketType::UnknownVersion;
+        return Ok(packet);
+    };
+    if first_byte & 0x40 == 0 {
+        return Err(Error::Malformed("fixed bit"));
+    }
+    packet.kind = PacketType::from_bits(first_byte >> 4, family);
     Ok(packet)
 }
 
@@ -303,6 +327,36 @@ mod tests {
             parse_packet(&[0xc0, 0, 0, 0, 1, 0, 0, 0, 0x7f, 0xff, 1], 0, 0),
             Err(Error::Truncated)
         );
+    }
+
+    #[test]
+    fn a_cut_header_gives_what_the_whole_packet_gives() {
+        let mut bytes = vec![0xc3, 0, 0, 0, 1, 2, 7, 8, 1, 9, 0, 0x44, 0x00];
+        bytes.extend([0; 0x400]);
+        let whole = parse_packet(&bytes, 0, 0).unwrap();
+        for cut in 0..bytes.len() {
+            let left = parse_cut_header(&bytes[..cut], 0);
+            assert_eq!(left.is_some(), cut >= 10, "{cut}");
+            let Some(left) = left else { continue };
+            assert_eq!(
+                (left.kind, left.version, left.dcid, left.scid, left.end),
+                (
+                    PacketType::Initial,
+                    whole.version,
+                    whole.dcid,
+                    whole.scid,
+                    cut
+                )
+            );
+        }
+        // A short header, Version Negotiation, a version that is not known.
+        for header in [
+            &[0x43, 1, 2][..],
+            &[0x80, 0, 0, 0, 0, 0, 0],
+            &[0xc0, 9, 9, 9, 9, 0, 0],
+        ] {
+            assert_eq!(parse_cut_header(header, 0), None);
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use firstflight_wire::{
-    Error, Frame, Frames, Packet, PacketType, Reader, Version, parse_packet, retry_is_intact,
+    Error, Frame, Frames, Packet, PacketType, Reader, Version, parse_cut_header, parse_packet,
+    retry_is_intact,
 };
 use smallvec::SmallVec;
 
@@ -17,6 +18,9 @@ use crate::recovery::Freight;
 use crate::seen::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
 use crate::timeline::At;
 use crate::volume::Carried;
+
+/// Why a packet stays shut of which the capture holds the beginning alone.
+const CUT: &str = "cut by the capture";
 
 /// Where and how a packet came.
 #[derive(Clone, Copy)]
@@ -80,20 +84,25 @@ impl Connection {
             let packet = match &parsed {
                 Ok(packet) => packet.as_ref(),
                 Err(error) => {
-                    let cut = arrival.length > sealed.len() && *error == Error::Truncated;
-                    let what = if cut {
-                        "cut by the capture"
+                    let is_cut = arrival.length > sealed.len() && *error == Error::Truncated;
+                    let left = is_cut.then(|| parse_cut_header(sealed, start)).flatten();
+                    if let Some(packet) = left {
+                        self.packets.add(from_client, 1);
+                        self.cut_packet(&packet, place, &mut log);
                     } else {
-                        "header does not parse"
-                    };
-                    self.unopened(at, from_client, what);
-                    note(&mut log, || unparsed(sealed.len() - start, *error));
+                        let what = if is_cut { CUT } else { "header does not parse" };
+                        self.unopened(at, from_client, what);
+                        note(&mut log, || unparsed(sealed.len() - start, *error));
+                    }
                     break;
                 }
             };
             start = packet.end;
             self.packets.add(from_client, 1);
             self.packet(packet, place, datagram, &mut log);
+        }
+        if arrival.length > sealed.len() {
+            self.datagram_cut(at, from_client, sealed);
         }
         self.volume.packet(&Carried {
             ns: arrival.ns,
@@ -121,6 +130,51 @@ impl Connection {
         if !from_client {
             self.timeline.unopened(at.ns, what);
         }
+    }
+
+    /// The capture holds no more of a datagram than `sealed`.
+    fn datagram_cut(&mut self, at: At, from_client: bool, sealed: &[u8]) {
+        self.is_cut = true;
+        let begins_long = sealed.first().is_none_or(|byte| byte & 0x80 != 0);
+        if !from_client {
+            self.timeline.server_cut(at, begins_long);
+        } else if begins_long {
+            self.timeline.client_cut(at);
+        }
+    }
+
+    /// A packet of which the capture holds a header alone.
+    fn cut_packet(&mut self, packet: &Packet, place: Place<'_>, log: &mut PacketLog<'_>) {
+        if packet.kind == PacketType::Initial && place.from_client {
+            self.cut_initial(packet, place.at.ns);
+        }
+        let is_handshake = packet.kind == PacketType::Handshake;
+        if is_handshake && self.handshake_packet(packet, place) {
+            self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
+        } else {
+            self.unopened(place.at, place.from_client, CUT);
+        }
+        note(log, || {
+            let header = HeaderSeen {
+                first_byte: Some(packet.first_byte),
+                ..HeaderSeen::default()
+            };
+            seen(packet, header, None, Some(CUT.into()))
+        });
+    }
+
+    /// A Handshake packet counts by its type alone, so without keys as well. Says whether it is one of the server's
+    /// that goes on with the handshake.
+    fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
+        if place.from_client {
+            self.timeline.client_handshake();
+            return false;
+        }
+        let goes_on = packet.dcid == self.client_scid && self.is_from_server(packet);
+        if goes_on {
+            self.timeline.server_handshake(place.at);
+        }
+        goes_on
     }
 
     fn packet(
@@ -193,14 +247,7 @@ impl Connection {
                 seen(packet, HeaderSeen::of(packet, sealed), None, why)
             });
         }
-        if packet.kind == PacketType::Handshake {
-            // Told by its type alone, so that it counts without keys as well.
-            if from_client {
-                self.timeline.client_handshake();
-            } else if packet.dcid == self.client_scid && self.is_from_server(packet) {
-                self.timeline.server_handshake(at);
-            }
-        }
+        let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
         let header = if log.is_some() {
             HeaderSeen::of(packet, sealed)
         } else {
@@ -209,17 +256,13 @@ impl Connection {
         let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
-                let cut = place.arrival.length > sealed.len();
-                let what = match (is_initial, cut) {
-                    (true, true) => "Initial cut by the capture",
-                    (true, false) => "Initial that does not authenticate",
-                    (false, _) => "packet that no key opens",
+                let what = if is_initial {
+                    "Initial that does not authenticate"
+                } else {
+                    "packet that no key opens"
                 };
-                if packet.kind == PacketType::Handshake
-                    && packet.dcid == self.client_scid
-                    && self.is_from_server(packet)
-                {
-                    // A handshake that goes on is no sign of a broken server.
+                if goes_on {
+                    // That is no sign of a broken server.
                     self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
                 } else {
                     self.unopened(at, from_client, what);
@@ -233,7 +276,7 @@ impl Connection {
             if self.server_scid.is_none() {
                 self.new_connection_id(false, packet.scid);
             }
-            self.server_scid.get_or_insert(packet.scid);
+            self.names_itself(packet.scid);
         }
         let number = opened.packet_number;
         let space = space(packet.kind);

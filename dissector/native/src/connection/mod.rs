@@ -1,5 +1,6 @@
 //! One QUIC connection: who speaks, which keys open its packets, what each packet adds to what is known.
 
+mod begin;
 mod cids;
 mod datagram;
 mod directory;
@@ -115,6 +116,8 @@ pub struct Connection {
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
     /// A CONNECTION_CLOSE was seen.
+    /// The capture cut some datagram of it.
+    pub is_cut: bool,
     pub closed: bool,
     pub closing: Option<Box<Closing>>,
 }
@@ -154,6 +157,7 @@ impl Connection {
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
+            is_cut: false,
             closed: false,
             closing: None,
         }
@@ -212,6 +216,11 @@ impl Connection {
     /// Whether the key logs hold what opens 1-RTT packets of both sides.
     pub fn has_keys(&self) -> bool {
         self.protection.has_one_rtt()
+    }
+
+    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, and the capture cut nothing.
+    pub fn is_open(&self) -> bool {
+        self.has_keys() && !self.is_cut
     }
 
     /// Key updates of client and server.

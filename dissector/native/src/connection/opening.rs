@@ -80,8 +80,7 @@ impl Connection {
         datagram: &'a mut Bytes<'_>,
         ns: i64,
     ) -> Result<Opened<'a>, OpenError> {
-        let follows_retry =
-            from_client && !self.retry_followed && Some(packet.dcid) == self.retry_scid;
+        let follows_retry = from_client && self.follows_retry(packet);
         // The client goes on with a version that the server offered (RFC 9000 6.2).
         let follows_offer = from_client
             && packet.version != self.version_in_use
@@ -107,12 +106,7 @@ impl Connection {
         let opened = opened?;
         self.initial_dcid = initial_dcid;
         if follows_retry {
-            self.retry_followed = true;
-            self.server_scid = None;
-            *self.numbers(Space::Initial, false) = Duplicates::default();
-            self.hello_reader = HelloReader::default();
-            self.timeline.follow_retry(ns);
-            self.recovery.begin_again();
+            self.follow_retry(ns);
         }
         if follows_offer {
             // Another handshake, with a ClientHello and packet numbers of its own.
@@ -125,10 +119,40 @@ impl Connection {
         self.version_in_use = packet.version;
         // Of use when the server's direction is not in the capture.
         if from_client && packet.dcid != self.odcid && Some(packet.dcid) != self.retry_scid {
-            self.server_scid.get_or_insert(packet.dcid);
+            self.names_itself(packet.dcid);
             self.server_cids.add(packet.dcid);
         }
         Ok(opened)
+    }
+
+    /// The server's connection ID is `scid`, if no other was seen, and the capture did not cut where one may have stood.
+    pub(super) fn names_itself(&mut self, scid: ConnectionId) {
+        if !self.timeline.server_is_cut() {
+            self.server_scid.get_or_insert(scid);
+        }
+    }
+
+    /// Whether an Initial of the client is its first one after a Retry.
+    fn follows_retry(&self, packet: &Packet) -> bool {
+        !self.retry_followed && Some(packet.dcid) == self.retry_scid
+    }
+
+    fn follow_retry(&mut self, ns: i64) {
+        self.retry_followed = true;
+        self.server_scid = None;
+        *self.numbers(Space::Initial, false) = Duplicates::default();
+        self.hello_reader = HelloReader::default();
+        self.timeline.follow_retry(ns);
+        self.recovery.begin_again();
+    }
+
+    /// An Initial of the client of which the capture holds no more than a header.
+    pub(super) fn cut_initial(&mut self, packet: &Packet, ns: i64) {
+        if self.follows_retry(packet) {
+            self.initial_dcid = packet.dcid;
+            self.initial_keys = None;
+            self.follow_retry(ns);
+        }
     }
 
     /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a token, another

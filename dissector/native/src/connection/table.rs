@@ -5,13 +5,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use firstflight_wire::{ConnectionId, Packet, PacketType, parse_packet, skim};
+use firstflight_wire::{Packet, PacketType, parse_packet, skim};
 use slotmap::SlotMap;
-use smallvec::SmallVec;
 
+use super::begin::Begun;
 use super::directory::{Directory, Id, Tuple, Tuples};
 use super::gone::Gone;
-use super::path::Path;
 use super::workplace::{Bytes, Workplace};
 use super::{Arrival, Connection};
 use crate::ip::{Datagram, IcmpError};
@@ -19,11 +18,6 @@ use crate::keylog::Keyring;
 use crate::recovery;
 use crate::seen::PacketLog;
 use crate::timeline::Windows;
-
-/// Port of HTTP/3: a datagram to it may begin a connection of a version that is not known.
-const HTTPS: u16 = 443;
-/// Smallest datagram that begins a connection (RFC 9000 14.1).
-const MIN_INITIAL: usize = 1200;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]
@@ -56,14 +50,14 @@ pub struct Table {
     pub(super) connections: SlotMap<Id, Box<Connection>>,
     pub(super) by_tuple: Tuples,
     pub(super) by_cid: Directory,
-    keyring: Keyring,
+    pub(super) keyring: Keyring,
     /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
     pub(super) idle: BinaryHeap<Reverse<(i64, Id)>>,
     pub(super) closing: VecDeque<(i64, Id)>,
     /// Written out.
     pub(super) spare: Option<Box<Connection>>,
     pub(super) gone: Gone,
-    workplace: Workplace,
+    pub(super) workplace: Workplace,
     pub counters: Counters,
 }
 
@@ -242,144 +236,6 @@ impl Table {
         }
         found
     }
-
-    /// The client's short header from or to an address that its connection did not use before, or a new connection.
-    fn moved_or_begun(
-        &mut self,
-        arrival: &Arrival,
-        datagram: &Datagram<'_>,
-        tuple: Tuple,
-        first: Option<&Packet>,
-        log: &mut PacketLog<'_>,
-    ) -> Begun {
-        let is_short = first.is_some_and(|packet| packet.kind == PacketType::OneRtt);
-        if is_short
-            && let Some(id) = self.by_cid.of_short(datagram.payload)
-            && let Some(connection) = self.connections.get_mut(id)
-        {
-            let path: Path = (datagram.src, datagram.dst);
-            if connection.add_path(path) {
-                self.by_tuple.add(tuple, id);
-            }
-            return Begun::Id(id, connection.sender(&path.0, &path.1) == Some(true));
-        }
-        self.begin(arrival, datagram, tuple, first, log)
-    }
-
-    /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID, or asks
-    /// for a version that is not known here, in a place where QUIC is expected. It has taken the datagram then.
-    fn begin(
-        &mut self,
-        arrival: &Arrival,
-        datagram: &Datagram<'_>,
-        tuple: Tuple,
-        first: Option<&Packet>,
-        log: &mut PacketLog<'_>,
-    ) -> Begun {
-        let Some(packet) = first else {
-            return self.not_begun(tuple);
-        };
-        match packet.kind {
-            PacketType::Initial => {}
-            PacketType::UnknownVersion if self.may_be_unknown_version(arrival, datagram, tuple) => {
-            }
-            _ => return self.not_begun(tuple),
-        }
-        if self
-            .gone
-            .contains(self.by_tuple.with_cid(tuple, &packet.dcid))
-        {
-            return Begun::Late;
-        }
-        let path: Path = (datagram.src, datagram.dst);
-        let windows = self.limits.windows;
-        let new = Connection::new(path, packet, arrival.ns, windows);
-        let mut connection = match self.spare.take() {
-            Some(mut spare) => {
-                *spare = new;
-                spare
-            }
-            None => Box::new(new),
-        };
-        connection.datagram(
-            &self.keyring,
-            arrival,
-            (true, path),
-            first,
-            &mut Bytes::new(datagram.payload, &mut self.workplace),
-            log.as_deref_mut(),
-        );
-        if packet.kind == PacketType::Initial && !connection.has_opened() {
-            // It begins nothing.
-            if let Some(log) = log {
-                log.clear();
-            }
-            self.spare = Some(connection);
-            return self.not_begun(tuple);
-        }
-        if let Some(id) = self.continued_by(tuple, &connection, packet) {
-            if let Some(log) = log {
-                log.clear();
-            }
-            self.spare = Some(connection);
-            return Begun::Id(id, true);
-        }
-        let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
-        let is_closed = connection.closed;
-        let id = self.connections.insert(connection);
-        for cid in cids {
-            self.by_cid.add(cid, id);
-        }
-        if is_closed {
-            self.closing.push_back((arrival.ns, id));
-        }
-        self.by_tuple.add(tuple, id);
-        self.idle.push(Reverse((arrival.ns, id)));
-        Begun::New(id)
-    }
-
-    /// The live connection that goes on by `packet`, which seemed to begin `connection`, after a Retry that is not in the
-    /// capture. The datagram is still to be taken.
-    fn continued_by(
-        &mut self,
-        tuple: Tuple,
-        connection: &Connection,
-        packet: &Packet,
-    ) -> Option<Id> {
-        let id = *self.by_tuple.get(tuple).last()?;
-        let before = self.connections.get_mut(id)?;
-        let is_between_them =
-            (before.client, before.server) == (connection.client, connection.server);
-        if !is_between_them || !before.is_continued_by(connection, packet) {
-            return None;
-        }
-        before.missed_retry(packet.dcid);
-        Some(id)
-    }
-
-    fn not_begun(&self, tuple: Tuple) -> Begun {
-        if self.gone.contains(tuple.hash()) {
-            Begun::Late
-        } else {
-            Begun::No
-        }
-    }
-
-    fn may_be_unknown_version(
-        &self,
-        arrival: &Arrival,
-        datagram: &Datagram<'_>,
-        tuple: Tuple,
-    ) -> bool {
-        let (src, dst) = (&datagram.src, &datagram.dst);
-        let on_tuple = |id: &Id| {
-            let connection = self.connections.get(*id);
-            connection.is_some_and(|c| c.sender(src, dst).is_some())
-        };
-        arrival.length >= MIN_INITIAL
-            && (dst.port() == HTTPS || self.limits.ports.contains(&dst.port()))
-            && !self.by_tuple.get(tuple).iter().any(on_tuple)
-    }
 }
 
 /// What a datagram's first packet is addressed to.
@@ -400,13 +256,4 @@ enum Found {
     /// By tuple; the connection ID is none of its.
     TupleOnly(Id, bool),
     Nothing,
-}
-
-enum Begun {
-    /// It has taken the datagram.
-    New(Id),
-    /// One that lives, and whether its client sent the datagram, which is still to be taken.
-    Id(Id, bool),
-    Late,
-    No,
 }

@@ -247,7 +247,7 @@ fn negotiated(c: &Connection, to: &mut impl Cells) {
 fn path(c: &Connection, to: &mut impl Cells) {
     let exchange = &c.timeline.exchange;
     // A token validated the address before the first byte that counts.
-    let is_measured = !is_retried(&c.timeline) && c.datagrams.server > 0;
+    let is_measured = !is_retried(&c.timeline) && c.datagrams.server > 0 && exchange.is_sure();
     put!(
         to,
         exchange.amplification().filter(|_| is_measured),
@@ -267,7 +267,7 @@ fn recovery(c: &Connection, to: &mut impl Cells) {
         rtt.map(|_| Value::Integers(r.samples.iter().map(of).collect()))
     };
     // Without keys or one direction, nobody knows what was sent or arrived.
-    let is_whole = c.has_keys() && c.packets.client > 0 && c.packets.server > 0;
+    let is_whole = c.is_open() && c.packets.client > 0 && c.packets.server > 0;
     let (client, server) = is_whole.then(|| r.spurious()).unzip();
     put!(
         to,
@@ -287,7 +287,7 @@ fn recovery(c: &Connection, to: &mut impl Cells) {
 fn throughput(c: &Connection, to: &mut impl Cells) {
     let volume = &c.volume;
     // Without keys nobody knows what is payload, and what was sent before.
-    let known = Some(volume).filter(|_| c.has_keys());
+    let known = Some(volume).filter(|_| c.is_open());
     put!(
         to,
         volume.client.ip_bytes,

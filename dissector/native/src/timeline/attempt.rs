@@ -65,6 +65,9 @@ pub struct Attempt {
     pub gap_before_hello: Option<bool>,
     /// Nothing more belongs to the first answer.
     pub ended: bool,
+    /// The capture cut the first answer before it was known what it is, or what may be a part of the ClientHello.
+    pub answer_is_cut: bool,
+    pub hello_is_cut: bool,
 }
 
 impl Attempt {
@@ -92,6 +95,8 @@ impl Attempt {
             numbers: 0,
             gap_before_hello: None,
             ended: false,
+            answer_is_cut: false,
+            hello_is_cut: false,
         }
     }
 
@@ -208,6 +213,21 @@ impl Attempt {
                 reason: String::from_utf8_lossy(reason).into_owned(),
             })
         });
+    }
+
+    /// The capture cut the server's datagram at `at`: nobody knows what came in it, and whether what comes later was in it.
+    pub(super) fn answer_cut(&mut self, at: At) {
+        let may_hold_ack = self.ack.is_none()
+            && self
+                .server_hello
+                .is_some_and(|hello| hello.at.datagram == at.datagram);
+        self.answer_is_cut |= self.server_hello.is_none() || may_hold_ack;
+        self.ended = true;
+    }
+
+    /// The capture cut a datagram of the client: nobody knows which packets must be acknowledged.
+    pub(super) fn hello_cut(&mut self) {
+        self.hello_is_cut |= self.server_hello.is_none();
     }
 
     pub(super) fn end_if_complete(&mut self) {

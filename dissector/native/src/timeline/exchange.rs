@@ -33,6 +33,8 @@ pub struct Exchange {
     /// From the ServerHello to the client's next datagram.
     client_waited_ns: Option<i64>,
     is_validated: bool,
+    /// The client's first Handshake packet may stand where the capture cut a datagram.
+    is_unsure: bool,
     /// UDP payload up to the client's first Handshake packet.
     pub client_bytes: u64,
     pub server_bytes: u64,
@@ -86,10 +88,20 @@ impl Exchange {
         self.is_validated = true;
     }
 
+    /// The capture cut a datagram of the client, which may have proved its address there once the server had spoken.
+    pub(super) fn client_cut(&mut self) {
+        self.is_unsure |= !self.is_validated && self.server_bytes > 0;
+    }
+
     /// Highest share of bytes of the server to bytes of the client before the address was validated; `None` if the server
     /// sent nothing.
     pub fn amplification(&self) -> Option<f64> {
         Some(self.highest).filter(|_| self.server_bytes > 0)
+    }
+
+    /// Whether it is known when the address was validated, if it was.
+    pub fn is_sure(&self) -> bool {
+        !self.is_unsure
     }
 
     /// Where the capture was made, if that shows: at the only side whose packets were not forwarded yet; else at the side
@@ -136,6 +148,21 @@ mod tests {
             assert_eq!(exchange(ttls, server, client).capture_side(), side);
         }
         assert_eq!(Exchange::default().capture_side(), None);
+    }
+
+    #[test]
+    fn what_the_capture_cut_may_have_validated() {
+        let mut e = Exchange::default();
+        e.client_datagram(0, 1200, 64, None);
+        e.client_cut();
+        assert!(e.is_sure(), "nobody has Handshake keys yet");
+        e.server_datagram(10, 1200, 57);
+        e.client_cut();
+        assert!(!e.is_sure());
+        let mut e = exchange((64, 57), 10, 10);
+        e.validated();
+        e.client_cut();
+        assert!(e.is_sure());
     }
 
     #[test]

@@ -35,6 +35,9 @@ impl Outcome {
     }
 }
 
+/// Of an answer of which the capture does not hold enough to name it.
+const CUT: &str = "cut by the capture";
+
 /// Of a server whose Initials hold neither ACK nor ServerHello nor close.
 const NO_ANSWER: &str = "Initials that answer nothing";
 
@@ -56,7 +59,11 @@ pub struct Answer<'a> {
 /// Names the first answer of a connection: the first outcome of the definitions' table that fits.
 pub fn classify(t: &Timeline) -> Answer<'_> {
     let a = &t.attempt;
-    let outcome = if let Some(hello) = a.server_hello {
+    let is_answered = a.server_hello.is_some() || a.ack.is_some();
+    let outcome = if a.answer_is_cut || a.hello_is_cut && is_answered {
+        // What it answers, or with what, is not known.
+        Outcome::Malformed
+    } else if let Some(hello) = a.server_hello {
         match a
             .ack
             .as_ref()
@@ -83,8 +90,9 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         Outcome::Timeout
     };
     // Packets that no key opens are no fault of a server whose answer was understood.
-    let unopened = a
-        .unopened
+    let unopened = (a.answer_is_cut || a.hello_is_cut)
+        .then_some(CUT)
+        .or(a.unopened)
         .or((a.opened > 0).then_some(NO_ANSWER))
         .filter(|_| outcome == Outcome::Malformed);
     Answer {

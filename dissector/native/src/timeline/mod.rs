@@ -76,6 +76,8 @@ pub struct Timeline {
     pub handshake_done_ns: Option<i64>,
     pub first_stream_ns: Option<i64>,
     pub exchange: Exchange,
+    /// The capture cut a datagram of the server: what is seen first from there on may not be the first.
+    is_cut: bool,
     /// Packets of the client that carried the first byte of a ClientHello.
     pub client_hello_copies: u16,
     /// TTL or hop limit of the server's first datagram.
@@ -104,6 +106,7 @@ impl Timeline {
             handshake_done_ns: None,
             first_stream_ns: None,
             exchange: Exchange::default(),
+            is_cut: false,
             client_hello_copies: 0,
             ttl: None,
             finder: Finder::new(),
@@ -173,6 +176,9 @@ impl Timeline {
 
     /// A Handshake or 1-RTT packet of the server that opened and whose frames all parse.
     pub fn server_protected(&mut self, space: Space, ns: i64, frames: &[Frame<'_>]) {
+        if self.is_cut {
+            return;
+        }
         for frame in frames {
             match frame {
                 Frame::Ack(ack) if space == Space::Handshake => {
@@ -204,8 +210,10 @@ impl Timeline {
         for frame in initial.frames {
             match frame {
                 Frame::Ack(ack) => {
-                    self.first_ack_ns.get_or_insert(at.ns);
-                    self.initial_ack_delay_raw.get_or_insert(ack.delay);
+                    if !self.is_cut {
+                        self.first_ack_ns.get_or_insert(at.ns);
+                        self.initial_ack_delay_raw.get_or_insert(ack.delay);
+                    }
                     if counts {
                         self.attempt.acknowledged(ack, initial);
                     }
@@ -233,6 +241,7 @@ impl Timeline {
     ) {
         match self.finder.crypto(offset, data) {
             Found::Nothing => {}
+            Found::FirstByte if self.is_cut => {}
             Found::FirstByte => {
                 self.server_hello_ns = Some(initial.at.ns);
                 if counts {
@@ -258,7 +267,9 @@ impl Timeline {
 
     /// A Handshake packet of the server, told by its type alone.
     pub fn server_handshake(&mut self, at: At) {
-        self.first_handshake_ns.get_or_insert(at.ns);
+        if !self.is_cut {
+            self.first_handshake_ns.get_or_insert(at.ns);
+        }
         if self.counts(at.ns) {
             self.attempt.handshake(at);
             self.unopened(at.ns, "Handshake packet before any ServerHello");
@@ -269,8 +280,30 @@ impl Timeline {
     pub fn is_over(&self) -> bool {
         self.attempt.is_over()
             && self.exchange.is_over()
-            && self.first_handshake_ns.is_some()
+            && (self.first_handshake_ns.is_some() || self.is_cut)
             && self.ttl.is_some()
+    }
+
+    /// The capture cut the datagram of the server that was just taken. `begins_long`: its first packet has a long header, so
+    /// that the part which is missing may belong to the first answer.
+    pub fn server_cut(&mut self, at: At, begins_long: bool) {
+        self.is_cut = true;
+        if begins_long && self.counts(at.ns) {
+            self.attempt.answer_cut(at);
+        }
+    }
+
+    /// The capture cut a datagram of the client whose first packet has a long header: it may hold a ClientHello.
+    pub fn client_cut(&mut self, at: At) {
+        self.exchange.client_cut();
+        if self.counts(at.ns) {
+            self.attempt.hello_cut();
+        }
+    }
+
+    /// Whether a datagram of the server was cut.
+    pub fn server_is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The end of a datagram of the server.
