@@ -14,6 +14,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::cid::CidKey;
 use crate::clock::{Clock, wall};
 use crate::counts::Counts;
+use crate::csv;
 use crate::door::Door;
 use crate::engine::{Engine, Parts, Settings};
 use crate::error::Failure;
@@ -276,7 +277,7 @@ fn read_targets(path: &Path) -> Result<TargetList, Failure> {
         (Box::new(file), name)
     };
     let mut rejected = 0;
-    TargetList::read(input, &name, |line, why| {
+    csv::read(input, &name, |line, why| {
         rejected += 1;
         match rejected {
             1..=NAMED => eprintln!("probe: {name}, line {line} rejected: {why}"),
