@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand_chacha::ChaCha8Rng;
 use rustix::event::{Timespec, epoll};
@@ -24,6 +23,7 @@ use crate::pace::{Mono, Pacer};
 use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::skips::Skips;
 use crate::slots::Slots;
 use crate::stamps::Requests;
@@ -231,13 +231,13 @@ impl Engine {
         })
     }
 
-    /// Works until all is done, or `stop` was set and the open probes have ended (set twice: at once).
-    pub fn run(mut self, stop: &AtomicBool, stop_now: &AtomicBool) -> Finished {
+    /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
+    pub fn run(mut self, signals: &Signals) -> Finished {
         let mut failed = false;
         while !self.is_done() {
-            self.stopping |= stop.load(Ordering::Relaxed);
+            self.stopping |= signals.stop();
             failed = self.writer.has_failed() || self.skips.failure().is_some();
-            if failed || stop_now.load(Ordering::Relaxed) {
+            if failed || signals.stop_now() {
                 self.stopping = true;
                 break;
             }
