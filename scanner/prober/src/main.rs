@@ -1,5 +1,6 @@
 //! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
 
+mod backlog;
 mod cid;
 mod clock;
 mod cmsg;
@@ -7,7 +8,6 @@ mod counts;
 mod csv;
 mod door;
 mod ended;
-mod ending;
 mod engine;
 mod error;
 mod evidence;
@@ -20,20 +20,19 @@ mod host_name;
 mod lists;
 mod mmsg;
 mod networks;
-mod opening;
 mod options;
 mod order;
 mod outcome;
+mod outgoing;
 mod outputs;
 mod pace;
 mod packets;
+mod poll;
 mod ports;
 mod progress;
-mod receiving;
 mod report;
 mod row;
 mod segments;
-mod sending;
 mod setup;
 mod signals;
 mod skips;

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::cid::CidKey;
-use crate::clock::{Clock, wall};
+use crate::clock::{Clock, Mono, SECOND, wall};
 use crate::counts::Counts;
 use crate::door::Door;
 use crate::engine::{Engine, Parts, Settings};
@@ -19,7 +19,6 @@ use crate::options::Options;
 use crate::order::shuffle;
 use crate::outcome::Outcome;
 use crate::outputs::Outputs;
-use crate::pace::{Mono, SECOND};
 use crate::packets::Packets;
 use crate::ports::Ports;
 use crate::progress::Progress;

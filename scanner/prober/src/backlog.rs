@@ -1,0 +1,94 @@
+//! Targets of the list that are still to be probed: those not looked at yet, those that wait for their address or
+//! prefix, those that wait for their group.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::clock::Mono;
+use crate::gate::Gate;
+use crate::groups::{Groups, Standing};
+use crate::hold::Hold;
+use crate::targets::TargetList;
+
+/// The targets, and what holds them back.
+pub struct Backlog {
+    list: Arc<TargetList>,
+    /// Numbers of the targets that were not looked at yet; the list is in random order.
+    fresh: Range<u32>,
+    pub hold: Hold,
+    pub groups: Groups,
+}
+
+impl Backlog {
+    /// All of `list`.
+    pub fn new(list: Arc<TargetList>, hold: Hold) -> Backlog {
+        Backlog {
+            fresh: 0..list.len() as u32,
+            list,
+            hold,
+            groups: Groups::default(),
+        }
+    }
+
+    /// The next target that its limits let go; `block` is told of those on the way that may not be probed at all, and why.
+    pub fn next(
+        &mut self,
+        now: Mono,
+        gate: &Gate,
+        mut block: impl FnMut(u32, String),
+    ) -> Option<(u32, SocketAddr)> {
+        while let Some(target) = self.hold.release(now) {
+            let line = self.list.get(target);
+            let (to, group) = (line.address(), line.group);
+            if !self.held_back(target, group, &mut block) {
+                return Some((target, to));
+            }
+        }
+        loop {
+            let target = self.groups.pop_freed().or_else(|| self.fresh.next())?;
+            let line = self.list.get(target);
+            let (to, group) = (line.address(), line.group);
+            if let Err(refusal) = gate.judge(to.ip(), line.domain) {
+                block(target, refusal.to_string());
+                continue;
+            }
+            if self.held_back(target, group, &mut block) {
+                continue;
+            }
+            if self.hold.admit(target, to.ip(), now) {
+                return Some((target, to));
+            }
+        }
+    }
+
+    /// Parks a target whose group is held, blocks it if the group is refused; whether it did.
+    fn held_back(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
+        match self.groups.standing(group) {
+            Standing::Free => false,
+            Standing::Held => {
+                self.groups.park(group, target);
+                true
+            }
+            Standing::Refused => {
+                let why = "its network was paused: too many timeouts or Retries".to_owned();
+                block(target, why);
+                true
+            }
+        }
+    }
+
+    /// Number of targets that were not given out yet.
+    pub fn len(&self) -> usize {
+        self.fresh.len() + self.hold.held() + self.groups.waiting()
+    }
+
+    /// When there is a next target, at the earliest.
+    pub fn next_at(&self) -> Option<Mono> {
+        if !self.fresh.is_empty() || self.groups.has_freed() {
+            Some(0)
+        } else {
+            self.hold.next_release()
+        }
+    }
+}
