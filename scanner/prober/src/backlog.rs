@@ -92,3 +92,31 @@ impl Backlog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_back_waits_and_what_may_not_be_probed_is_told() {
+        let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n127.0.0.2,,443,8\n127.0.0.3,,443,\n";
+        let list = crate::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
+        let gate = Gate::new(&["127.0.0.0/8".to_owned()], &[], &[]).unwrap();
+        let hold = Hold::new(0.0, 0.0, None, list.len());
+        let mut backlog = Backlog::new(Arc::new(list), hold);
+        let mut blocked = Vec::new();
+        let mut next = |backlog: &mut Backlog| {
+            let next = backlog.next(0, &gate, |target, _| blocked.push(target));
+            next.map(|(target, _)| target)
+        };
+        backlog.groups.hold(7);
+        backlog.groups.refuse(8);
+        assert_eq!((backlog.len(), backlog.next_at()), (4, Some(0)));
+        assert_eq!(next(&mut backlog), Some(3), "0 waits, 1 and 2 are blocked");
+        assert_eq!(next(&mut backlog), None);
+        assert_eq!((backlog.len(), backlog.next_at()), (1, None));
+        backlog.groups.free(7);
+        assert_eq!((next(&mut backlog), backlog.len()), (Some(0), 0));
+        assert_eq!(blocked, [1, 2]);
+    }
+}

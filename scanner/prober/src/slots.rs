@@ -64,3 +64,36 @@ impl Slots {
         self.due.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(number: u32, at: Stamp, grace: u64) -> Slot {
+        let fed = Fed {
+            number,
+            ip_text: "127.0.0.1".into(),
+            ip: [127, 0, 0, 1].into(),
+            domain: "".into(),
+            port: 443,
+            group: 0,
+            owned: false,
+        };
+        Slot { at, grace, fed }
+    }
+
+    #[test]
+    fn slots_come_by_their_time_and_not_before() {
+        let mut slots = Slots::default();
+        slots.add(slot(1, 1_500, 20), 1_000);
+        slots.add(slot(2, 1_300, 20), 1_000);
+        slots.add(slot(3, 900, 120), 1_000);
+        let mut pop = |now| slots.pop(now).map(|w| (w.fed.number, w.until));
+        assert_eq!(pop(0), Some((3, 20)), "planned before the start");
+        assert_eq!((pop(299), pop(300)), (None, Some((2, 320))));
+        let again = slots.pop(600).unwrap();
+        assert_eq!((again.fed.number, slots.is_empty()), (1, true));
+        slots.put(700, again);
+        assert_eq!((slots.next(), slots.pop(699).is_none()), (Some(700), true));
+    }
+}
