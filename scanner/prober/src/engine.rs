@@ -131,6 +131,16 @@ pub struct Parts {
     pub progress: Progress,
 }
 
+/// What is left when a run is over.
+pub struct Finished {
+    pub counts: Counts,
+    /// Most new probes, most datagrams in any second.
+    pub highest: (u64, u64),
+    pub interrupted: bool,
+    /// Number of the last segment, or why records could not be written.
+    pub written: Result<u32, Failure>,
+}
+
 impl Engine {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Result<Engine, Failure> {

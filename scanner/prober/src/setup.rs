@@ -10,7 +10,7 @@ use crate::cid::CidKey;
 use crate::clock::{Clock, Mono, SECOND, wall};
 use crate::counts::Counts;
 use crate::door::Door;
-use crate::engine::{Engine, Parts, Settings};
+use crate::engine::{Engine, Finished, Parts, Settings};
 use crate::error::Failure;
 use crate::feed::Feed;
 use crate::hold::Hold;
@@ -62,7 +62,6 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let picked = targets.picked(&order);
     drop((targets, order));
     let list = Arc::new(picked);
-    let to_segments = outputs.records.segments.is_some();
     let (clock, start) = (Clock::start(), wall());
     let started = Instant::now();
     let progress = Progress::new(counts.targets);
@@ -104,15 +103,16 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     })?;
     let finished = engine.run(&signals);
     summary.duration_s = started.elapsed().as_secs_f64();
+    conclude(options, summary, finished)
+}
+
+/// Says and writes what came of a run; gives the exit status.
+fn conclude(options: &Options, mut summary: Summary, finished: Finished) -> Result<u8, Failure> {
     summary.interrupted = finished.interrupted;
     (summary.max_new_per_second, summary.max_datagrams_per_second) = finished.highest;
     summary.counts = finished.counts;
-    summary.last_segment = finished
-        .written
-        .as_ref()
-        .ok()
-        .copied()
-        .filter(|_| to_segments);
+    let last = finished.written.as_ref().ok().copied();
+    summary.last_segment = last.filter(|_| options.segments.is_some());
     report::finished(&summary);
     if let Some(path) = &options.summary {
         summary.write(path)?;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::Engine;
+use super::{Engine, Finished};
 use crate::clock::Mono;
-use crate::counts::Counts;
-use crate::error::Failure;
 use crate::signals::Signals;
 use crate::table::Phase;
 
@@ -14,16 +12,6 @@ const PAUSE: Mono = 2_000_000;
 
 /// Longest time without looking at the clock.
 const LONGEST_WAIT: Mono = 100_000_000;
-
-/// What is left when a run is over.
-pub struct Finished {
-    pub counts: Counts,
-    /// Most new probes, most datagrams in any second.
-    pub highest: (u64, u64),
-    pub interrupted: bool,
-    /// Number of the last segment, or why records could not be written.
-    pub written: Result<u32, Failure>,
-}
 
 impl Engine {
     /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
