@@ -3,7 +3,12 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::evidence::Stamp;
-use crate::pace::Mono;
+
+/// Nanoseconds of the monotonic clock.
+pub type Mono = u64;
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Monotonic time since the start of the run.
 #[derive(Clone, Copy)]
@@ -26,4 +31,9 @@ pub fn wall() -> Stamp {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |passed| passed.as_nanos() as Stamp)
+}
+
+/// A wait as a difference of stamps.
+pub fn as_stamp(wait: Mono) -> Stamp {
+    Stamp::try_from(wait).unwrap_or(Stamp::MAX)
 }

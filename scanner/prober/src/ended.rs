@@ -49,6 +49,16 @@ pub struct Sent {
 }
 
 impl Ended {
+    /// A target that nothing was sent to.
+    pub fn unsent(target: Which, outcome: Outcome, why: String) -> Ended {
+        Ended {
+            target,
+            outcome,
+            sent: None,
+            why: Some(why),
+        }
+    }
+
     /// The record, with texts borrowed from the target list where possible.
     pub fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
         let mut row = Row {

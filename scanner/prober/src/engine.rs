@@ -1,33 +1,39 @@
-//! The run: one thread that sends, receives and ends probes until all targets are done.
+//! The engine: all that a run consists of. What is done with it stands in the modules below; each calls only those named
+//! before it: ending, receiving, opening, batch, sending, feeding, round.
+
+mod batch;
+mod ending;
+mod feeding;
+mod opening;
+mod receiving;
+mod round;
+mod sending;
 
 use std::collections::VecDeque;
-use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand_chacha::ChaCha8Rng;
-use rustix::event::{Timespec, epoll};
 
+use crate::backlog::Backlog;
 use crate::cid::CidKey;
-use crate::clock::Clock;
+use crate::clock::{Clock, Mono};
 use crate::counts::Counts;
 use crate::door::Door;
-use crate::ended::Ended;
 use crate::error::Failure;
 use crate::evidence::Stamp;
 use crate::feed::Feed;
-use crate::groups::Groups;
 use crate::hold::Hold;
 use crate::mmsg::Inbox;
-use crate::pace::{Mono, Pacer};
+use crate::outgoing::Outgoing;
+use crate::pace::Pacer;
 use crate::packets::Packets;
+use crate::poll::Poll;
 use crate::ports::Ports;
 use crate::progress::Progress;
 use crate::skips::Skips;
 use crate::slots::Slots;
 use crate::stamps::Requests;
-use crate::table::{Handle, Phase, Table};
+use crate::table::{Handle, Table};
 use crate::targets::TargetList;
 use crate::timers::Timers;
 use crate::writer::Writer;
@@ -35,20 +41,6 @@ use crate::writer::Writer;
 /// Most probes in flight: bounds memory at about 400 bytes each. More would wait only at rates above
 /// 40,000 per second with the default waiting times and silent targets.
 const MOST_IN_FLIGHT: usize = 250_000;
-
-/// Time from one round to the next when much is sent, so that a round has several packets to deal with.
-const PAUSE: Mono = 2_000_000;
-
-/// At high rates closes wait for so many others of their port, but not longer than this.
-const CLOSES: usize = 16;
-const CLOSE_WAIT: Mono = 10_000_000;
-
-/// Longest time without looking at the clock.
-const LONGEST_WAIT: Mono = 100_000_000;
-
-/// How many records are handed to the writer at once; with more than so many that it does not take, nothing new is sent.
-pub const RECORDS: usize = 256;
-const MOST_RECORDS: usize = 65_536;
 
 /// What a run goes by.
 pub struct Settings {
@@ -60,85 +52,55 @@ pub struct Settings {
     pub sizes: [u16; 2],
 }
 
-/// What is still to be sent from one port, tokens first.
-#[derive(Default)]
-pub struct Outgoing {
-    pub tokens: VecDeque<Handle>,
-    pub closes: VecDeque<Handle>,
-    /// When the first of `closes` was put there.
-    since: Mono,
-}
-
-impl Outgoing {
-    /// Adds a close.
-    pub fn close(&mut self, handle: Handle, now: Mono) {
-        if self.closes.is_empty() {
-            self.since = now;
-        }
-        self.closes.push_back(handle);
-    }
-
-    /// Whether it is time to send; `in_bulk`: closes may wait for company.
-    pub fn is_due(&self, now: Mono, in_bulk: bool) -> bool {
-        let old = now >= self.since + CLOSE_WAIT;
-        !self.tokens.is_empty()
-            || !self.closes.is_empty() && (!in_bulk || old || self.closes.len() >= CLOSES)
-    }
-}
-
 /// A probe's window: valid for one attempt before or after a Retry.
-pub struct Window {
-    pub handle: Handle,
-    pub attempt: u8,
-    pub after_token: bool,
+struct Window {
+    handle: Handle,
+    attempt: u8,
+    after_token: bool,
 }
 
 /// Everything that a run consists of.
 pub struct Engine {
-    pub(crate) settings: Settings,
-    pub(crate) list: Arc<TargetList>,
-    /// Numbers of the targets that are still to be taken; the list is in random order.
-    pub(crate) fresh: Range<u32>,
+    settings: Settings,
+    list: Arc<TargetList>,
+    backlog: Backlog,
     /// Whether there is a list at all: then its end is the end of the run.
     listed: bool,
-    pub(crate) feed: Option<Feed>,
-    pub(crate) slots: Slots,
-    pub(crate) skips: Skips,
-    pub(crate) groups: Groups,
+    feed: Option<Feed>,
+    slots: Slots,
+    skips: Skips,
     /// What was wrong with the feed.
-    pub(crate) broken: Option<Failure>,
+    broken: Option<Failure>,
     /// No contact was given.
-    pub(crate) anonymous: bool,
-    pub(crate) door: Door,
-    pub(crate) ports: Ports,
-    pub(crate) requests: Vec<Requests>,
-    pub(crate) outgoing: Vec<Outgoing>,
-    pub(crate) packets: Packets,
-    pub(crate) cids: CidKey,
-    pub(crate) table: Table,
-    pub(crate) pacer: Pacer,
-    pub(crate) hold: Hold,
-    pub(crate) windows: Timers<Window>,
-    pub(crate) settles: Timers<Handle>,
-    pub(crate) lingers: Timers<Handle>,
+    anonymous: bool,
+    door: Door,
+    ports: Ports,
+    poll: Poll,
+    requests: Vec<Requests>,
+    outgoing: Vec<Outgoing>,
+    packets: Packets,
+    cids: CidKey,
+    table: Table,
+    pacer: Pacer,
+    windows: Timers<Window>,
+    settles: Timers<Handle>,
+    lingers: Timers<Handle>,
     /// Probes whose next connection is to be opened.
-    pub(crate) again: VecDeque<Handle>,
-    pub(crate) clock: Clock,
+    again: VecDeque<Handle>,
+    clock: Clock,
     /// UTC when `clock` was 0. Planned times are told by it, so that a clock that is set does not move them.
-    pub(crate) start: Stamp,
-    pub(crate) counts: Counts,
-    pub(crate) stopping: bool,
+    start: Stamp,
+    counts: Counts,
+    stopping: bool,
     /// When the present round began.
     round: Mono,
     /// Up to when everything that came is read.
-    pub(crate) drained: Mono,
+    drained: Mono,
     /// Chooses source ports.
-    pub(crate) random: ChaCha8Rng,
-    pub(crate) records: Vec<Ended>,
-    pub(crate) writer: Writer,
-    epoll: OwnedFd,
-    pub(crate) inbox: Option<Inbox>,
-    pub(crate) errors: Option<Inbox>,
+    random: ChaCha8Rng,
+    writer: Writer,
+    inbox: Option<Inbox>,
+    errors: Option<Inbox>,
     progress: Progress,
 }
 
@@ -182,27 +144,20 @@ pub struct Finished {
 impl Engine {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Result<Engine, Failure> {
-        let no_epoll =
-            |e: rustix::io::Errno| Failure::Usage(format!("the system gives no epoll: {e}"));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_epoll)?;
-        for (number, port) in parts.ports.iter().enumerate() {
-            let data = epoll::EventData::new_u64(number as u64);
-            epoll::add(&epoll, port.as_fd(), data, epoll::EventFlags::IN).map_err(no_epoll)?;
-        }
         let ports = parts.ports.len();
         let clock = parts.clock;
         Ok(Engine {
+            poll: Poll::new(&parts.ports)?,
             windows: Timers::new(parts.settings.window),
             settles: Timers::new(parts.settings.settle),
             lingers: Timers::new(parts.settings.linger),
             settings: parts.settings,
-            fresh: 0..parts.list.len() as u32,
+            backlog: Backlog::new(parts.list.clone(), parts.hold),
             list: parts.list,
             listed: parts.listed,
             feed: parts.feed,
             slots: Slots::default(),
             skips: parts.skips,
-            groups: Groups::default(),
             broken: None,
             anonymous: parts.anonymous,
             door: parts.door,
@@ -213,7 +168,6 @@ impl Engine {
             cids: parts.cids,
             table: parts.table,
             pacer: Pacer::new(parts.rate, clock.now()),
-            hold: parts.hold,
             again: VecDeque::new(),
             clock,
             start: parts.start,
@@ -222,162 +176,23 @@ impl Engine {
             round: 0,
             drained: 0,
             random: parts.random,
-            records: Vec::with_capacity(RECORDS),
             writer: parts.writer,
-            epoll,
             inbox: Some(Inbox::new()),
             errors: Some(Inbox::new()),
             progress: parts.progress,
         })
     }
 
-    /// Works until all is done, or `stop` was set and the open probes have ended (set twice: at once).
-    pub fn run(mut self, stop: &AtomicBool, stop_now: &AtomicBool) -> Finished {
-        let mut failed = false;
-        while !self.is_done() {
-            self.stopping |= stop.load(Ordering::Relaxed);
-            failed = self.writer.has_failed() || self.skips.failure().is_some();
-            if failed || stop_now.load(Ordering::Relaxed) {
-                self.stopping = true;
-                break;
-            }
-            self.hear();
-            let drained = self.receive_all();
-            self.end_what_is_due(drained);
-            self.send_all();
-            self.hand_over();
-            let (targets, waiting) = (self.targets_left(), self.table.len());
-            self.progress.tick(&self.counts, targets, waiting);
-            self.wait();
-        }
-        let interrupted = self.stopping && !failed && self.broken.is_none();
-        self.part();
-        self.skip_all();
-        self.counts.not_done += self.targets_left() as u64;
-        for handle in self.table.handles() {
-            match self.table.get(handle).map(|flight| flight.phase) {
-                Some(Phase::Lingering) => self.finish(handle),
-                _ => self.abandon(handle),
-            }
-        }
-        self.writer.write(std::mem::take(&mut self.records));
-        self.progress.finish();
-        Finished {
-            counts: self.counts,
-            highest: self.pacer.highest(),
-            interrupted,
-            written: match self.broken.or(self.skips.failure()) {
-                None => self.writer.finish(),
-                Some(failure) => self.writer.finish().and(Err(failure)),
-            },
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        let nothing_new = if self.listed {
-            self.targets_left() == 0
-        } else {
-            self.slots.ended && self.slots.is_empty()
-        };
-        (self.stopping || nothing_new) && self.table.len() == 0
-    }
-
-    /// Targets of the list that were not taken yet.
-    fn targets_left(&self) -> usize {
-        self.fresh.len() + self.hold.held() + self.groups.waiting()
-    }
-
-    /// Sleeps until something is due or comes, at least a little.
-    fn wait(&mut self) {
-        let now = self.clock.now();
-        if self.in_bulk() {
-            // One round for several packets is cheaper than one for each; what comes meanwhile has
-            // its stamp from the kernel.
-            if now < self.round + PAUSE {
-                let nap = self.round + PAUSE - now;
-                std::thread::sleep(std::time::Duration::from_nanos(nap));
-            }
-            self.round = self.clock.now();
-            return;
-        }
-        let busy = self
-            .outgoing
-            .iter()
-            .any(|out| !out.tokens.is_empty() || !out.closes.is_empty());
-        let can_send = !self.stopping && self.room_in_flight() > 0;
-        let next_new = match (
-            can_send && (!self.fresh.is_empty() || self.groups.has_freed()),
-            self.hold.next_release().filter(|_| can_send),
-        ) {
-            (true, _) => Some(self.pacer.next_new()),
-            (false, Some(release)) => Some(release.max(self.pacer.next_new())),
-            (false, None) => None,
-        };
-        let due = [
-            next_new,
-            self.windows.next(),
-            self.settles.next(),
-            self.lingers.next(),
-            self.slots.next(),
-        ];
-        let mut until = due
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(now + LONGEST_WAIT)
-            .min(now + LONGEST_WAIT);
-        if busy || !self.again.is_empty() {
-            until = until.min(now + 1_000_000);
-        }
-        let left = until.saturating_sub(self.clock.now());
-        if left == 0 {
-            return;
-        }
-        let timeout = Timespec {
-            tv_sec: (left / 1_000_000_000) as i64,
-            tv_nsec: (left % 1_000_000_000) as i64,
-        };
-        let mut room = [epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        }];
-        // A signal ends the wait, as it should.
-        let _ = epoll::wait(&self.epoll, &mut room[..], Some(&timeout));
-    }
-
-    /// Numbers of the ports with something to read.
-    pub(crate) fn ready(&self) -> Vec<usize> {
-        let empty = epoll::Event {
-            flags: epoll::EventFlags::empty(),
-            data: epoll::EventData::new_u64(0),
-        };
-        let mut events = vec![empty; self.ports.len()];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let n = epoll::wait(&self.epoll, &mut events[..], Some(&at_once)).unwrap_or(0);
-        events[..n]
-            .iter()
-            .map(|event| event.data.u64() as usize)
-            .collect()
-    }
-
     /// Whether so much is sent that packets are better dealt with several at a time.
-    pub(crate) fn in_bulk(&self) -> bool {
+    fn in_bulk(&self) -> bool {
         self.pacer.batch() > 10
     }
 
     /// How many more probes may be in flight.
-    pub(crate) fn room_in_flight(&self) -> usize {
-        if self.records.len() > MOST_RECORDS {
+    fn room_in_flight(&self) -> usize {
+        if self.writer.is_behind() {
             return 0;
         }
         MOST_IN_FLIGHT.saturating_sub(self.table.len())
     }
-}
-
-/// A wait as a difference of stamps.
-pub fn as_stamp(wait: Mono) -> Stamp {
-    Stamp::try_from(wait).unwrap_or(Stamp::MAX)
 }

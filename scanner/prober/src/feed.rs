@@ -12,7 +12,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use crate::error::Failure;
 use crate::evidence::Stamp;
-use crate::targets::{FIRST_SLOT, Fed, is_host_name};
+use crate::host_name::is_host_name;
+use crate::targets::{FIRST_SLOT, Fed};
 
 /// What the feed said.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Who may be contacted: block list, opt-out list, special ranges, networks allowed without a contact.
 //!
-//! The gate is asked by the code that hands datagrams to the kernel (`outbox.rs`), about the very address it
+//! The gate is asked by the code that hands datagrams to the kernel (`door.rs`), about the very address it
 //! hands over; nothing else leads to a packet.
 
 use std::collections::HashSet;
@@ -8,9 +8,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::Failure;
+use crate::host_name::is_host_name;
 use crate::networks::{NetworkSet, content, parse_network, unmapped};
 use crate::special::{is_allowable, special_name, special_set};
-use crate::targets::is_host_name;
 
 /// Why nothing may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
-use crate::pace::{Mono, SECOND};
+use crate::clock::{Mono, SECOND};
 use crate::turns::Clocked;
 
 /// End of a list of targets.

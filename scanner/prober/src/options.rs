@@ -8,6 +8,10 @@ use clap::{Parser, ValueEnum};
 use crate::cid::parse_key;
 use crate::turns::Turns;
 
+/// Default UDP payloads: 1280 bytes of IP on either family.
+const SIZE_IPV4: u16 = 1252;
+const SIZE_IPV6: u16 = 1232;
+
 /// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer opened and
 /// classified with the kernel's time stamps, a polite close.
 #[derive(Parser, Debug)]
@@ -136,6 +140,13 @@ pub struct Options {
     /// Key of the connection IDs, 32 hex digits (default: random)
     #[arg(long, value_name = "HEX", value_parser = parse_key)]
     pub cid_key: Option<[u8; 16]>,
+}
+
+impl Options {
+    /// UDP payload of Initials on IPv4, on IPv6.
+    pub fn initial_sizes(&self) -> [u16; 2] {
+        [SIZE_IPV4, SIZE_IPV6].map(|default| self.initial_size.unwrap_or(default))
+    }
 }
 
 /// Formats for standard output.

@@ -1,10 +1,6 @@
 //! When datagrams may leave: the schedule of new probes, and ceilings for every second.
 
-/// Nanoseconds of the monotonic clock.
-pub type Mono = u64;
-
-/// Nanoseconds in a second.
-pub const SECOND: u64 = 1_000_000_000;
+use crate::clock::{Mono, SECOND};
 
 /// A second is looked at in this many parts.
 const BINS: usize = 200;

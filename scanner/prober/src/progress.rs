@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::counts::Counts;
-use crate::outcome::Outcome;
 
 /// Between two updates of a bar, between two lines.
 const BAR_PAUSE: Duration = Duration::from_millis(200);
@@ -58,19 +57,5 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// The outcomes that occurred, in one line.
-pub fn outcomes(counts: &Counts) -> String {
-    let some: Vec<String> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| counts.of(*outcome) > 0)
-        .map(|outcome| format!("{outcome} {}", counts.of(outcome)))
-        .collect();
-    if some.is_empty() {
-        "no records".to_owned()
-    } else {
-        some.join(", ")
     }
 }

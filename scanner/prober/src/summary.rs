@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::counts::Counts;
 use crate::error::Failure;
+use crate::options::Options;
+use crate::pace::batch;
+use crate::ports::Ports;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -66,6 +69,40 @@ fn is_special(path: &Path) -> bool {
 }
 
 impl Summary {
+    /// The settings in force; what comes of them is filled in at the end.
+    pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
+        let [initial_size_ipv4, initial_size_ipv6] = options.initial_sizes();
+        Summary {
+            tool: "firstflight-prober",
+            tool_version: env!("CARGO_PKG_VERSION"),
+            targets_file: options
+                .targets
+                .as_ref()
+                .map_or(String::new(), |path| path.display().to_string()),
+            interrupted: false,
+            counts: Counts::default(),
+            rate: options.rate,
+            per_address_rate: options.per_address_rate,
+            per_prefix_rate: options.per_prefix_rate,
+            batch: batch(options.rate),
+            max_new_per_second: 0,
+            max_datagrams_per_second: 0,
+            duration_s: 0.0,
+            answer_window_ms: (options.timeout * 1000.0).round() as u64,
+            settle_ms: u64::from(options.settle_ms),
+            linger_ms: u64::from(options.linger_ms),
+            attempts: options.attempts,
+            initial_size_ipv4,
+            initial_size_ipv6,
+            contact: options.contact.clone(),
+            template_sha256,
+            sources: options.source.iter().map(ToString::to_string).collect(),
+            source_ports: ports.iter().map(|port| port.local.port()).collect(),
+            seed,
+            last_segment: None,
+        }
+    }
+
     /// Writes the summary beside its place, then gives it its name.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let part = path.with_added_extension("part");

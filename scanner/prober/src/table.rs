@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
+use crate::clock::{Mono, SECOND};
 use crate::evidence::Stamp;
 use crate::exchange::Exchange;
-use crate::pace::{Mono, SECOND};
 use crate::targets::Which;
 
 /// Slots looked at per second on behalf of strays: a few milliseconds' work.

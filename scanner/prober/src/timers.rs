@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::pace::Mono;
+use crate::clock::Mono;
 
 /// A queue of things due, in order.
 pub struct Timers<T> {

@@ -8,8 +8,8 @@
 
 use std::net::IpAddr;
 
+use crate::clock::Mono;
 use crate::evidence::Stamp;
-use crate::pace::Mono;
 
 /// The turns of one vantage point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn hash(prefix: IpAddr) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::SECOND;
+    use crate::clock::SECOND;
 
     #[test]
     fn nobody_probes_a_prefix_beside_another_or_in_the_pause() {

@@ -14,6 +14,10 @@ use crate::targets::TargetList;
 
 /// Batches of records under way to the thread; when it falls behind by more, nothing new is sent.
 const QUEUE: usize = 256;
+/// How many records are handed to the thread at once.
+const BATCH: usize = 256;
+/// With more than so many that the thread does not take, nothing new is sent.
+const MOST_KEPT: usize = 65_536;
 /// How long records may stay in buffers.
 const FLUSH: Duration = Duration::from_millis(200);
 
@@ -25,6 +29,8 @@ pub struct Sinks {
 
 /// The sending end.
 pub struct Writer {
+    /// Records that the thread has not taken yet.
+    kept: Vec<Ended>,
     queue: SyncSender<Vec<Ended>>,
     thread: JoinHandle<Result<u32, Failure>>,
     failed: Arc<AtomicBool>,
@@ -46,25 +52,37 @@ impl Writer {
         let thread =
             thread.map_err(|e| Failure::Output(format!("no thread for writing records: {e}")))?;
         Ok(Writer {
+            kept: Vec::with_capacity(BATCH),
             queue,
             thread,
             failed,
         })
     }
 
-    /// Hands records over if there is room for them; else gives them back.
-    pub fn try_write(&self, records: Vec<Ended>) -> Option<Vec<Ended>> {
-        match self.queue.try_send(records) {
-            Err(TrySendError::Full(records)) => Some(records),
-            // The thread stops early only after an error, which `finish` gives.
-            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+    /// Adds a record.
+    pub fn push(&mut self, ended: Ended) {
+        self.kept.push(ended);
+        if self.kept.len() >= BATCH {
+            self.hand_over();
         }
     }
 
-    /// Hands records over, waiting for room.
-    pub fn write(&self, records: Vec<Ended>) {
-        // The thread stops early only after an error, which `finish` gives.
-        let _ = self.queue.send(records);
+    /// Gives the thread what was added, if it takes it now.
+    pub fn hand_over(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let records = std::mem::replace(&mut self.kept, Vec::with_capacity(BATCH));
+        match self.queue.try_send(records) {
+            Err(TrySendError::Full(records)) => self.kept = records,
+            // The thread stops early only after an error, which `finish` gives.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// Whether the thread has fallen so far behind that nothing new should be sent.
+    pub fn is_behind(&self) -> bool {
+        self.kept.len() > MOST_KEPT
     }
 
     /// Whether records can no longer be written.
@@ -74,6 +92,8 @@ impl Writer {
 
     /// Waits until everything is written; gives the number of the last segment.
     pub fn finish(self) -> Result<u32, Failure> {
+        // The thread stops early only after an error, which is given below.
+        let _ = self.queue.send(self.kept);
         drop(self.queue);
         self.thread
             .join()

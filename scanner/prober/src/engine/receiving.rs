@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use crate::clock::wall;
+use super::Engine;
+use crate::clock::{Mono, as_stamp, wall};
 use crate::cmsg::{Control, ExtendedError};
-use crate::engine::{Engine, as_stamp};
 use crate::exchange::Step;
 use crate::mmsg::BATCH;
-use crate::pace::Mono;
 use crate::table::Phase;
 
 /// Most batches read from a port before others have their turn.
@@ -21,10 +20,10 @@ const ORIGIN_STAMP: u8 = 4;
 
 impl Engine {
     /// Reads all ports; gives the time up to which everything that came is read.
-    pub(crate) fn receive_all(&mut self) -> Mono {
+    pub(super) fn receive_all(&mut self) -> Mono {
         let before = self.clock.now();
         let mut drained = true;
-        for port in self.ready() {
+        for port in self.poll.ready() {
             self.read_errors(port);
             drained &= self.read_datagrams(port);
         }
@@ -58,7 +57,7 @@ impl Engine {
     }
 
     /// Reads the error queue of a port until it is empty.
-    pub(crate) fn read_errors(&mut self, port: usize) {
+    pub(super) fn read_errors(&mut self, port: usize) {
         let Some(mut inbox) = self.errors.take() else {
             return;
         };

@@ -4,69 +4,41 @@ use std::net::SocketAddr;
 
 use rand_chacha::rand_core::Rng;
 
+use super::Engine;
+use super::ending::record;
+use crate::clock::Mono;
 use crate::ended::Ended;
-use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
 use crate::targets::Which;
 
 impl Engine {
-    /// The next target that its limits let go; blocked ones become records on the way.
-    pub(crate) fn next_target(&mut self, now: u64) -> Option<(u32, SocketAddr)> {
-        while let Some(target) = self.hold.release(now) {
-            let line = self.list.get(target);
-            let (to, group) = (line.address(), line.group);
-            if !self.held_back(target, group) {
-                return Some((target, to));
-            }
-        }
-        loop {
-            let target = self.groups.pop_freed().or_else(|| self.fresh.next())?;
-            let (to, group, verdict) = {
-                let line = self.list.get(target);
-                let to = line.address();
-                let verdict = self.door.gate().judge(to.ip(), line.domain);
-                (to, line.group, verdict)
-            };
-            if let Err(refusal) = verdict {
-                self.unsent(Which::Listed(target), Outcome::Blocked, refusal.to_string());
-                continue;
-            }
-            if self.held_back(target, group) {
-                continue;
-            }
-            if self.hold.admit(target, to.ip(), now) {
-                return Some((target, to));
-            }
-        }
+    /// The next target of the list that may be probed now; blocked ones become records on the way.
+    pub(super) fn next_target(&mut self, now: Mono) -> Option<(u32, SocketAddr)> {
+        let (counts, writer) = (&mut self.counts, &mut self.writer);
+        self.backlog.next(now, self.door.gate(), |target, why| {
+            let target = Which::Listed(target);
+            record(counts, writer, Ended::unsent(target, Outcome::Blocked, why));
+        })
     }
 
     /// The system has no addresses of a family at all.
-    pub(crate) fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
-        let why = format!("this machine has no IPv{}", if v4 { 4 } else { 6 });
+    pub(super) fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
         for (target, _) in targets {
-            self.unsent(Which::Listed(*target), Outcome::SendFailed, why.clone());
+            self.unsent(Which::Listed(*target), Outcome::SendFailed, no_family(v4));
         }
     }
 
-    pub(crate) fn unsent(&mut self, target: Which, outcome: Outcome, why: String) {
-        self.record(Ended {
-            target,
-            outcome,
-            sent: None,
-            why: Some(why),
-        });
-    }
-
-    pub(crate) fn random_port(&mut self, v4: bool) -> u16 {
+    /// Number of a source port, chosen at random.
+    pub(super) fn random_port(&mut self, v4: bool) -> u16 {
         let random = self.random.next_u32() as usize;
         let ports = self.ports.of(v4);
         ports[random % ports.len()]
     }
 
     /// A new probe enters the table.
-    pub(crate) fn open(&mut self, target: Which, to: SocketAddr, port: u16) -> Handle {
+    pub(super) fn open(&mut self, target: Which, to: SocketAddr, port: u16) -> Handle {
         let (line, group) = {
             let target = self.list.look(&target);
             (target.line, target.group)
@@ -96,7 +68,7 @@ impl Engine {
     }
 
     /// The next connection of a probe: everything fresh, only ICMP of before is kept.
-    pub(crate) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
+    pub(super) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);
         let mut fresh = Box::new(Exchange::new(self.packets.destination(), cid));
@@ -107,7 +79,7 @@ impl Engine {
     }
 
     /// The next connection of a probe has been opened.
-    pub(crate) fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
+    pub(super) fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
@@ -118,4 +90,9 @@ impl Engine {
         (flight.first_sent, flight.sent_at, flight.token_sent) = (None, None, false);
         self.table.index(handle);
     }
+}
+
+/// Why no target of a family can be probed.
+pub(super) fn no_family(v4: bool) -> String {
+    format!("this machine has no IPv{}", if v4 { 4 } else { 6 })
 }

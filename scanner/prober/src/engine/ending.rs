@@ -1,33 +1,18 @@
-//! How probes end: by what came, by their time, by an interrupt; and how they leave as records.
+//! How probes end: by what came, by their time; and how they leave as records.
 
+use super::Engine;
+use crate::clock::Mono;
+use crate::counts::Counts;
 use crate::ended::{Ended, Sent};
-use crate::engine::{Engine, RECORDS};
 use crate::groups::Standing;
 use crate::outcome::Outcome;
-use crate::pace::Mono;
 use crate::table::{Flight, Handle, Phase};
 use crate::targets::Which;
+use crate::writer::Writer;
 
 impl Engine {
-    /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
-    pub(crate) fn part(&mut self) {
-        let now = self.clock.now();
-        for handle in self.table.handles() {
-            let open = self
-                .table
-                .get(handle)
-                .is_some_and(|f| f.phase == Phase::Open && f.exchange.is_answered());
-            if open {
-                self.end(handle, now);
-            }
-        }
-        for port in 0..self.outgoing.len() {
-            self.send_outgoing(port, true);
-        }
-    }
-
     /// Ends what fell due before `drained`, up to which all datagrams are read.
-    pub(crate) fn end_what_is_due(&mut self, drained: Mono) {
+    pub(super) fn end_what_is_due(&mut self, drained: Mono) {
         while let Some(handle) = self.settles.pop(drained) {
             self.end_if_over(handle, drained);
         }
@@ -52,14 +37,14 @@ impl Engine {
     }
 
     /// The time for an answer is over: a probe without any gets another connection.
-    pub(crate) fn end_by_window(&mut self, handle: Handle, now: Mono) {
+    pub(super) fn end_by_window(&mut self, handle: Handle, now: Mono) {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
         // A slot is one connection at one time.
         let last = matches!(flight.target, Which::Fed(_))
             || flight.attempt >= self.settings.attempts
-            || self.groups.standing(flight.group) != Standing::Free;
+            || self.backlog.groups.standing(flight.group) != Standing::Free;
         if flight.exchange.outcome() != Outcome::Timeout || last {
             self.end(handle, now);
         } else if self.stopping {
@@ -82,7 +67,7 @@ impl Engine {
     }
 
     /// A probe is over: a close if it was answered, then late datagrams are counted for a while.
-    pub(crate) fn end(&mut self, handle: Handle, now: Mono) {
+    pub(super) fn end(&mut self, handle: Handle, now: Mono) {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
@@ -96,7 +81,7 @@ impl Engine {
     }
 
     /// A probe leaves the table as a record.
-    pub(crate) fn finish(&mut self, handle: Handle) {
+    pub(super) fn finish(&mut self, handle: Handle) {
         let Some(flight) = self.take(handle) else {
             return;
         };
@@ -117,22 +102,24 @@ impl Engine {
             exchange: flight.exchange,
         };
         self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
-        self.record(Ended {
+        let ended = Ended {
             target: flight.target,
             outcome,
             sent: Some(sent),
             why: None,
-        });
+        };
+        record(&mut self.counts, &mut self.writer, ended);
     }
 
     /// A probe leaves the table without record: the run ends before it could.
-    pub(crate) fn abandon(&mut self, handle: Handle) {
+    pub(super) fn abandon(&mut self, handle: Handle) {
         if self.take(handle).is_some() {
             self.counts.not_done += 1;
         }
     }
 
-    pub(crate) fn take(&mut self, handle: Handle) -> Option<Flight> {
+    /// A probe leaves the table.
+    pub(super) fn take(&mut self, handle: Handle) -> Option<Flight> {
         let flight = self.table.get(handle)?;
         let (line, attempts) = (flight.line, flight.attempt);
         let key = self.cids;
@@ -140,22 +127,15 @@ impl Engine {
             .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
     }
 
-    pub(crate) fn record(&mut self, ended: Ended) {
-        self.counts.record(ended.outcome, ended.sent.is_some());
-        self.records.push(ended);
-        if self.records.len() >= RECORDS {
-            self.hand_over();
-        }
+    /// A target becomes a record without anything sent to it.
+    pub(super) fn unsent(&mut self, target: Which, outcome: Outcome, why: String) {
+        let ended = Ended::unsent(target, outcome, why);
+        record(&mut self.counts, &mut self.writer, ended);
     }
+}
 
-    /// Gives the writer what has ended, if it takes it now.
-    pub(crate) fn hand_over(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
-        let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS));
-        if let Some(back) = self.writer.try_write(records) {
-            self.records = back;
-        }
-    }
+/// Counts a record and hands it to the writer.
+pub(super) fn record(counts: &mut Counts, writer: &mut Writer, ended: Ended) {
+    counts.record(ended.outcome, ended.sent.is_some());
+    writer.push(ended);
 }

@@ -1,0 +1,92 @@
+//! The lists that a run goes by: whom to probe, whom never to contact; read and checked before anything is sent.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::csv;
+use crate::error::Failure;
+use crate::gate::Gate;
+use crate::options::Options;
+use crate::targets::TargetList;
+
+/// How many rejected lines are named one by one.
+const NAMED: u64 = 100;
+
+/// The lists.
+pub struct Lists {
+    pub gate: Gate,
+    /// Empty if none was given.
+    pub targets: TargetList,
+}
+
+impl Lists {
+    /// Reads what the options name.
+    pub fn read(options: &Options) -> Result<Lists, Failure> {
+        let gate = Gate::new(
+            &options.allow_net,
+            &read_all(&options.blocklist)?,
+            &read_all(&options.optout)?,
+        )?;
+        let reads_twice = options.feed && options.targets.as_deref() == Some(Path::new("-"));
+        if reads_twice {
+            return Err(Failure::Usage(
+                "standard input cannot be both the list and the feed: give --targets FILE".into(),
+            ));
+        }
+        let targets = match &options.targets {
+            Some(path) => read_targets(path)?,
+            None => TargetList::default(),
+        };
+        let lists = Lists { gate, targets };
+        if options.contact.is_none() {
+            lists.check_contact()?;
+        }
+        Ok(lists)
+    }
+
+    /// Without a contact, only addresses may be probed that need none.
+    fn check_contact(&self) -> Result<(), Failure> {
+        let mut targets = self.targets.iter();
+        match targets.find(|target| self.gate.needs_contact(target.ip())) {
+            None => Ok(()),
+            Some(target) => Err(Failure::Usage(format!(
+                "line {} of the list, {}, is outside every --allow-net: give --contact, so that its owner can reach you; nothing was \
+                 sent",
+                target.line, target.ip_text
+            ))),
+        }
+    }
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        fs::read_to_string(path)
+            .map(|text| (name.clone(), text))
+            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent")))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn read_targets(path: &Path) -> Result<TargetList, Failure> {
+    let name = path.display().to_string();
+    let (input, name): (Box<dyn Read>, String) = if name == "-" {
+        (Box::new(io::stdin().lock()), "standard input".to_owned())
+    } else {
+        let file =
+            File::open(path).map_err(|e| Failure::Input(format!("{name} cannot be read: {e}")))?;
+        (Box::new(file), name)
+    };
+    let mut rejected = 0;
+    csv::read(input, &name, |line, why| {
+        rejected += 1;
+        match rejected {
+            1..=NAMED => eprintln!("probe: {name}, line {line} rejected: {why}"),
+            _ if rejected == NAMED + 1 => {
+                eprintln!("probe: more lines of {name} rejected; they are counted")
+            }
+            _ => {}
+        }
+    })
+}
