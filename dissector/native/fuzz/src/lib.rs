@@ -24,8 +24,8 @@ use firstflight_wire::tls::{
 };
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
-    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, Keys, MAX_CID_LEN, Packets, Reader,
-    Version, parse_packet, retry_is_intact, skim,
+    ConnectionId, CryptoStream, Frame, Frames, InitialSecret, Keys, MAX_CID_LEN, Packet, Packets,
+    Reader, Version, parse_cut_header, parse_packet, retry_is_intact, skim,
 };
 
 use make::{Bytes, Pcap};
@@ -123,18 +123,31 @@ pub fn packet(data: &[u8]) {
             let _ = keys.open(&mut data.to_vec(), &packet, Some(5));
         }
     }
-    let mut table = Table::new(limits(), Keyring::default());
+    if let (Some(cut), Ok(whole)) = (parse_cut_header(data, 0), parse_packet(data, 0, 0)) {
+        let names = |packet: &Packet| (packet.kind, packet.version, packet.dcid, packet.scid);
+        assert_eq!(names(&cut), names(&whole));
+    }
     let hello = Sealer::new().map(|mut sealer| sealer.hello());
-    for (n, bytes) in [hello.as_deref().unwrap_or_default(), data]
-        .iter()
-        .enumerate()
-    {
+    let hello = hello.as_deref().unwrap_or_default();
+    for (datagrams, missing) in [
+        ([hello, data], 0),
+        ([hello, data], 1200),
+        ([data, data], 1200),
+    ] {
+        conversation(&datagrams, missing);
+    }
+}
+
+/// Datagrams of a connection, of which the capture lacks `missing` bytes each.
+fn conversation(datagrams: &[&[u8]], missing: usize) {
+    let mut table = Table::new(limits(), Keyring::default());
+    for (n, bytes) in datagrams.iter().enumerate() {
         let whole = make::udp(n == 0, &bytes[..bytes.len().min(65_000)]);
         if let Content::Udp(datagram) = ip::content(&whole, 0) {
             let arrival = Arrival {
                 ns: n as i64,
                 frame_number: n as u64 + 1,
-                length: datagram.length,
+                length: datagram.length + missing,
                 ip_length: IpLength::default(),
                 ttl: 57,
             };
