@@ -26,7 +26,9 @@ from bench import tshark
 from bench.process import load, run
 from firstflight import native
 
-PER_CAPTURE = 50_000
+HANDSHAKES = 200_000
+# Of each of the captures that are read together.
+OF_SEVERAL = 50_000
 RATE = 1000
 LEAST_WITH_KEYS, LEAST_WITHOUT = 20.0, 60.0
 MOST_MB = 100.0
@@ -39,11 +41,14 @@ def lines(path: Path) -> int:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
 
 
-def make(recordings: Sequence[Path], folder: Path, number: int, handshakes: int) -> tuple[Path, Path]:
-    """Capture `number` and, in another folder, its key log: one beside the capture would be taken unasked."""
+def make(recordings: Sequence[Path], folder: Path, number: int, first: int, count: int) -> tuple[Path, Path]:
+    """Capture `number`, of `count` handshakes from `first` on, and its key log.
+
+    That lies in another folder: one beside the capture would be taken unasked.
+    """
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
     keys.parent.mkdir(exist_ok=True)
-    counts = ["--handshakes", str(handshakes), "--first", str(number * PER_CAPTURE), "--rate", str(RATE)]
+    counts = ["--handshakes", str(count), "--first", str(first), "--rate", str(RATE)]
     run([native.find("firstflight-captures"), *recordings, *counts, "--keys", keys, "--out", capture])
     return capture, keys
 
@@ -59,17 +64,18 @@ def describe(rows: Path, content: collections.Counter[str]) -> int:
     return whole
 
 
-def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> int:
+def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per_capture: int) -> int:
     """CPU time of both on each capture, one after the other; the number of goals missed."""
+    tshark.check_memory(per_capture)
     dissect = native.find("firstflight-dissect")
     rows = folder / "quic_connection.jsonl"
     totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
     peaks = dict.fromkeys(totals, 0.0)
     packets = size = whole = 0
     content: collections.Counter[str] = collections.Counter()
-    for number in range(-(-handshakes // PER_CAPTURE)):
-        here = min(PER_CAPTURE, handshakes - number * PER_CAPTURE)
-        capture, keys = make(recordings, folder, number, here)
+    for number, first in enumerate(range(0, handshakes, per_capture)):
+        here = min(per_capture, handshakes - first)
+        capture, keys = make(recordings, folder, number, first, here)
         size += capture.stat().st_size
         text = folder / "fields.txt"
         used = {
@@ -88,7 +94,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int) -> 
             peaks[name] = max(peaks[name], one.peak_mb)
         for path in (capture, keys, text, rows):
             path.unlink()
-    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {PER_CAPTURE},")
+    print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {per_capture},")
     print(f"  {RATE} begun in a second; {whole} of them read up to HANDSHAKE_DONE with keys:")
     for what, times in content.most_common():
         print(f"    {times} {what}")
@@ -186,7 +192,7 @@ def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
 
 def cores(recordings: Sequence[Path], folder: Path) -> None:
     """How many cores a call with several captures keeps busy."""
-    made = [make(recordings, folder, number, PER_CAPTURE) for number in range(4)]
+    made = [make(recordings, folder, number, number * OF_SEVERAL, OF_SEVERAL) for number in range(4)]
     argv = [native.find("firstflight-dissect"), *(capture for capture, _ in made)]
     used = run([*argv, "--kind", "quic_connection", "--out", folder], quiet=True)
     busy = used.cpu_s / used.wall_s
@@ -200,7 +206,8 @@ def cores(recordings: Sequence[Path], folder: Path) -> None:
 def main() -> int:
     """Measure and print; the number of goals missed."""
     parser = argparse.ArgumentParser(prog="bench dissector")
-    parser.add_argument("--handshakes", type=int, default=200_000)
+    parser.add_argument("--handshakes", type=int, default=HANDSHAKES)
+    parser.add_argument("--per-capture", type=int, default=HANDSHAKES, help="less where memory is short")
     parser.add_argument("--long-bytes", type=int, default=LONG_BYTES)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
@@ -208,7 +215,7 @@ def main() -> int:
         # By a process of its own: the memory of this one would count for the programs it starts.
         run([sys.executable, "-m", "bench.handshakes", folder])
         recordings = [folder / f"{stack}.pcap" for stack in ("quiche", "quic-go", "aioquic")]
-        missed = beside_tshark(recordings, folder, options.handshakes)
+        missed = beside_tshark(recordings, folder, options.handshakes, options.per_capture)
         cores(recordings, folder)
         return missed + memory(recordings, folder, options.long_bytes)
 

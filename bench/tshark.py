@@ -27,6 +27,7 @@ FIELDS = [
     "tls.handshake.extensions_server_name",
 ]
 _HANDSHAKE_DONE = "30"
+_BYTES_PER_HANDSHAKE = 50_000
 
 
 def command(capture: Path, keys: Path) -> list[str | Path]:
@@ -34,6 +35,18 @@ def command(capture: Path, keys: Path) -> list[str | Path]:
     two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
     two_passes += ["-o", f"tls.keylog_file:{keys}"]
     return [*two_passes, *(part for name in FIELDS for part in ("-e", name))]
+
+
+def check_memory(handshakes: int) -> None:
+    """SystemExit unless there is room for tshark, which keeps all it has seen of a capture."""
+    wanted = handshakes * _BYTES_PER_HANDSHAKE
+    told = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
+    free = int(told.split()[0]) * 1024
+    if wanted > free:
+        raise SystemExit(
+            f"bench: tshark needs some {wanted / 1e9:.0f} GB for a capture of {handshakes} handshakes, and "
+            f"{free / 1e9:.0f} GB are free: give --per-capture N"
+        )
 
 
 def check(text: Path, handshakes: int) -> int:

@@ -155,7 +155,8 @@ pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
 }
 
 /// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
-#[inline]
+// Inlined: every packet is parsed by it.
+#[inline(always)]
 fn begin(
     r: &mut Reader<'_>,
     start: usize,

@@ -192,6 +192,9 @@ impl Recovery {
 
     /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry them arrived.
     pub fn spurious(&self) -> (u32, u32) {
+        if self.is_over {
+            return self.spurious;
+        }
         let sum = |spaces: &[Option<Box<Sent>>; 3]| {
             let counts = spaces.iter().flatten().map(|sent| sent.spurious);
             counts.fold(0, u32::saturating_add)
@@ -242,6 +245,19 @@ mod tests {
         r.end();
         assert_eq!(take(&mut r, 5, 12, b"mn"), (true, true, 0));
         assert_eq!(r.spurious(), (0, 0));
+
+        let mut r = Recovery::default();
+        take(&mut r, 0, 0, b"abcd");
+        take(&mut r, 1, 0, b"abcd");
+        let mut buf = [0; 32];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, 1, 0, &[(1, 0)]).unwrap();
+        let frames: Vec<Frame<'_>> = Frames::new(w.written()).map(Result::unwrap).collect();
+        r.packet(Space::Application, true, 0, 1, &frames, true);
+        assert_eq!(r.spurious(), (0, 1));
+        r.end();
+        assert_eq!(take(&mut r, 2, 0, b"abcd"), (true, true, 0));
+        assert_eq!(r.spurious(), (0, 1), "counted once");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Packets that one side sent in one packet number space, until they are long acknowledged.
 
 use std::collections::VecDeque;
-use std::mem;
 
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
@@ -105,6 +104,8 @@ pub struct NewlyAcknowledged {
 pub struct Sent {
     /// By packet number.
     packets: VecDeque<Packet>,
+    /// Highest packet number.
+    latest: Option<u64>,
     /// Packet numbers and what these packets carried, by packet number.
     carried: VecDeque<(u64, Carried)>,
     streams: Vec<Stream>,
@@ -158,6 +159,7 @@ impl Sent {
                 freight.new_payload += data.len() as u64;
             }
         }
+        self.latest = self.latest.max(Some(number));
         let place = self.packets.partition_point(|p| p.number < number);
         let packet = Packet {
             number,
@@ -189,22 +191,18 @@ impl Sent {
 
     /// No acknowledgement comes any more: keeps what tells new bytes of streams from old ones; `None` if there were none.
     pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
-        self.streams.retain(|stream| stream.id != CRYPTO);
-        self.streams.shrink_to_fit();
-        if self.streams.is_empty() {
+        if self.streams.iter().all(|stream| stream.id == CRYPTO) {
             return None;
         }
-        *self = Sent {
-            packets: self.packets.pop_back().into_iter().collect(),
-            streams: mem::take(&mut self.streams),
-            ..Sent::default()
-        };
+        self.packets = VecDeque::new();
+        self.carried = VecDeque::new();
+        self.repeated = Vec::new();
         Some(self)
     }
 
     /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
     fn freight(&self, number: u64, carried: &[Carried]) -> Freight {
-        let is_late = self.packets.back().is_some_and(|p| p.number > number);
+        let is_late = self.latest.is_some_and(|latest| latest > number);
         let mut freight = Freight::default();
         for one in carried {
             let before = if is_late {
