@@ -6,42 +6,18 @@ folder and are made absolute, so that every stage, wherever it starts, means the
 """
 
 from firstflight.settings.read import check, load, sentence
-from firstflight.settings.sections import (
-    CRUX_URL,
-    AsData,
-    Campaign,
-    Capture,
-    Centre,
-    Clock,
-    Manners,
-    Network,
-    Probe,
-    Resolve,
-    Section,
-    Store,
-    Targets,
-    Vantage,
-    Watch,
-)
+from firstflight.settings.sections import AsData, Manners, Network, Resolve, Section, Targets, Vantage
 from firstflight.settings.whole import Settings
 
 __all__ = [
-    "CRUX_URL",
     "AsData",
-    "Campaign",
-    "Capture",
-    "Centre",
-    "Clock",
     "Manners",
     "Network",
-    "Probe",
     "Resolve",
     "Section",
     "Settings",
-    "Store",
     "Targets",
     "Vantage",
-    "Watch",
     "check",
     "load",
     "sentence",
