@@ -7,6 +7,8 @@ from typing import Any
 from tests.end_to_end.conftest import Finished
 
 TOLERANCE_US = 300
+# What the link may be late: the rest of the tolerance is for the way from stamp to stamp at both of its ends.
+LATE_US = 270
 REPEATS = 3
 
 
@@ -22,7 +24,7 @@ def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
         for row in pending:
             key = row["src_ip"], row["src_port"], row["ip"], row["client_cid"]
             sent_ns = row["sent_ns"] if "sent_ns" in row else row["sent_at"]
-            if lateness.worst_us(row["ip"], row["src_ip"], row["src_port"], sent_ns) > TOLERANCE_US:
+            if lateness.worst_us(row["ip"], row["src_ip"], row["src_port"], sent_ns) > LATE_US:
                 late.append(row)
                 continue
             at_edge = edges[key].ack_to_sh_us
