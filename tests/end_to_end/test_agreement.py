@@ -15,6 +15,8 @@ GAP_TOLERANCE_US = 2
 ALLOWED_SHARE = 0.005
 # Of a repetition in which the machine was disturbed.
 MOST = 0.02
+# A probe by itself wakes an idle machine: there its stamps part more often.
+TRIES = 10
 NOTHING_SENT = ("blocked", "send_failed")
 
 
@@ -69,7 +71,7 @@ def test_times_agree(finished: Finished) -> None:
     shares = {repetition: parted[repetition] / compared[repetition] for repetition in compared}
     assert min(shares.values()) <= ALLOWED_SHARE and max(shares.values()) <= MOST, shares
     for row in apart:
-        assert any(again_agrees(finished, row) for _ in range(3)), row
+        assert any(again_agrees(finished, row) for _ in range(TRIES)), row
 
 
 def differs(
