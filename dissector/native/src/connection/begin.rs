@@ -69,7 +69,7 @@ impl Table {
         first: Option<&Packet>,
         log: &mut PacketLog<'_>,
     ) -> Begun {
-        let is_cut = first.is_none() && arrival.length > datagram.payload.len();
+        let is_cut = first.is_none() && arrival.is_cut(datagram.payload);
         let packet = match first {
             Some(first) => Some(Cow::Borrowed(first)),
             None if is_cut => parse_cut_header(datagram.payload, 0).map(Cow::Owned),
@@ -117,18 +117,11 @@ impl Table {
             log.as_deref_mut(),
         );
         if packet.kind == PacketType::Initial && !is_cut && !connection.has_opened() {
-            // It begins nothing.
-            if let Some(log) = log {
-                log.clear();
-            }
-            self.spare = Some(connection);
+            self.forget(connection, log);
             return self.not_begun(tuple);
         }
         if let Some(id) = self.continued_by(tuple, &connection, &packet) {
-            if let Some(log) = log {
-                log.clear();
-            }
-            self.spare = Some(connection);
+            self.forget(connection, log);
             return Begun::Id(id, true);
         }
         let cids: SmallVec<[ConnectionId; 4]> = connection.new_server_cids.drain(..).collect();
@@ -143,6 +136,14 @@ impl Table {
         self.by_tuple.add(tuple, id);
         self.idle.push(Reverse((arrival.ns, id)));
         Begun::New(id)
+    }
+
+    /// What was taken for a new connection begins nothing.
+    fn forget(&mut self, connection: Box<Connection>, log: &mut PacketLog<'_>) {
+        if let Some(log) = log {
+            log.clear();
+        }
+        self.give_back(connection);
     }
 
     /// The live connection that goes on by `packet`, which seemed to begin `connection`, after a Retry that is not in the

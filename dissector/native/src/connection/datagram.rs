@@ -16,11 +16,8 @@ use super::{Arrival, Connection};
 use crate::keylog::Keyring;
 use crate::recovery::Freight;
 use crate::seen::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
-use crate::timeline::At;
+use crate::timeline::{At, CUT};
 use crate::volume::Carried;
-
-/// Why a packet stays shut of which the capture holds the beginning alone.
-const CUT: &str = "cut by the capture";
 
 /// Where and how a packet came.
 #[derive(Clone, Copy)]
@@ -84,7 +81,7 @@ impl Connection {
             let packet = match &parsed {
                 Ok(packet) => packet.as_ref(),
                 Err(error) => {
-                    let is_cut = arrival.length > sealed.len() && *error == Error::Truncated;
+                    let is_cut = arrival.is_cut(sealed) && *error == Error::Truncated;
                     let left = is_cut.then(|| parse_cut_header(sealed, start)).flatten();
                     if let Some(packet) = left {
                         self.packets.add(from_client, 1);
@@ -101,7 +98,7 @@ impl Connection {
             self.packets.add(from_client, 1);
             self.packet(packet, place, datagram, &mut log);
         }
-        if arrival.length > sealed.len() {
+        if arrival.is_cut(sealed) {
             self.datagram_cut(at, from_client, sealed);
         }
         self.volume.packet(&Carried {

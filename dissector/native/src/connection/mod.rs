@@ -54,6 +54,13 @@ pub struct Arrival {
     pub ttl: u8,
 }
 
+impl Arrival {
+    /// Whether the capture holds no more of the datagram than `captured`, and less than was sent.
+    fn is_cut(&self, captured: &[u8]) -> bool {
+        self.length > captured.len()
+    }
+}
+
 /// A count for each side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sides {

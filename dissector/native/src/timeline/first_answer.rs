@@ -35,8 +35,8 @@ impl Outcome {
     }
 }
 
-/// Of an answer of which the capture does not hold enough to name it.
-const CUT: &str = "cut by the capture";
+/// Of what the capture does not hold enough of: a packet to open it, an answer to name it.
+pub const CUT: &str = "cut by the capture";
 
 /// Of a server whose Initials hold neither ACK nor ServerHello nor close.
 const NO_ANSWER: &str = "Initials that answer nothing";

@@ -12,7 +12,7 @@ mod server_hello;
 pub use attempt::{AckSeen, Attempt, CloseSeen, HelloSeen};
 pub use client_hello::{Coverage, HelloSent};
 pub use exchange::{CaptureSide, Exchange};
-pub use first_answer::{Answer, Outcome, classify};
+pub use first_answer::{Answer, CUT, Outcome, classify};
 
 use firstflight_wire::{Frame, Version};
 
