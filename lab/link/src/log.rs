@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,fate\n";
+const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,fate,arrived_ns\n";
 const FLUSH_NS: u64 = 100_000_000;
 const FLUSH_BYTES: usize = 1 << 16;
 
@@ -50,7 +50,8 @@ impl Log {
         })
     }
 
-    pub fn add(&mut self, release_ns: u64, packet: &Packet, fate: Fate) {
+    /// Adds the line of a packet that arrived, and was to leave, at these times.
+    pub fn add(&mut self, (arrived_ns, release_ns): (u64, u64), packet: &Packet, fate: Fate) {
         if self.lines.is_empty() {
             self.since_ns = release_ns;
         }
@@ -70,7 +71,7 @@ impl Log {
         // Writing to memory cannot fail.
         let _ = writeln!(
             self.lines,
-            "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word}"
+            "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word},{arrived_ns}"
         );
     }
 

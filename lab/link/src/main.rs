@@ -93,9 +93,11 @@ impl Emulator {
         };
         let release_ns = arrival.at_ns + self.delays_ns[from][to];
         if self.drops.takes(&packet, arrival.at_ns) {
-            self.log.add(release_ns, &packet, Fate::Dropped);
+            self.log
+                .add((arrival.at_ns, release_ns), &packet, Fate::Dropped);
         } else {
-            self.queue.push(release_ns, to, packet, arrival.frame);
+            self.queue
+                .push((arrival.at_ns, release_ns), to, packet, arrival.frame);
         }
     }
 
@@ -119,7 +121,8 @@ impl Emulator {
                 Fate::Failed
             }
         };
-        self.log.add(waiting.release_ns, &waiting.packet, fate);
+        let times = (waiting.arrived_ns, waiting.release_ns);
+        self.log.add(times, &waiting.packet, fate);
         self.queue.recycle(waiting);
         true
     }

@@ -7,6 +7,8 @@ use std::collections::BinaryHeap;
 /// A frame that waits for its release.
 #[derive(Debug)]
 pub struct Waiting {
+    /// The kernel's receive stamp.
+    pub arrived_ns: u64,
     pub release_ns: u64,
     pub to: usize,
     pub packet: Packet,
@@ -24,12 +26,19 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Copies a frame in.
-    pub fn push(&mut self, release_ns: u64, to: usize, packet: Packet, frame: &[u8]) {
+    /// Copies a frame in that arrived at `arrived_ns` and is to leave to port `to` at `release_ns`.
+    pub fn push(
+        &mut self,
+        (arrived_ns, release_ns): (u64, u64),
+        to: usize,
+        packet: Packet,
+        frame: &[u8],
+    ) {
         let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(2048));
         buffer.clear();
         buffer.extend_from_slice(frame);
         let waiting = Some(Waiting {
+            arrived_ns,
             release_ns,
             to,
             packet,
@@ -79,12 +88,13 @@ mod tests {
         let packet = parse(&udp([198, 18, 0, 1], 1, [198, 18, 0, 2], 2)).expect("a whole datagram");
         let mut queue = Queue::default();
         for (release_ns, to) in [(30, 0), (10, 1), (10, 2), (20, 3)] {
-            queue.push(release_ns, to, packet, &[0; 60]);
+            queue.push((release_ns - 10, release_ns), to, packet, &[0; 60]);
         }
         assert_eq!(queue.next_ns(), Some(10));
         assert!(queue.pop_due(9).is_none());
         let mut order = Vec::new();
         while let Some(waiting) = queue.pop_due(25) {
+            assert_eq!(waiting.arrived_ns, waiting.release_ns - 10);
             order.push(waiting.to);
             queue.recycle(waiting);
         }
