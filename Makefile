@@ -22,7 +22,7 @@ airflow: setup ## Raise a whole site over the lab: Airflow, store, four Edge wor
 test: setup ## Run every test.
 	cargo test --quiet --release --workspace --locked
 	cd lab/quicgo && go vet ./... && go test ./...
-	.venv/bin/python -m pytest -q -n 2 --durations=20
+	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20
 
 lint: setup ## Check style, types, imports between folders, and the native code.
 	.venv/bin/ruff check .

@@ -1,4 +1,4 @@
-"""Which tests may run beside which others, when pytest has two processes (`make test`)."""
+"""How the tests are shared out between the processes of `make test`, and where these stand."""
 
 from __future__ import annotations
 
@@ -7,62 +7,56 @@ from typing import Any
 
 import pytest
 
-# Tests that compare times of packets, fill the loopback with servers, or raise a lab: one after the other,
-# in one process.
-# What the other process does beside them is work without a clock: databases, pages, captures of the past.
-BY_THE_CLOCK = (
-    "tests/airflow/test_database.py",
-    "tests/airflow/test_site.py",
-    "tests/airflow/test_stopped_run.py",
-    "tests/campaign_loopback/",
-    "tests/dissect/test_prober_agrees.py",
+from tests import isolation
+
+# Tests of these folders share a lab, a campaign or servers, which one process raises for all of them.
+TOGETHER = (
     "tests/end_to_end/",
     "tests/lab_network/",
     "tests/lab_servers/",
     "tests/lab_services/",
     "tests/manners/",
-    "tests/prober/",
-    "tests/test_bad_use.py",
-    "tests/test_capture.py",
+    "tests/queries/",
+    "tests/report/",
+)
+# Begun first, the longest first: what is begun last should be short.
+LONGEST = (
+    "tests/airflow/test_site.py",
+    "tests/end_to_end/",
+    "tests/lab_network/",
     "tests/watch/",
+    "tests/manners/",
 )
 
 
-# The process of those is the first; the other one gives way to it.
-FIRST, NICENESS = "gw0", 10
+def pytest_configure(config: pytest.Config) -> None:
+    """Move a process that runs tests into a network namespace of its own, before anything is imported."""
+    hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
+    if not hands_out:
+        isolation.enter()
 
 
-def pytest_configure() -> None:
-    """Lower the priority of a process that does not get the tests by the clock, and of all it starts."""
-    if os.environ.get("PYTEST_XDIST_WORKER", FIRST) != FIRST:
-        os.nice(NICENESS)
+def group(nodeid: str) -> str:
+    """What is handed out as one piece: a folder whose tests share what they stand on, else a file."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::")[0])
 
 
-def by_the_clock(nodeid: str) -> bool:
-    """Whether the test with this id must not run beside another of its kind."""
-    return nodeid.startswith(BY_THE_CLOCK)
+def rank(nodeid: str) -> int:
+    """Place in the order: those of LONGEST as listed, then the rest."""
+    return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest row of tests to be kept together, and in it with what needs most quiet."""
-    items.sort(key=lambda item: (not by_the_clock(item.nodeid), "/end_to_end/" not in item.nodeid))
+    """Begin with the longest."""
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out tests by file, since fixtures are shared there; those by the clock as one piece."""
+    """Hand out tests by `group`, in the order of `rank`."""
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
     config.option.loadscopereorder = False
     scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = lambda nodeid: "by the clock" if by_the_clock(nodeid) else nodeid.split("::")[0]
-    hand_out = scheduler.schedule
-
-    def to_the_first_first() -> None:
-        # The first piece is that by the clock: not for the process that was ready first.
-        processes = scheduler.assigned_work.items()
-        scheduler.assigned_work = dict(sorted(processes, key=lambda one: str(one[0].gateway.id)))
-        hand_out()
-
-    scheduler.schedule = to_the_first_first
+    scheduler._split_scope = group
     return scheduler

@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses, until
+from tests.waiting import until
+
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
 TARGETS = ANSWERING + SILENT + 1
 

@@ -10,12 +10,12 @@ import socket
 import struct
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
+
+from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
@@ -56,14 +56,6 @@ def addresses() -> dict[str, str]:
     names = {f"edge{n}.camp.test": f"127.9.1.{n + 1}" for n in range(ANSWERING)}
     names |= {f"closed{n}.camp.test": f"127.9.2.{n + 1}" for n in range(SILENT)}
     return names | {OPTED_OUT: "127.9.3.1"}
-
-
-def until(condition: Callable[[], object], what: str, limit_s: float = 60) -> None:
-    """Wait until `condition` holds; fail with `what` after `limit_s` seconds."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {limit_s} s: {what}"
-        time.sleep(0.02)
 
 
 @dataclass
@@ -116,7 +108,7 @@ cache_dir = "cache"
 resolver = "127.0.0.1"
 port = {self.dns_port}
 rate = 5000
-timeout_s = 1
+timeout_s = 5
 [probe]
 port = {self.quic_port}
 rate = {rate}
@@ -136,7 +128,7 @@ url = "chdb:{self.folder}/store"
         """The environment of a campaign in this world."""
         return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs")}
 
-    def campaign(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def campaign(self, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
         """Run `firstflight campaign run ARGUMENTS` to its end."""
         return subprocess.run(
             [*FIRSTFLIGHT, "campaign", "run", *arguments],
@@ -210,7 +202,7 @@ url = "chdb:{self.folder}/store"
             assert process.poll() is None, log.read_text()
             return ready in log.read_text().split()
 
-        until(is_ready, f"{argv[0]} is ready", 20)
+        until(is_ready, f"{argv[0]} is ready")
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
+from typing import IO
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +21,7 @@ from schemas import records
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
 from tests.dissect.conftest import FIXTURES, Row, dissect, rows
+from tests.waiting import until
 
 QUICHE = FIXTURES / "quiche.pcap"
 GLOBAL_HEADER, FRAME_HEADER = 24, 16
@@ -280,24 +284,35 @@ def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
     assert (tmp_path / "quic_connection.jsonl").stat().st_size > 0
 
 
+def unread(pipe: IO[bytes]) -> int:
+    """Bytes in a pipe that its reader has not taken."""
+    (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return int(count)
+
+
+def pending(pid: int) -> int:
+    """Signals that a process has still to take, as a bit mask."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(status.partition("ShdPnd:")[2].split()[0], 16)
+
+
 def test_interrupted_in_order(tmp_path: Path) -> None:
     """What was read before the signal is written; the file does not get its name."""
     argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdin is not None
+    stdin = process.stdin
+    assert stdin is not None
     content = QUICHE.read_bytes()
     # More than the reader takes at once, and then silence.
     frames = content[GLOBAL_HEADER:]
-    process.stdin.write(content + frames * 80)
-    process.stdin.flush()
-    deadline = time.monotonic() + 10
-    while not list(tmp_path.glob("*.part")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)
+    stdin.write(content + frames * 80)
+    stdin.flush()
+    until(lambda: list(tmp_path.glob("*.part")) and unread(stdin) == 0, "all of it is read")
     process.send_signal(signal.SIGINT)
-    process.stdin.write(frames)
-    process.stdin.close()
-    assert process.wait(10) == 130
+    until(lambda: pending(process.pid) == 0, "the signal is handled")
+    stdin.write(frames)
+    stdin.close()
+    assert process.wait(120) == 130
     assert not (tmp_path / "quic_connection.jsonl").exists()
     lines = (tmp_path / "quic_connection.jsonl.part").read_text().splitlines()
     assert [json.loads(line)["sni"] for line in lines] == ["server4"]
@@ -306,14 +321,13 @@ def test_interrupted_in_order(tmp_path: Path) -> None:
 def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path) -> None:
     argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 10
-        while not list(tmp_path.glob("*.part")) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: list(tmp_path.glob("*.part")), "it has begun")
         process.send_signal(signal.SIGINT)
+        until(lambda: pending(process.pid) == 0, "the signal is handled")
         time.sleep(0.2)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 130
+        assert process.wait(120) == 130
 
 
 def test_several_captures_give_rows_in_their_order(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from lab.link_log import LinkLog
 from tests.end_to_end import oracle
-from tests.end_to_end.lateness import Lateness
 from tests.end_to_end.site import VANTAGES, Site, raised, without_behaviour
 
 REPETITIONS = 3
@@ -23,7 +23,7 @@ PROBE_COLUMNS = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Finished:
     """A campaign that has run, and everything that can be read about it."""
 
@@ -51,16 +51,18 @@ class Finished:
                 found |= oracle.read(folder / vantage / str(repetition) / "capture" / "probe.pcap")
         return found
 
+    @cached_property
     def at_edges(self) -> dict[oracle.Key, oracle.Reading]:
-        """tshark's reading of what the edges' own interfaces saw, up to now."""
+        """tshark's reading of what the edges' own interfaces saw of the campaign."""
         found: dict[oracle.Key, oracle.Reading] = {}
         for capture in sorted((self.site.lab / "captures").glob("*.pcap")):
             found |= oracle.read(capture)
         return found
 
-    def lateness(self) -> Lateness:
-        """The link emulator's log up to now."""
-        return Lateness(self.site.lab / "lateness.csv")
+    @cached_property
+    def link_log(self) -> LinkLog:
+        """The link emulator's log of the campaign."""
+        return LinkLog(self.site.lab / "lateness.csv")
 
 
 @pytest.fixture(scope="session")

@@ -83,12 +83,22 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Reading:
-    """What tshark's fields say of one attempt."""
+    """What tshark's fields say of one attempt; times in ns since 1970."""
 
     outcome: str
     sent_ns: int
-    ack_us: int | None
-    sh_us: int | None
+    ack_ns: int | None
+    sh_ns: int | None
+
+    @property
+    def ack_us(self) -> int | None:
+        """From sending to the ACK, microseconds, floored."""
+        return None if self.ack_ns is None else (self.ack_ns - self.sent_ns) // 1000
+
+    @property
+    def sh_us(self) -> int | None:
+        """From sending to the ServerHello, microseconds, floored."""
+        return None if self.sh_ns is None else (self.sh_ns - self.sent_ns) // 1000
 
     @property
     def ack_to_sh_us(self) -> int | None:
@@ -144,11 +154,8 @@ def _classify(attempt: Attempt, client_cid: str) -> Reading:
         closed = closed or CLOSE in datagram.frames
     retried = len(attempt.sent) > 1
     outcome = _outcome(ack, hello, closed, retried, negotiated, attempt.refused, opened or garbage)
-
-    def since(datagram: Datagram | None) -> int | None:
-        return None if datagram is None else (datagram.time_ns - first.time_ns) // 1000
-
-    return Reading(outcome, first.time_ns, since(ack), since(hello))
+    ack_ns, sh_ns = (None if datagram is None else datagram.time_ns for datagram in (ack, hello))
+    return Reading(outcome, first.time_ns, ack_ns, sh_ns)
 
 
 def _covers(ack: tuple[int, int], numbers: list[int]) -> bool:

@@ -6,11 +6,15 @@ import json
 import os
 import resource
 import signal
+import statistics
 import subprocess
-import time
+import sys
 from pathlib import Path
 
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
+from tests.waiting import until
+
+MANY_STARTS = 6.5
 
 
 def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
@@ -19,22 +23,30 @@ def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
     assert done.stdout.strip() == str(tmp_path)
     # Options of the program are the program's.
     assert lab.run("exec", "hamburg", "echo", "--state", "-n", "--help") == "--state -n --help\n"
-    process = lab.start("hamburg", "sleep", "60")
-    time.sleep(1)
-    assert Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n"
+    process = lab.start("hamburg", "sleep", "600")
+    until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "the program in place of ours")
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(timeout=5) == -signal.SIGINT
+    assert process.wait(timeout=60) == -signal.SIGINT
 
 
 def test_exec_costs_little(lab: Lab) -> None:
-    """Every stage of a lab campaign starts through it. CPU time: wall time says more of the machine."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    for _ in range(5):
-        subprocess.run(
-            [FIRSTFLIGHT, "lab", "exec", "hamburg", "true"], env=lab.environment, cwd=ROOT, check=True
-        )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5 * 0.2
+    """Every stage of a lab campaign starts through it: no more CPU time than so many bare starts of Python.
+
+    It takes about four; an import of pyarrow or of our settings would double that. In turns, so that a busy
+    machine slows both.
+    """
+
+    def cpu_s(*argv: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(argv, env=lab.environment, cwd=ROOT, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    ratios = [
+        cpu_s(FIRSTFLIGHT, "lab", "exec", "hamburg", "true") / cpu_s(sys.executable, "-c", "pass")
+        for _ in range(9)
+    ]
+    assert statistics.median(ratios) < MANY_STARTS, ratios
 
 
 def test_exec_finds_firstflight_and_the_programs_of_an_administrator(lab: Lab) -> None:

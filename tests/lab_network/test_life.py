@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.lab_network.running import FIRSTFLIGHT, ROOT, Lab
+from tests.waiting import until
 
 
 def machine() -> dict[str, str]:
@@ -51,13 +51,9 @@ def processes_of(lab: Lab) -> list[str]:
 
 def test_up_and_down_leave_the_machine_as_it_was(other_lab: Lab) -> None:
     before = machine()
-    began = time.monotonic()
     other_lab.run("up")
-    assert time.monotonic() - began < 30
     assert machine() == before
-    began = time.monotonic()
     other_lab.run("down")
-    assert time.monotonic() - began < 2
     assert machine() == before
     assert processes_of(other_lab) == []
     assert other_lab.call("down").returncode == 0
@@ -89,10 +85,7 @@ def test_a_lab_that_is_up_is_not_raised_again(lab: Lab) -> None:
 def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
     other_lab.run("up")
     os.kill(json.loads((other_lab.state / "lab.json").read_text())["pid"], signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while processes_of(other_lab) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_of(other_lab) == []
+    until(lambda: processes_of(other_lab) == [], "the end of all its processes")
     gone = other_lab.call("exec", "hamburg", "true")
     assert (gone.returncode, "not up" in gone.stderr) == (2, True)
     other_lab.run("up")
@@ -138,10 +131,8 @@ def test_a_service_that_ends_shows_in_the_status(other_lab: Lab) -> None:
         and str(other_lab.state).encode() in line
     )
     os.kill(int(pid), signal.SIGKILL)
-    time.sleep(1.2)
-    report = other_lab.call("status")
-    assert report.returncode == 1
-    assert "ended" in json.loads(report.stdout)["services"]["rogue on odd"]
+    report = until(lambda: (told := other_lab.call("status")).returncode == 1 and told, "a status of 1")
+    assert report and "ended" in json.loads(report.stdout)["services"]["rogue on odd"]
 
 
 def _cmdline(folder: Path) -> bytes:

@@ -192,8 +192,9 @@ class Client:
 
     def _read(self, end: float, until: int | None) -> Iterator[Datagram]:
         count = 0
-        while (left := end - time.time()) > 0 and (until is None or count < until):
-            self.socket.settimeout(left)
+        while until is None or count < until:
+            # What is there already is read, however late it is by now.
+            self.socket.settimeout(max(end - time.time(), 0.001))
             try:
                 data, ancillary, _, peer = self.socket.recvmsg(65536, 256)
             except TimeoutError:

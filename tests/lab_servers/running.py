@@ -69,15 +69,14 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
     process = subprocess.Popen(
         command(stack, file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    killer = threading.Timer(20, process.kill)
+    killer = threading.Timer(120, process.kill)
     killer.start()
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
         assert first == "READY\n", f"{stack} said {first!r}"
         killer.cancel()
-        # As the lab does for servers with declared delays; without the right to, tests may have to wait for
-        # a quiet machine.
+        # As the lab does for servers with declared delays.
         if stack in ("quiche", "rogue"):
             with suppress(PermissionError):
                 os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(5))

@@ -10,13 +10,15 @@ from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US, Q
 from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
 from .running import HOST, Running
 
-# A busy machine may make a single answer this late, but not the median.
-LATE_US = 100_000
-PATIENCE_S = 2
+PATIENCE_S = 60.0
+# How long to listen for what must not come, or may, behind the last datagram that must.
+SILENCE_S = 0.15
 
 
-def ask(server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S) -> list[Datagram]:
-    """One probe: the ClientHello, the first answer and what comes in 0.15 s after it, the close.
+def ask(
+    server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
+) -> list[Datagram]:
+    """One probe: the ClientHello, at least so many answers, what comes in SILENCE_S after them, the close.
 
     After a Retry, the answers to the token.
     """
@@ -27,7 +29,8 @@ def ask(server: Running, name: str | None, ip: str = HOST, patience: float = PAT
             assert answers[0].packets[0].opened, "the integrity tag is wrong"
             client.follow_retry(answers[0])
             answers = client.read(patience, until=1)
-        answers += client.read(0.15)
+        answers += client.read(patience, until=datagrams - 1)
+        answers += client.read(SILENCE_S)
         client.send_close()
         assert {answer.source for answer in answers} <= {ip}
         return answers
@@ -43,24 +46,28 @@ def opened(answers: list[Datagram]) -> None:
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("mode", ["iack", "retry-iack"])
 def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> None:
-    answers = ask(quiche, f"{mode}.{size}.test")
+    answers = ask(quiche, f"{mode}.{size}.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack"]
     assert answers[0].size == 1200
     assert answers[1].has_server_hello
     assert answers[1].has_handshake
     assert not answers[1].has_ack
-    assert QUICHE_DELAY_US - 100 <= gap_us(answers) <= QUICHE_DELAY_US + LATE_US
+    assert gap_us(answers) >= QUICHE_DELAY_US - 100
 
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
 def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
-    """The median gap is the declared one within 0.2 ms, whatever the machine does meanwhile."""
+    """The median gap is the declared one within 0.2 ms: a timer that rounds, or adds, would show.
+
+    By the kernel's receive stamps, which on loopback are taken while the server sends: only what keeps the
+    server from the core makes one late, and it runs at real-time priority.
+    """
     gaps = []
     for _ in range(60):
         with Client(HOST, quiche.port, f"after-{delay_us}.small.test") as client:
             client.send_hello()
-            gaps.append(gap_us(client.read(1, until=2)))
+            gaps.append(gap_us(client.read(PATIENCE_S, until=2)))
             client.send_close()
     assert statistics.median(gaps) == pytest.approx(delay_us, abs=200), sorted(gaps)
     assert min(gaps) > delay_us - 100
@@ -80,13 +87,13 @@ def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
     indirect=["server"],
 )
 def test_a_waiting_server_sends_all_at_once(server: Running, name: str, delay_us: int) -> None:
-    answers = ask(server, name)
+    answers = ask(server, name, datagrams=2 if "large" in name else 1)
     opened(answers)
     first = answers[0]
     assert first.has_ack
     assert first.has_server_hello
     assert first.has_handshake
-    assert delay_us <= first.at_us <= delay_us + LATE_US
+    assert first.at_us >= delay_us
     if "large" in name:
         credit = 3 * 1252
         # quic-go checks the limit before each datagram, not with it.
@@ -106,29 +113,29 @@ def test_quiche_asks_for_another_key_share(quiche: Running) -> None:
 
 
 def test_quiche_sends_its_certificate_late(quiche: Running) -> None:
-    answers = ask(quiche, "sh-then-certificate.large.test")
+    answers = ask(quiche, "sh-then-certificate.large.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack", "crypto"]
     assert not answers[0].has_handshake
     assert answers[1].has_handshake
-    gap = answers[1].at_us - answers[0].at_us
-    assert CERTIFICATE_DELAY_US - 100 <= gap <= CERTIFICATE_DELAY_US + LATE_US
+    assert answers[1].at_us - answers[0].at_us >= CERTIFICATE_DELAY_US - 100
 
 
 def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
-    answers = ask(aioquic, "iack.small.test")
+    answers = ask(aioquic, "iack.small.test", datagrams=2)
     opened(answers)
     assert answers[0].frames() == ["ack"]
     assert answers[0].size < 100
     assert answers[1].has_server_hello
-    assert AIOQUIC_DELAY_US - 100 <= gap_us(answers) <= AIOQUIC_DELAY_US + LATE_US
+    assert gap_us(answers) >= AIOQUIC_DELAY_US - 100
 
 
 def test_the_address_and_the_name_decide(quiche: Running) -> None:
-    assert gap_us(ask(quiche, "second.small.test", "127.0.0.2")) >= 8900
+    assert gap_us(ask(quiche, "second.small.test", "127.0.0.2", datagrams=2)) >= 8900
     # Unknown names and none are answered as the first endpoint of the address: iack.small.test.
     for name in ("nobody.example", None):
-        assert QUICHE_DELAY_US - 100 <= gap_us(ask(quiche, name)) < 8900
+        gaps = [gap_us(ask(quiche, name, datagrams=2)) for _ in range(9)]
+        assert QUICHE_DELAY_US - 100 <= statistics.median(gaps) < 8900, gaps
     assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
 
 
@@ -138,8 +145,8 @@ def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo
     for server in (quiche, aioquic, quicgo):
         client = Client(HOST, server.port, "wait.small.test")
         client.send_hello()
-        assert client.read(1, until=1)
-        client.read(0.1)
+        assert client.read(PATIENCE_S, until=1)
+        client.read(SILENCE_S)
         client.send_close()
         clients.append(client)
     for client in clients:
@@ -173,7 +180,7 @@ def test_an_unknown_version_is_negotiated(server: Running) -> None:
         packet = bytearray(client.client_hello_packet())
         packet[1:5] = bytes.fromhex("5a5a5a5a")
         client.socket.sendto(packet, client.address)
-        (answer,) = client.read(1, until=1)
+        (answer,) = client.read(PATIENCE_S, until=1)
         assert [packet.kind for packet in answer.packets] == ["version_negotiation"]
         assert answer.packets[0].header.source_cid == client.dcid
         assert 1 in answer.packets[0].header.supported_versions

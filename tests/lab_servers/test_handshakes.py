@@ -32,7 +32,7 @@ async def handshake(server: Running, name: str) -> tuple[str | None, list[x509.C
     """Connect, and give the agreed protocol and the certificates that were sent."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with connect(
             HOST, server.port, configuration=configuration, create_protocol=Handshake
         ) as client:

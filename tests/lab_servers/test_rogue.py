@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import statistics
 
 import pytest
 
@@ -10,18 +11,18 @@ from .conftest import ROGUE_DELAY_US
 from .reader import Client, Datagram
 from .running import HOST, Running
 
-LATE_US = 100_000
+PATIENCE_S = 60.0
 
 
-def answers_to(client: Client) -> list[Datagram]:
-    """Send the ClientHello; the first answer, however late, and what comes in 0.1 s after it."""
+def answers_to(client: Client, datagrams: int = 1) -> list[Datagram]:
+    """Send the ClientHello; so many answers, however late, and what comes in 0.1 s after them."""
     client.send_hello()
-    return client.read(1, until=1) + client.read(0.1)
+    return client.read(PATIENCE_S, until=datagrams) + client.read(0.1)
 
 
-def ask(server: Running, name: str) -> list[Datagram]:
+def ask(server: Running, name: str, datagrams: int = 1) -> list[Datagram]:
     with Client(HOST, server.port, name) as client:
-        return answers_to(client)
+        return answers_to(client, datagrams)
 
 
 def contents(answers: list[Datagram]) -> list[list[str]]:
@@ -76,7 +77,7 @@ def contents(answers: list[Datagram]) -> list[list[str]]:
     ],
 )
 def test_datagrams(rogue: Running, name: str, expected: list[list[str]]) -> None:
-    assert contents(ask(rogue, name)) == expected
+    assert contents(ask(rogue, name, len(expected))) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,23 +91,26 @@ def test_datagrams(rogue: Running, name: str, expected: list[list[str]]) -> None
     ],
 )
 def test_the_delay_is_kept(rogue: Running, name: str, first: int, second: int) -> None:
-    answers = ask(rogue, f"{name}.small.test")
-    gap = answers[second].at_us - answers[first].at_us
-    assert ROGUE_DELAY_US - 100 <= gap <= ROGUE_DELAY_US + LATE_US
+    gaps = []
+    for _ in range(15):
+        answers = ask(rogue, f"{name}.small.test", second + 1)
+        gaps.append(answers[second].at_us - answers[first].at_us)
+    assert min(gaps) >= ROGUE_DELAY_US - 100
+    assert statistics.median(gaps) <= ROGUE_DELAY_US + 1000, gaps
 
 
 def test_numbers_sizes_and_codes(rogue: Running) -> None:
     lost = ask(rogue, "lost-ack.now.test")[0].packets[0]
     assert lost.number == 1
-    starts = [answer.packets[0].number for answer in ask(rogue, "pn-start.small.test")]
+    starts = [answer.packets[0].number for answer in ask(rogue, "pn-start.small.test", 2)]
     assert starts == [2**31 - 1, 2**31]
     assert ask(rogue, "small-ack.small.test")[0].size < 100
     assert ask(rogue, "closed.now.test")[0].packets[0].close == (0x128, "no service for this name")
-    assert sum(answer.size for answer in ask(rogue, "amplify.now.test")) > 3 * 1252 + 1200
+    assert sum(answer.size for answer in ask(rogue, "amplify.now.test", 6)) > 3 * 1252 + 1200
     malformed = ask(rogue, "malformed-frames.now.test")[0].packets[0]
     assert malformed.opened
     assert malformed.parse_error
-    assert not any(packet.opened for one in ask(rogue, "undecryptable.now.test") for packet in one.packets)
+    assert not any(packet.opened for one in ask(rogue, "undecryptable.now.test", 2) for packet in one.packets)
 
 
 def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
@@ -117,29 +121,29 @@ def test_a_retry_is_valid_and_a_second_one_tempts(rogue: Running) -> None:
     ]:
         with Client(HOST, rogue.port, name) as client:
             client.send_hello()
-            retry = client.read(1, until=1)[0]
+            retry = client.read(PATIENCE_S, until=1)[0]
             assert retry.packets[0].opened, "the integrity tag is wrong"
             client.follow_retry(retry)
-            answers = client.read(0.2)
+            answers = client.read(PATIENCE_S, until=len(after_token)) + client.read(0.2)
             assert contents(answers) == after_token
             if name.startswith("retry-ack-range"):
                 assert answers[0].packets[0].acked == [0, 1]
             if name.startswith("retry-twice"):
                 client.follow_retry(answers[0])
-                assert client.read(1, until=1)[0].has_ack
+                assert client.read(PATIENCE_S, until=1)[0].has_ack
 
 
 def test_version_negotiation_echoes_and_lists_others(rogue: Running) -> None:
     with Client(HOST, rogue.port, "version-negotiation.small.test") as client:
         client.send_hello()
-        header = client.read(1, until=1)[0].packets[0].header
+        header = client.read(PATIENCE_S, until=1)[0].packets[0].header
         assert (header.destination_cid, header.source_cid) == (client.scid, client.dcid)
         assert header.supported_versions == [0x6B3343CF, 0xFF00001D, 0x1A2A3A4A]
 
 
 def test_forgeries_fit_nothing(rogue: Running) -> None:
     with Client(HOST, rogue.port, "forged.small.test") as client:
-        *forgeries, truth = answers_to(client)
+        *forgeries, truth = answers_to(client, 6)
         assert len(forgeries) == 5
         assert not any(packet.opened for one in forgeries for packet in one.packets)
         assert truth.packets[0].opened
@@ -160,6 +164,6 @@ def test_a_copy_is_not_answered_again(rogue: Running) -> None:
     with Client(HOST, rogue.port, "split-packets.small.test") as client:
         packet = client.client_hello_packet()
         client.socket.sendto(packet, client.address)
-        assert len(client.read(1, until=1)) == 1
+        assert len(client.read(PATIENCE_S, until=1)) == 1
         client.socket.sendto(packet, client.address)
         assert client.read(0.1) == []

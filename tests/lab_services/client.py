@@ -24,7 +24,7 @@ from tranco import Tranco
 def ask(server: str, name: str, kind: str) -> dict[str, Any]:
     """One question over UDP: status, seconds, and the answer section as [owner, ttl, type, data]."""
     start = time.monotonic()
-    answer = dns.query.udp(dns.message.make_query(name, kind), server, timeout=5)
+    answer = dns.query.udp(dns.message.make_query(name, kind), server, timeout=60)
     rows = [
         [
             rrset.name.to_text(omit_final_dot=True),
@@ -51,7 +51,7 @@ def tranco_list(cache: str, wanted: dict[str, Any]) -> dict[str, Any]:
 def fetch(url: str, file: str) -> dict[str, Any]:
     """Download a URL."""
     try:
-        response = requests.get(url, timeout=10)
+        response = requests.get(url, timeout=60)
     except requests.exceptions.RequestException as error:
         return {"status": None, "error": type(error).__name__}
     Path(file).write_bytes(response.content)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from firstflight.campaign.process import this_program
 from tests.end_to_end.site import ROOT, Site
 from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
+from tests.waiting import until
 
 OPTIONS = sets(
     probe__rate=10,
@@ -65,14 +66,6 @@ def segments(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def until_there(folder: Path, count: int) -> None:
-    """Wait until so many rows of Cloudflare's names are in closed segments."""
-    end = time.monotonic() + 60
-    while sum(1 for row in segments(folder) if "cloudflare" in row["domain"]) < count:
-        assert time.monotonic() < end, "the campaign does not get on"
-        time.sleep(0.1)
-
-
 def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Site) -> None:
     file = config(site, "paused", names_of(site, (CLOUDFLARE, FASTLY)), ["hamburg"])
     runs = site.folder / "runs"
@@ -82,6 +75,10 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
         """The folder of the probe stage, once it has begun."""
         found = runs.glob("*/hamburg/1/probe/segments")
         return [path.parent for path in found if path.parents[3] not in others]
+
+    def answered(folder: Path) -> int:
+        """How many rows of Cloudflare's names are in closed segments."""
+        return sum(1 for row in segments(folder / "segments") if "cloudflare" in row["domain"])
 
     campaign = subprocess.Popen(
         [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],
@@ -93,20 +90,15 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     )
     pid = server_of("cloudflare", site)
     try:
-        end = time.monotonic() + 90
-        while not probing():
-            assert time.monotonic() < end and campaign.poll() is None
-            time.sleep(0.05)
-        (folder,) = probing()
-        until_there(folder / "segments", 25)
+        (folder,) = until(lambda: campaign.poll() is not None or probing(), "the probe stage") and probing()
+        until(lambda: campaign.poll() is not None or answered(folder) >= 25, "25 of Cloudflare's names")
         os.kill(pid, signal.SIGSTOP)
-        while not (folder / "pauses.json").is_file():
-            assert time.monotonic() < end and campaign.poll() is None, "no network was paused"
-            time.sleep(0.05)
+        until(lambda: campaign.poll() is not None or (folder / "pauses.json").is_file(), "a paused network")
+        assert campaign.poll() is None
         time.sleep(1.2)
     finally:
         os.kill(pid, signal.SIGCONT)
-    printed, messages = campaign.communicate(timeout=120)
+    printed, messages = campaign.communicate(timeout=400)
     assert campaign.returncode == 0, messages
     run = printed.splitlines()[-1]
     assert f"AS{CLOUDFLARE} was paused: its share of timeout rose" in messages
@@ -114,7 +106,8 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     (pause,) = json.loads((folder / "pauses.json").read_text())
     assert (pause["asn"], pause["sign"]) == (CLOUDFLARE, "timeout")
     assert pause["suspect_from_ns"] < pause["paused_at_ns"]
-    assert 6e9 <= pause["resumed_at_ns"] - pause["paused_at_ns"] < 8e9
+    # It may go on after six seconds, and does so by the next round; twice as long would be another pause.
+    assert 6e9 <= pause["resumed_at_ns"] - pause["paused_at_ns"] < 12e9
 
     found = rows(site, run, "hamburg")
     targets = (folder / "targets.csv").read_text().splitlines()[1:]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from firstflight import native
+from tests.waiting import until
 
 LOOPBACK = ("--allow-net", "127.0.0.0/8", "--allow-net", "::1/128")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0")
@@ -105,6 +106,18 @@ def datagrams(one: socket.socket) -> list[bytes]:
             found.append(one.recv(65536))
         except BlockingIOError:
             return found
+
+
+def arrivals(one: socket.socket, count: int) -> list[bytes]:
+    """What came to a socket, once it is `count` datagrams at least."""
+    found: list[bytes] = []
+
+    def all_there() -> bool:
+        found.extend(datagrams(one))
+        return len(found) >= count
+
+    until(all_there, lambda: f"{count} datagrams, {len(found)} are there")
+    return found
 
 
 def start(command: Sequence[str | Path], ready: str) -> subprocess.Popen[str]:

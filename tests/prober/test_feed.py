@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from scanner.pauses import REFUSED_DETAIL
-from tests.prober.conftest import LOOPBACK, argv, datagrams
+from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
@@ -37,13 +38,22 @@ class Fed:
         self.process.stdin.write("".join(f"{line}\n" for line in lines))
         self.process.stdin.flush()
 
-    def slot(self, number: int, at_ns: int, to: tuple[str, int], *, grace: int = 100, owned: int = 0) -> None:
+    def slot(
+        self,
+        number: int,
+        at_ns: int,
+        to: tuple[str, int],
+        *,
+        grace: int = 100,
+        owned: int = 0,
+        group: int = 7,
+    ) -> None:
         """Hand over a slot."""
-        self.say(f"slot {FIRST + number} {at_ns} {grace} {owned} 7 {to[0]} {to[1]} a.test")
+        self.say(f"slot {FIRST + number} {at_ns} {grace} {owned} {group} {to[0]} {to[1]} a.test")
 
     def end(self) -> int:
         """Close the feed, give the status."""
-        _, messages = self.process.communicate(timeout=30)
+        _, messages = self.process.communicate(timeout=120)
         self.messages = messages
         return self.process.returncode
 
@@ -96,16 +106,19 @@ def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
     one = silent("127.0.0.1")
     to = ("127.0.0.1", one.getsockname()[1])
     fed = feed("--attempts", 2)
-    start = time.time_ns() + 500 * MS
+    start = time.time_ns() + 1000 * MS
     times = {number: start + number * 37 * MS for number in range(20)}
     for number in reversed(times):  # whatever the order they come in
-        fed.slot(number, times[number], to)
+        fed.slot(number, times[number], to, grace=20_000)
     fed.say("end")
     assert fed.end() == 0, fed.messages
     assert {row["target"] - FIRST for row in fed.rows} == set(times)
+    late_ns = []
     for row in fed.rows:
         assert (row["outcome"], row["attempts"]) == ("timeout", 1), "a slot is one connection"
-        assert 0 <= row["sent_at"] - times[row["target"] - FIRST] < 100 * MS
+        late_ns.append(row["sent_at"] - times[row["target"] - FIRST])
+    # The machine may make any of them late, but a prober that waits too long makes all.
+    assert 0 <= min(late_ns) < 5 * MS
     assert len({row["client_cid"] for row in fed.rows}) == 20 == len(datagrams(one))
     assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (20, 0, {})
 
@@ -114,19 +127,19 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
     (tmp_path / "block").write_text("127.0.0.9\n")
     one = silent("127.0.0.1")
     to = ("127.0.0.1", one.getsockname()[1])
-    fed = feed("--blocklist", tmp_path / "block", limits=("2", "0"))
-    start = time.time_ns() + 600 * MS
+    fed = feed("--blocklist", tmp_path / "block", limits=("0.25", "0"))
+    start = time.time_ns() + 1000 * MS
     fed.slot(0, start - 10_000 * MS, to)  # long past
-    fed.slot(1, start, to)
-    fed.slot(2, start + 50 * MS, to)  # the address has had its share for half a second
-    fed.slot(3, start + 60 * MS, to, grace=900)  # which this one can wait for
-    fed.slot(4, start + 70 * MS, to, owned=1)  # and which does not concern this one
-    fed.slot(5, start, ("127.0.0.9", 443))
-    fed.slot(6, start, ("192.0.2.1", 443))  # not allowed, and nobody says who asks
-    fed.say("hold 7")
-    fed.slot(7, start - 100 * MS, ("127.0.0.2", to[1]))
-    time.sleep(max(0.0, (start - 50 * MS - time.time_ns()) / 1e9))
-    fed.say("free 7", "end")
+    fed.slot(1, start, to, grace=2000)
+    fed.slot(2, start + 50 * MS, to, grace=1500)  # the address has had its share for four seconds
+    fed.slot(3, start + 60 * MS, to, grace=20_000)  # which this one can wait for
+    fed.slot(4, start + 70 * MS, to, grace=20_000, owned=1)  # and which does not concern this one
+    fed.slot(5, start, ("127.0.0.9", 443), grace=20_000)
+    fed.slot(6, start, ("192.0.2.1", 443), grace=20_000)  # not allowed, and nobody says who asks
+    fed.say("hold 8")
+    fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8)
+    arrivals(one, 1)  # so the time of the slot in the held group has come and gone
+    fed.say("free 8", "end")
     assert fed.end() == 0, fed.messages
     assert fed.skipped == {0: "late", 2: "limit", 6: "contact", 7: "paused"}
     rows = {row["target"] - FIRST: row for row in fed.rows}
@@ -136,40 +149,49 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
         4: "timeout",
         5: "blocked",
     }
-    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 499 * MS
-    assert rows[4]["sent_at"] - rows[1]["sent_at"] < 200 * MS
-    assert len(datagrams(one)) == 3
+    assert rows[3]["sent_at"] - rows[1]["sent_at"] >= 3900 * MS
+    assert rows[4]["sent_at"] < rows[3]["sent_at"]
+    assert len(datagrams(one)) == 2, "and the first"
     assert (fed.summary["targets"], fed.summary["sent"], fed.summary["skipped"]) == (4, 3, 4)
 
 
 def test_a_stalled_prober_skips_what_it_missed(feed: Feeds, silent: Silent) -> None:
-    to = ("127.0.0.1", silent("127.0.0.1").getsockname()[1])
+    one = silent("127.0.0.1")
+    to = ("127.0.0.1", one.getsockname()[1])
     fed = feed()
-    start = time.time_ns() + 500 * MS
-    for number in range(15):
-        fed.slot(number, start + number * 100 * MS, to, grace=50)
+    grace_ms, count = 300, 40
+    start = time.time_ns() + 1000 * MS
+    times = [start + number * 100 * MS for number in range(count)]
+    for number, at_ns in enumerate(times):
+        fed.slot(number, at_ns, to, grace=grace_ms)
     fed.say("end")
-    time.sleep(max(0.0, (start + 350 * MS - time.time_ns()) / 1e9))
+    arrivals(one, 1)
     fed.process.send_signal(signal.SIGSTOP)
-    time.sleep(0.5)
+    stopped = time.time_ns()
+    time.sleep(1)
+    resumed = time.time_ns()
     fed.process.send_signal(signal.SIGCONT)
     assert fed.end() == 0, fed.messages
-    assert set(fed.skipped.values()) == {"late"} and {5, 6, 7} <= set(fed.skipped) <= set(range(2, 11))
-    assert {row["target"] - FIRST for row in fed.rows} | set(fed.skipped) == set(range(15))
-    assert len(fed.rows) + len(fed.skipped) == 15
+    assert set(fed.skipped.values()) == {"late"}
+    missed = {n for n, at_ns in enumerate(times) if stopped < at_ns < resumed - grace_ms * MS}
+    assert missed and missed <= set(fed.skipped)
+    sent = {row["target"] - FIRST: row["sent_at"] for row in fed.rows}
+    assert all(times[number] <= at_ns for number, at_ns in sent.items())
+    assert any(at_ns > resumed for at_ns in sent.values()), "it goes on"
+    assert sorted([*sent, *fed.skipped]) == list(range(count)), "each is there once"
 
 
 def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Silent) -> None:
     one, two = silent("127.0.0.1"), silent("127.0.0.1")
     ports = [one.getsockname()[1], two.getsockname()[1]]
     lines = [f"127.0.0.1,n{n}.test,{ports[n % 2]},{n % 2 + 1}" for n in range(60)]
-    fed = feed("--rate", 100, "--attempts", 2, targets="\n".join(["ip,domain,port,group", *lines]))
+    fed = feed("--rate", 20, "--attempts", 2, targets="\n".join(["ip,domain,port,group", *lines]))
     fed.say("hold 2")
-    time.sleep(1.2)  # the list would be done by now
+    arrivals(one, 60)  # both attempts of all of group 1: the list would be done by now
     held_at = len(datagrams(two))
-    assert held_at <= 12 and fed.process.poll() is None, "targets of group 2 are waited for"
+    assert held_at < 30 and fed.process.poll() is None, "targets of group 2 are waited for"
     fed.say("free 2")
-    time.sleep(0.15)
+    arrivals(two, 1)
     fed.say("refuse 2", "end")
     assert fed.end() == 0, fed.messages
     by_group = {group: [row for row in fed.rows if row["port"] == ports[group - 1]] for group in (1, 2)}
@@ -184,12 +206,13 @@ def test_held_groups_wait_and_refused_ones_are_blocked(feed: Feeds, silent: Sile
 
 
 def test_a_feeder_that_is_gone_ends_the_run_in_order(feed: Feeds, silent: Silent) -> None:
-    to = ("127.0.0.1", silent("127.0.0.1").getsockname()[1])
+    one = silent("127.0.0.1")
+    to = ("127.0.0.1", one.getsockname()[1])
     fed = feed()
     now = time.time_ns()
-    fed.slot(0, now + 200 * MS, to)
-    fed.slot(1, now + 60_000 * MS, to)
-    time.sleep(0.4)
+    fed.slot(0, now + 200 * MS, to, grace=20_000)
+    fed.slot(1, now + 600_000 * MS, to)
+    arrivals(one, 1)
     assert fed.end() == 130
     assert [row["outcome"] for row in fed.rows] == ["timeout"] and fed.skipped == {1: "stopped"}
 
@@ -234,11 +257,17 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
         running.append((folder, subprocess.Popen(command, stderr=subprocess.DEVNULL)))
     sent: list[tuple[int, int]] = []
     for index, (folder, process) in enumerate(running):
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         for path in folder.glob("*.arrow"):
             with pa.memory_map(str(path)) as source:
                 sent += [(at, index) for at in pa.ipc.open_file(source).read_all()["sent_at"].to_pylist()]
     sent.sort()
     assert [index for _, index in sent].count(0) == 20 == [index for _, index in sent].count(1)
+    # Limit and slack hold for the moments of deciding; the kernel's stamps come somewhat later, which moves
+    # single gaps and not their median.
+    gaps: dict[bool, list[int]] = {True: [], False: []}
     for (before, who), (after, other) in pairwise(sent):
-        assert after - before > (40 if who == other else 250) * MS
+        gaps[who == other].append(after - before)
+    assert median(gaps[True]) > 45 * MS
+    assert len(gaps[False]) >= 3 and median(gaps[False]) > 250 * MS
+    assert min(gaps[False]) > 0

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from schemas import records
-from tests.prober.conftest import LOOPBACK, Probe, argv, datagrams, write_targets
+from tests.prober.conftest import LOOPBACK, Probe, argv, arrivals, datagrams, write_targets
 
 Silent = Callable[[str], socket.socket]
+WINDOW_S = 30
 
 
 def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -158,7 +159,8 @@ def test_a_summary_takes_no_device_s_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Signals) -> None:
-    port = silent("127.0.0.1").getsockname()[1]
+    one = silent("127.0.0.1")
+    port = one.getsockname()[1]
     answered = [("127.0.0.1", f"r{i}.test", 9) for i in range(30)]
     waiting = [("127.0.0.1", f"w{i}.test", port) for i in range(3000)]
     targets = write_targets(tmp_path / "t.csv", [*answered, *waiting])
@@ -176,9 +178,9 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
     )
     command = argv("--targets", targets, *LOOPBACK, *options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2.5)
+    arrivals(one, 60)
     os.kill(process.pid, stop)
-    rows, messages = process.communicate(timeout=20)
+    rows, messages = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in messages
     count = len(rows.splitlines())
@@ -186,7 +188,8 @@ def test_interrupt_ends_in_order(silent: Silent, tmp_path: Path, stop: signal.Si
 
 
 def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
-    port = silent("127.0.0.1").getsockname()[1]
+    one = silent("127.0.0.1")
+    port = one.getsockname()[1]
     targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", f"w{i}.test", port) for i in range(50)])
     options = (
         "--per-address-rate",
@@ -194,20 +197,21 @@ def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
         "--per-prefix-rate",
         0,
         "--timeout",
-        30,
+        WINDOW_S,
         "--segments",
         tmp_path / "seg",
     )
     command = argv("--targets", targets, *LOOPBACK, *options)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1)
+    arrivals(one, 50)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None, "open probes are waited for"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=20)
-    assert (process.returncode, time.monotonic() - began < 2) == (130, True)
+    _, messages = process.communicate(timeout=60)
+    # They would be waited for until WINDOW_S have passed since they were sent.
+    assert (process.returncode, time.monotonic() - began < WINDOW_S - 2) == (130, True)
     assert "50 targets have no record" in messages
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow.ipc
 
 from schemas import records
 from tests.prober.conftest import FAST, LOOPBACK, Probe, argv, write_targets
+from tests.waiting import until
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -62,11 +62,10 @@ def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, t
     folder = tmp_path / "seg"
     common = ("--targets", path, *LOOPBACK, *FAST, "--segments", folder, "--rate", 500, "--linger-ms", 100)
     process = subprocess.Popen(argv(*common), stderr=subprocess.DEVNULL)
-    time.sleep(2.6)
+    until(lambda: len(read(folder)) >= 500, "500 rows in closed segments")
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = read(folder)
-    # One segment a second at least, so at most that second and the probes in flight are missing.
     assert 500 <= len(before) < 2000
     done = subprocess.run(argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -73,7 +73,7 @@ controls {{ }};
             self._process = subprocess.Popen(
                 [self.program, "-g", "-n", "1", "-c", str(self.folder / "named.conf")], stdout=log, stderr=log
             )
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             if (self.folder / "log").read_text().rstrip().endswith(" running"):
                 return

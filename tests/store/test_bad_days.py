@@ -97,7 +97,7 @@ def test_nobody_says_anything() -> None:
         ):
             pass
         assert caught.value.exit_status == 2
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60, "60 s is how long it tries unless told otherwise"
 
 
 def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:

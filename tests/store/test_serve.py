@@ -196,7 +196,7 @@ def test_cancel_ends_a_running_query(served: Served, client: Client) -> None:
     assert next(rows)[0] == 0
     began = time.monotonic()
     client.cancel()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300, "it would run for 1,000 s"
     assert client.execute("SELECT 1") == [(1,)]
     assert _running(served, "numbers(100000)") == 0
 
@@ -335,7 +335,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
             time.sleep(0.02)
         began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 10, "a running query is not waited for"
+        assert time.monotonic() - began < 300, "a running query is not waited for"
         thread.join()
     assert served.said.read_text() == (
         f"serving the store in {folder} at 127.0.0.1:{served.port}\nended; the store is closed\n"

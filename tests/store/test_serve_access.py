@@ -80,7 +80,7 @@ def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) ->
         assert next(rows)[0] == 0
         began = time.monotonic()
         client.cancel()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 300, "it would run for 900 s"
     for wrong in ({"user": "default"}, {"password": "other"}, {"password": ""}, {"user": ""}):
         with pytest.raises(ServerException) as caught, served.client(**{**right, **wrong}) as client:
             client.execute("SELECT 1")

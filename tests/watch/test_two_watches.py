@@ -8,15 +8,14 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from firstflight.runs import Run
 from firstflight.settings import load
-from tests.campaign_loopback.world import FIRSTFLIGHT, World, until
-from tests.watch.test_watch import SECOND_NS, firstflight, records, settings, sql
+from tests.campaign_loopback.world import FIRSTFLIGHT, World
+from tests.waiting import until
+from tests.watch.test_watch import SECOND_NS, firstflight, in_segments, records, settings, sql
 
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
@@ -41,15 +40,6 @@ def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subpro
     return watch, run
 
 
-def in_segments(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all closed segments."""
-    found = []
-    for path in sorted(folder.glob("seg-*.arrow")):
-        with pa.memory_map(str(path)) as source:
-            found += pa.ipc.open_file(source).read_all().to_pylist()
-    return found
-
-
 def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: World) -> None:
     by_hand = settings(world, "by_hand.toml", vantages=EAST.format("61000-61031"))
     hourly = settings(world, "hourly.toml", vantages=EAST.format("61032-61063"))
@@ -63,12 +53,12 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
 
     until(last_ns, "its first probes")
     first, first_run = begin(world, by_hand, 4)
-    _, messages = first.communicate(timeout=120)
+    _, messages = first.communicate(timeout=400)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
     until(lambda: last_ns() > max(sent), "probes after the other's end")
     firstflight(world, "runs", "stop", second_run.name)
-    second.communicate(timeout=60)
+    second.communicate(timeout=300)
 
     slots = records(second_run, "east", 1, "watch_slot")
     assert [slot["slot"] for slot in slots] == list(range(len(slots)))
@@ -109,5 +99,6 @@ def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(
         "skipped_late": len(slots),
     }
     firstflight(world, "load", run.name)
-    (hourly,) = sql(world, "SELECT * FROM watch_coverage WHERE reasons = ['late'] AND purpose = 'owned'")
-    assert hourly["hour"] == f"{hour:%Y-%m-%d %H:00:00}" and hourly["slots"] == 3600 * 2
+    of_that_hour = f"purpose = 'owned' AND hour = '{hour:%Y-%m-%d %H:00:00}'"
+    (hourly,) = sql(world, f"SELECT * FROM watch_coverage WHERE {of_that_hour}")
+    assert hourly["reasons"] == ["late"] and hourly["slots"] == 3600 * 2
