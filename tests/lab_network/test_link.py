@@ -72,17 +72,22 @@ def log(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
     return until(found, f"{count} lines in the log") or []
 
 
-def passages(lab: Lab, ip: str, ports: set[str]) -> tuple[dict[str, Row], list[Row]]:
-    """Lines of the datagrams from these ports to one address, by port, and of the ICMP that came back."""
+def passages(lab: Lab, host: str, asked: list[tuple[Any, ...]]) -> tuple[dict[str, Row], list[Row]]:
+    """Lines of the datagrams that `host` asked one address with, by port, and of the ICMP that came back."""
+    ((ip, since_ns), ports) = min((to, sent) for to, _, sent, _ in asked), {str(one[1]) for one in asked}
+    ours = (NET.host(host).v4, NET.host(host).v6)
 
-    def there_or_back(row: Row) -> bool:
-        there = row["dst"] == ip and row["dport"] == "9" and row["sport"] in ports
-        return there or (row["src"] == ip and row["protocol"] in ("1", "58"))
+    def there(row: Row) -> bool:
+        return row["src"] in ours and row["dst"] == ip and row["dport"] == "9" and row["sport"] in ports
 
-    rows = log(lab, there_or_back, 2 * len(ports))
-    there = {row["sport"]: row for row in rows if row["dst"] == ip}
-    first = min(int(row["arrived_ns"]) for row in there.values())
-    return there, [row for row in rows if row["src"] == ip and int(row["arrived_ns"]) > first]
+    def back(row: Row) -> bool:
+        return row["src"] == ip and row["dst"] in ours and row["protocol"] in ("1", "58")
+
+    def wanted(row: Row) -> bool:
+        return int(row["arrived_ns"]) >= since_ns and (there(row) or back(row))
+
+    rows = log(lab, wanted, 2 * len(ports))
+    return {row["sport"]: row for row in rows if there(row)}, [row for row in rows if back(row)]
 
 
 @pytest.mark.parametrize("vantage", VANTAGES)
@@ -96,14 +101,13 @@ def test_round_trip_times_are_as_declared(lab: Lab, vantage: str) -> None:
     assert len(asked) == 5 * len(others)
     for ip, name in others.items():
         rtt_ns = NET.rtt_us(vantage, name) * 1000
-        times = {str(port): (sent, answered) for to, port, sent, answered in asked if to == ip}
-        there, back = passages(lab, ip, set(times))
+        there, back = passages(lab, vantage, [one for one in asked if one[0] == ip])
         assert len(there) == len(back) == 5, ip
         for row in (*there.values(), *back):
             assert row["fate"] == "sent"
             assert int(row["release_ns"]) - int(row["arrived_ns"]) == rtt_ns // 2, (vantage, name, row)
-        for port, (sent, answered) in times.items():
-            assert sent <= int(there[port]["arrived_ns"])
+        for _, port, sent, answered in (one for one in asked if one[0] == ip):
+            assert sent <= int(there[str(port)]["arrived_ns"])
             assert answered - sent >= rtt_ns, (vantage, name)
 
 
@@ -112,8 +116,13 @@ def test_every_other_flow_is_lost(lab: Lab) -> None:
     asked = ask(lab, "hong_kong", 4, ip, answered=2)
     assert [answered is None for *_, answered in asked] == [True, False, True, False]
     ports = {str(port) for _, port, _, _ in asked}
-    rows = log(lab, lambda row: row["dst"] == ip and row["dport"] == "9" and row["sport"] in ports, 4)
-    lost = [row for row in rows if row["fate"] == "dropped"]
+    began = str(min(sent for _, _, sent, _ in asked))
+
+    def ours(row: Row) -> bool:
+        there = row["dst"] == ip and row["dport"] == "9" and row["sport"] in ports
+        return there and row["arrived_ns"] >= began
+
+    lost = [row for row in log(lab, ours, 4) if row["fate"] == "dropped"]
     assert [row["sport"] for row in lost] == [str(asked[n][1]) for n in (0, 2)]
     assert all(row["late_ns"] == "" for row in lost)
 
@@ -141,8 +150,7 @@ def test_the_first_answer_is_lost(lab: Lab) -> None:
 
 def test_the_log_has_every_packet_and_its_lateness(lab: Lab) -> None:
     host = NET.host("meta")
-    ports = {str(port) for _, port, _, _ in ask(lab, "centre", 20, host.v4)}
-    by_port, back = passages(lab, host.v4, ports)
+    by_port, back = passages(lab, "centre", ask(lab, "centre", 20, host.v4))
     there = list(by_port.values())
     assert len(there) == len(back) == 20
     assert {(row["protocol"], row["dport"], row["ip_length"]) for row in there} == {("17", "9", "1228")}
