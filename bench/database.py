@@ -139,7 +139,7 @@ def _served(folder: Path, runs: Mapping[str, int]) -> Times:
 def _serving(store: Path) -> Iterator[tuple[int, str]]:
     """`firstflight store serve` on a free port: its process id and the URL of the store behind it."""
     server = subprocess.Popen(
-        [*_FIRSTFLIGHT, "store", "serve", "--port", "0"],
+        [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"],
         env=_env(f"chdb:{store}"),
         stderr=subprocess.PIPE,
         text=True,

@@ -31,7 +31,7 @@ def command(
     docs/queries.md describes them all.
     """
     from firstflight import interrupt, query, stdout
-    from firstflight.store import DATABASE
+    from firstflight.store import DATABASE, ask
     from schemas.sql import Dialect
 
     if name is None:
@@ -47,6 +47,7 @@ def command(
     elif show_sql:
         click.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
+        ask.confine()
         with interrupt.heard():
             answer = query.formatted(name, parameters, output_format)
         stdout.write(answer)

@@ -25,6 +25,7 @@ def command(query: str, output_format: str) -> None:
     from firstflight.store import ask
 
     text = _from_stdin() if query == "-" else query
+    ask.confine()
     with interrupt.heard():
         answer = ask.formatted(text, output_format)
     stdout.write(answer)

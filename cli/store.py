@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,7 @@ def command() -> None:
 
 @command.command(
     epilog="Example: firstflight store serve --port 9000\n\n"
-    "Then elsewhere: FIRSTFLIGHT_STORE=clickhouse://127.0.0.1:9000/firstflight firstflight report table1"
+    "Then elsewhere: FIRSTFLIGHT_STORE_FILE=var/store.address firstflight report table1"
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -28,8 +29,9 @@ def command() -> None:
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path),
-    help="File whose first line is the password; needed if others than this machine can reach --host.",
+    help="File whose first line is the password [drawn at the first start].",
 )
+@click.option("--no-password", is_flag=True, help="Let in whoever reaches the port; on loopback only.")
 @click.option(
     "--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve TLS only."
 )
@@ -40,6 +42,7 @@ def serve(
     port: int,
     user: str,
     password_file: Path | None,
+    no_password: bool,
     certificate: Path | None,
     key: Path | None,
     read_only: bool,
@@ -47,11 +50,12 @@ def serve(
     """Put ClickHouse's native protocol before the embedded store that FIRSTFLIGHT_STORE names.
 
     Any number of programs may then load and ask at once, with clickhouse-driver or with firstflight itself.
-    The store is held until the end (Ctrl-C or SIGTERM), so nothing else can open its folder. Without a
-    password, whoever can reach the port may read and change the store.
+    The store is held until the end (Ctrl-C or SIGTERM). Its address with user and password stands in the file
+    STORE.address, by which commands of the same user come in by themselves.
     """
-    from firstflight.store import secrets
-    from firstflight.store.native import server
+    from firstflight.store import secrets, served_address
+    from firstflight.store.confine.process import confine
+    from firstflight.store.native import listening
     from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
     place = find()
@@ -59,15 +63,30 @@ def serve(
         raise UsageError("only an embedded store can be served: write FIRSTFLIGHT_STORE=chdb:PATH")
     if (certificate is None) != (key is None):
         raise UsageError("TLS needs both --certificate and --key")
-    access = server.Access(
+    if no_password and password_file:
+        raise UsageError("--no-password and --password-file exclude each other")
+    password: str | None
+    if password_file:
+        password = secrets.first_line(password_file)
+    else:
+        password = None if no_password else served_address.password(place.path, user)
+    access = listening.Access(
         user=user,
-        password=secrets.first_line(password_file) if password_file else None,
+        password=password,
         read_only=read_only,
-        tls=server.tls_context(certificate, key) if certificate and key else None,
+        tls=listening.tls_context(certificate, key) if certificate and key else None,
     )
     made(place)
-    with held(place, WAIT_S):
-        serving = server.NativeServer(place.path, DATABASE, host, port, access)
+    with listening.listener(host, port, access) as listener, held(place, WAIT_S):
+        where, on = listening.address_of(listener)
+        address = served_address.write(
+            place.path, where, on, DATABASE, user, password, tls=access.tls is not None
+        )
+        lacking = confine(place.path)
+        # Only now: the engine starts threads, and those are bound that come after.
+        from firstflight.store.native import server
+
+        serving = server.NativeServer(place.path, DATABASE, listener, access)
         caught: list[int] = []
 
         def end(number: int, _: FrameType | None) -> None:
@@ -76,9 +95,11 @@ def serve(
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
-        where, on = serving.address
         shown = f"[{where}]" if ":" in where else where
         click.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
+        click.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
+        for sentence in lacking:
+            click.echo(f"firstflight: {sentence}", err=True)
         serving.serve()
     if signal.SIGINT in caught:
         raise Interrupted("interrupted; the store is closed")

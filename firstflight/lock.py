@@ -49,6 +49,16 @@ def is_locked(path: Path) -> bool:
     return _refuses(path, fcntl.LOCK_SH)
 
 
+def holder(path: Path) -> int | None:
+    """The id of the process that holds the lock at `path` alone; None if none does, or it did not say."""
+    if not is_locked(path):
+        return None
+    try:
+        return int(json.loads(path.read_bytes())["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 @contextlib.contextmanager
 def shared(path: Path) -> Iterator[None]:
     """Hold the lock at `path` during the block, beside others that hold it so.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import UsageError
-from firstflight.store import guard
+from firstflight.store import access, guard
 from firstflight.store.base import Parameters
 from firstflight.store.engine import Engine, EngineError, escaped, literal
 from firstflight.store.errors import from_engine
@@ -39,7 +39,7 @@ class EmbeddedStore:
         self._path = path
         self.dialect = Dialect(database)
         try:
-            self._engine = Engine(str(path))
+            self._engine = Engine(str(path), access.LOADER if write else access.READER)
         except EngineError as error:
             raise self._not_opened(str(error)) from error
         try:

@@ -10,10 +10,23 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from chdb import ChdbError
-from chdb.state.sqlitelike import Connection
+from firstflight.store import access
+
+# Points in time without a time zone of their own are UTC, whatever the machine's is; the engine takes TZ when
+# it is imported, and does not start with forms of it that it does not know.
+_zone = os.environ.get("TZ")
+os.environ["TZ"] = "UTC"
+try:
+    from chdb import ChdbError
+    from chdb.state.sqlitelike import Connection
+finally:
+    if _zone is None:
+        del os.environ["TZ"]
+    else:
+        os.environ["TZ"] = _zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +45,14 @@ class EngineError(Exception):
 class Engine:
     """One session."""
 
-    def __init__(self, path: str = MEMORY) -> None:
-        """Open a session in the folder `path`; EngineError with all that the engine says if it cannot."""
+    def __init__(self, path: str = MEMORY, role: access.Role = access.FORMATTER) -> None:
+        """Open a session in the folder `path`; EngineError with all that the engine says if it cannot.
+
+        `role` is that of the process while it has the folder open: the first session's counts.
+        """
         with _opening, _stderr_kept() as said:
             try:
-                self._connection = Connection(path)
+                self._connection = Connection(f"{path}?config-file={_configuration(role)}")
             except (RuntimeError, ChdbError) as error:
                 raise EngineError(str(error) + said()) from error
 
@@ -93,6 +109,11 @@ class Engine:
     def close(self) -> None:
         """End the session; the folder is free when all sessions have ended."""
         self._connection.close()
+
+
+@cache
+def _configuration(role: access.Role) -> str:
+    return access.configured(role)
 
 
 def literal(text: str) -> str:

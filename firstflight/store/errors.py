@@ -40,6 +40,13 @@ UNKNOWN_DATABASE = 81
 READONLY = 164
 AUTHENTICATION_FAILED = 516
 NOT_ENOUGH_SPACE = 243
+MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME = 241, 396, 159
+# What to do about limits, which the engine does not say.
+_LIMITS = {
+    MEMORY_LIMIT: "ask for fewer rows or columns at once, or group by less",
+    TOO_MANY_ROWS: "ask for fewer rows, with WHERE or LIMIT",
+    OUT_OF_TIME: "ask for less at once",
+}
 # A server says these when the same statement may succeed a moment later: too many queries, a time-out, a lost
 # connection, going down, a replica read-only for now, too many parts, an insert of unknown fate, Keeper.
 TRANSIENT = frozenset({202, 209, 210, 236, 242, 252, 319, 999})
@@ -76,4 +83,5 @@ def from_engine(text: str, place: str) -> FirstflightError:
         for noise in _NOISE:
             message = noise.sub("", message)
         message = message.strip()
-    return StoreError(f"the store refused: {_USER.sub('', message)}", code)
+    advice = f": {_LIMITS[code]}" if code in _LIMITS else ""
+    return StoreError(f"the store refused: {_USER.sub('', message)}{advice}", code)

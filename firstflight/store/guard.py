@@ -1,38 +1,48 @@
-"""What a question may not do, though the engine's own read-only mode would let it.
+"""What a statement may be, told from its text as the engine's parser gives it back.
 
-The engine inside a process trusts whoever asks: `readonly` keeps tables as they are, but a scalar
-`file('...')` reads any file of the user, INTO OUTFILE writes one, and a table function reaches other hosts. A
-server's own rules (users, grants, user_files_path) do not exist there. So statements are judged by their text
-as the engine's parser gives it back, in which only names, literals and operators are left.
+This is the third line: grants (`access`) and, where a process is confined, the kernel (`confine`) stand
+before it. It says in a sentence what is not done here, and stops what those two let pass: the scalar function
+`file`, statements that stop merges or end others' queries, tables on disks of one's own. It allows kinds of
+statements, functions and settings, and refuses what is not among them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from firstflight.errors import UsageError
-from firstflight.store.engine import Engine
+from firstflight.store import vocabulary
+from firstflight.store.access import ENGINES
+from firstflight.store.engine import Engine, EngineError
 
-# Table functions that only compute, or read what is in the store.
-_HARMLESS = frozenset({"format", "loop", "dictionary", "zeros", "zeros_mt", "viewexplain"})
-# Functions that reach out and are not among the table functions; `eval` would hide any of them.
-_OTHERS = frozenset({"file", "eval", "catboostevaluate"})
-
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
+_READING = re.compile(r"\(*(SELECT|WITH|SHOW|DESCRIBE|EXPLAIN|EXISTS|CHECK TABLE)\b")
+_SESSION = re.compile(r"(USE (?!ROLE)|SET (?!ROLE|DEFAULT ROLE|TRANSACTION))")
+_CHANGING = re.compile(
+    r"(INSERT INTO|DELETE FROM|UPDATE|TRUNCATE|OPTIMIZE TABLE|RENAME|EXCHANGE|SYSTEM SYNC REPLICA"
+    r"|(CREATE|REPLACE|CREATE OR REPLACE) (TEMPORARY )?(DATABASE|TABLE|VIEW|MATERIALIZED VIEW|DICTIONARY"
+    r"|FUNCTION)"
+    r"|DROP (TEMPORARY )?(DATABASE|TABLE|VIEW|DICTIONARY|FUNCTION)|ALTER TABLE)\b"
+)
+_LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
 _NAME = re.compile(r"`(?P<quoted>(?:[^`\\]|\\.)*)`|(?P<plain>[A-Za-z_]\w*)")
 _PARAMETER = re.compile(r"\{\w+:")
-_OUTFILE = re.compile(r"^\s*INTO OUTFILE ", re.MULTILINE)
-_INFILE = re.compile(r"^INSERT INTO .*?\bFROM INFILE ", re.DOTALL)
-# Statements that name files, programs or hosts by other means than a function.
-_ENGINE = re.compile(r"\bENGINE = (\w+)")
-_ENGINES = re.compile(
-    r"\w*MergeTree|Atomic|Memory|Null|Log|TinyLog|StripeLog|Set|Join|Merge|Buffer|MaterializedView|View"
-    r"|Dictionary"
+_OUTFILE = re.compile(r"^\s*INTO OUTFILE\b", re.MULTILINE)
+# Clauses that lead elsewhere, or lend other rights, and the kinds of ALTER that do.
+_CLAUSE = re.compile(
+    r"\b(FROM INFILE|PARALLEL WITH|SQL SECURITY|DEFINER|TO DISK|TO VOLUME|ON CLUSTER|CLONE AS|ATTACH"
+    r"|EXECUTE AS|NAMED COLLECTION|SETTINGS(?=\())"
 )
-_SOURCE = re.compile(r"\bSOURCE\((\w+)")
-_SOURCES = frozenset({"CLICKHOUSE", "NULL"})
-_OWN_HOST = re.compile(r"\bHOST\b")
-_STATEMENT = re.compile(r"(BACKUP|RESTORE|ATTACH|SYSTEM (SHUTDOWN|KILL)|CREATE NAMED COLLECTION)\b")
+_ALTER = re.compile(
+    r"^    \((?!ADD|DROP|MODIFY|RENAME|CLEAR|COMMENT|MATERIALIZE|RESET|REMOVE|DELETE|UPDATE)", re.M
+)
+_ENGINE = re.compile(r"\bENGINE = (\w+)")
+_SOURCE = re.compile(r"\bSOURCE\((?P<kind>\w+)(?:\((?P<inside>.*?)\)\))?", re.DOTALL)
+_SOURCE_WORDS = re.compile(r"\s*(?:(?:QUERY|INVALIDATE_QUERY|TABLE|DB) '(?:[^'\\]|\\.|'')*'\s*)*")
+_SOURCE_QUERY = re.compile(r"QUERY '((?:[^'\\]|\\.|'')*)'", re.DOTALL)
+_SETTINGS = re.compile(r"(?<!`)\b(?:SETTINGS?|RESET SETTING)\s+|^SET ", re.MULTILINE)
+_PAIR = re.compile(r"`?(\w+)`?(?: = )?")
+_INSERT_FORMAT = re.compile(r"^INSERT INTO .*\bFORMAT (\w+)\s*$", re.DOTALL)
 
 
 def check_reading(engine: Engine, sql: str) -> str:
@@ -44,30 +54,32 @@ def check_reading(engine: Engine, sql: str) -> str:
     bare = without_literals(parsed)
     if _OUTFILE.search(bare):
         raise UsageError("INTO OUTFILE writes a file, and sql only reads: redirect standard output instead")
-    reaching = _reaching(engine, bare)
+    reaching = _refused_function(engine, bare)
     if reaching:
         raise UsageError(f"{reaching}() reads what is not in the store, and sql reads nothing else")
+    if not (_READING.match(bare) or _SESSION.match(bare)):
+        raise UsageError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN")
+    reason = _clauses(bare) or _settings(bare)
+    if reason:
+        raise UsageError(f"{reason}: sql only reads")
     return parsed
 
 
-def refused_to_clients(engine: Engine, parsed: str) -> str | None:
-    """Why a parsed statement of a client of `store serve` is refused; None if it is not."""
+def refused_to_clients(engine: Engine, parsed: str, *, asking: bool = False) -> str | None:
+    """Why a parsed statement of a client of `store serve` is refused; None if it is not.
+
+    `asking`: it is part of another and may only read. Whether a client may write is the engine's to say.
+    """
     bare = without_literals(parsed)
-    if _OUTFILE.search(bare) or _INFILE.match(bare):
+    if _OUTFILE.search(bare):
         return "files are read and written at the client, not by this server"
-    reaching = _reaching(engine, bare)
+    if not (_READING.match(bare) or _SESSION.match(bare) or (not asking and _CHANGING.match(bare))):
+        words = " ".join(re.findall(r"[A-Za-z]+", bare)[:2])
+        return f"{words} is not for clients of this server"
+    reaching = _refused_function(engine, bare)
     if reaching:
         return f"{reaching} would reach beside the store that this server holds"
-    statement = _STATEMENT.match(bare)
-    if statement:
-        return f"{statement[0]} is not for clients of this server"
-    engines = [name for name in _ENGINE.findall(bare) if not _ENGINES.fullmatch(name)]
-    sources = [name for name in _SOURCE.findall(bare) if name.upper() not in _SOURCES]
-    if engines or sources:
-        return f"{(engines + sources)[0]} would reach beside the store that this server holds"
-    if _SOURCE.search(bare) and _OWN_HOST.search(bare):
-        return "a dictionary's source is in the store that this server holds, and names no host"
-    return None
+    return _clauses(bare) or _settings(bare) or _engines(bare) or _sources(engine, parsed) or _inline(bare)
 
 
 def without_literals(parsed: str) -> str:
@@ -75,18 +87,104 @@ def without_literals(parsed: str) -> str:
     return _LITERAL.sub("''", parsed)
 
 
-def _reaching(engine: Engine, bare: str) -> str | None:
-    """The first function in a statement that reaches beside the store."""
-    known = engine.run("SELECT lower(name) FROM system.table_functions WHERE NOT allow_readonly")
-    names = (frozenset(known.decode().split()) - _HARMLESS) | _OTHERS
+def _clauses(bare: str) -> str | None:
+    found = _CLAUSE.search(bare) or (_ALTER.search(bare) if bare.startswith("ALTER") else None)
+    if not found:
+        return None
+    words = " ".join(re.findall(r"[A-Za-z]+", bare[found.start() :])[:2])
+    return f"{words} is not done here: it leads out of the store, or to other rights"
+
+
+def _settings(bare: str) -> str | None:
+    for name in _named_settings(bare):
+        if not vocabulary.is_allowed_setting(name):
+            return f"the setting {name} is not among those that statements may change here"
+    return None
+
+
+def _named_settings(bare: str) -> Iterator[str]:
+    """The names that each SETTINGS clause, SET and MODIFY SETTING gives a value."""
+    for clause in _SETTINGS.finditer(bare):
+        at = clause.end()
+        while pair := _PAIR.match(bare, at):
+            yield pair[1]
+            at = _after_value(bare, pair.end())
+            if not bare.startswith(", ", at):
+                break
+            at += 2
+
+
+def _after_value(text: str, at: int) -> int:
+    """Where the value of a setting that begins at `at` ends: at a comma, bracket or line of its own level."""
+    depth = 0
+    while at < len(text):
+        character = text[at]
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        if depth < 0 or (not depth and character in ",\n"):
+            break
+        at += 1
+    return at
+
+
+def _engines(bare: str) -> str | None:
+    for name in _ENGINE.findall(bare):
+        if name.removeprefix("Replicated") not in ENGINES:
+            return f"{name} would reach beside the store that this server holds"
+    return None
+
+
+def _sources(engine: Engine, parsed: str) -> str | None:
+    """Dictionaries read tables of this store, by queries that are statements, too."""
+    if not re.match(r"(CREATE|REPLACE|CREATE OR REPLACE) DICTIONARY", parsed):
+        return None
+    for source in _SOURCE.finditer(parsed):
+        kind, inside = source["kind"].upper(), source["inside"] or ""
+        if kind == "NULL":
+            continue
+        if kind != "CLICKHOUSE":
+            return f"{kind} would reach beside the store that this server holds"
+        if not _SOURCE_WORDS.fullmatch(inside):
+            return "a dictionary's source is in the store that this server holds: QUERY, TABLE and DB name it"
+        for quoted in _SOURCE_QUERY.findall(inside):
+            try:
+                query = engine.formatted(_plain(quoted))
+            except EngineError:
+                return "the query of a dictionary's source cannot be read"
+            reason = refused_to_clients(engine, query, asking=True)
+            if reason:
+                return reason
+    return None
+
+
+def _inline(bare: str) -> str | None:
+    found = _INSERT_FORMAT.match(bare)
+    if found and not vocabulary.INSERT_FORMATS.fullmatch(found[1]):
+        return f"rows of an INSERT in the format {found[1]} are not taken from its text"
+    return None
+
+
+def _plain(quoted: str) -> str:
+    """The text of a literal as the parser writes it."""
+    return re.sub(
+        r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted, flags=re.DOTALL
+    )
+
+
+def _refused_function(engine: Engine, bare: str) -> str | None:
+    """The first function in a statement that is not among those allowed."""
+    names = vocabulary.refused_functions(engine)
     bare = _PARAMETER.sub("{:", bare)  # what parameters are called is the asker's affair
     for found in _NAME.finditer(bare):
         name = found["plain"] or found["quoted"] or ""
         lower = name.lower()
-        if lower not in names and not (lower.startswith("ai") and _called(bare, found.end())):
+        if lower not in names:
             continue
         # A name may be handed on without a call, as in `arrayMap(file, ...)` or `* APPLY file`.
-        if _called(bare, found.end()) or (lower in _OTHERS and not _is_alias(bare, found.start())):
+        handed_on = vocabulary.LEFT_OUT.fullmatch(lower) and not _is_alias(bare, found.start())
+        if _called(bare, found.end()) or handed_on:
             return name
     return None
 

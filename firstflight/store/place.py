@@ -10,7 +10,7 @@ from pathlib import Path
 
 from firstflight.errors import UsageError
 from firstflight.lock import locked
-from firstflight.store import secrets
+from firstflight.store import secrets, served_address
 from firstflight.store.base import Store
 from firstflight.store.errors import StoreHeld
 from firstflight.store.url import SCHEMES, ServerPlace, nothing_in, parse
@@ -18,7 +18,6 @@ from firstflight.store.url import SCHEMES, ServerPlace, nothing_in, parse
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
-_LOCK = "firstflight.lock"  # lies beside the engine's files
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,10 @@ class EmbeddedPlace:
     def empty(self) -> bool:
         """Whether nothing was ever created there."""
         return not (self.path / "metadata").exists()
+
+    def served(self) -> ServerPlace | None:
+        """The `store serve` that holds it now, if this user may come in there."""
+        return served_address.of(self.path, DATABASE)
 
 
 Place = EmbeddedPlace | ServerPlace
@@ -67,6 +70,9 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
     refuses them. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
     place = find(url)
+    if isinstance(place, EmbeddedPlace):
+        # Who holds it may be a server of ours, which lets others in.
+        place = place.served() or place
     if isinstance(place, ServerPlace):
         from firstflight.store.remote import ServerStore
 
@@ -81,9 +87,11 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
     elif place.empty:
         refuse_no_folder(place)
         raise UsageError(nothing_there(place))
-    from firstflight.store.embedded import EmbeddedStore  # the engine is large; import it when it is needed
-
     with held(place, wait_s):
+        from firstflight.store.embedded import (
+            EmbeddedStore,
+        )  # the engine is large; import it when it is needed
+
         store = EmbeddedStore(place.path, DATABASE, write=write)
         try:
             yield store
@@ -95,7 +103,17 @@ def made(place: EmbeddedPlace) -> None:
     """Make the folder of an embedded store if it is missing."""
     refuse_no_folder(place)
     try:
-        place.path.mkdir(parents=True, exist_ok=True)
+        # The folders above as the user makes them, but not for all others to write; the store for its user.
+        before = os.umask(0o077)
+        os.umask(before | 0o002)
+        try:
+            place.path.parent.mkdir(parents=True, exist_ok=True)
+            place.path.mkdir(mode=0o700, exist_ok=True)
+            mode = place.path.stat().st_mode
+            if mode & 0o002:  # made by an earlier version, or with the umask 000
+                place.path.chmod(mode & 0o7775)
+        finally:
+            os.umask(before)
     except OSError as error:
         raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
 
@@ -116,7 +134,7 @@ def held(place: EmbeddedPlace, wait_s: float) -> AbstractContextManager[None]:
 
     The engine itself refuses a second process, but cannot wait and does not say who is there.
     """
-    return locked(place.path / _LOCK, f"the store in {place.path}", wait_s, StoreHeld)
+    return locked(place.path / served_address.LOCK, f"the store in {place.path}", wait_s, StoreHeld)
 
 
 def nothing_there(place: Place) -> str:

@@ -100,7 +100,7 @@ def test_the_store_refuses_then_comes_back(place: Path) -> None:
     ).stdout.splitlines()
     assert [line.split()[0] for line in waits] == names and all("waits" in line for line in waits)
 
-    serve = [*FIRSTFLIGHT, "store", "serve", "--port", "0"]
+    serve = [*FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"]
     server = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, cwd=place)
     try:
         assert server.stderr is not None

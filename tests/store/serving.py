@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from clickhouse_driver import Client
 
@@ -19,8 +20,12 @@ FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 class Served:
     """A store that is served; `said` collects what the server writes on standard error."""
 
-    def __init__(self, process: subprocess.Popen[str], said: Path, host: str, port: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], said: Path, host: str, port: int, password: str = ""
+    ) -> None:
+        """`password`: of the user `default`, if the server drew one."""
         self.process = process
+        self.password = password
         self.said = said
         self.host = host
         self.port = port
@@ -28,11 +33,17 @@ class Served:
     @property
     def url(self) -> str:
         """For FIRSTFLIGHT_STORE."""
-        return f"clickhouse://{self.host}:{self.port}/firstflight"
+        return self.url_by(self.port)
+
+    def url_by(self, port: int) -> str:
+        """The same by another port, of a proxy."""
+        who = f"default:{self.password}@" if self.password else ""
+        return f"clickhouse://{who}{self.host}:{port}/firstflight"
 
     def client(self, **options: Any) -> Client:
         """The driver's own client, with compression unless told otherwise."""
-        given = {"compression": True, "database": "firstflight", "send_receive_timeout": 60} | options
+        who = {"password": self.password} if "user" not in options else {}
+        given = who | {"compression": True, "database": "firstflight", "send_receive_timeout": 60} | options
         return Client(self.host, port=self.port, **given)
 
     def end(self) -> int:
@@ -56,8 +67,11 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
         file.write(ready)
         found = re.search(r" at (\S+):(\d+)$", ready)
         assert found, ready + process.stderr.read()
+        file.write(process.stderr.readline())  # the export line
+    own = {"--password-file", "--no-password"} & {*options}
+    password = "" if own else _drawn(folder.with_name(f"{folder.name}.address"))
     try:
-        yield Served(process, said, found[1].strip("[]"), int(found[2]))
+        yield Served(process, said, found[1].strip("[]"), int(found[2]), password)
     finally:
         process.terminate()
         try:
@@ -67,6 +81,10 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
             raise
         finally:
             _keep(process.stderr, said)
+
+
+def _drawn(address: Path) -> str:
+    return urlsplit(address.read_text(encoding="utf-8").splitlines()[0]).password or ""
 
 
 def _keep(stream: IO[str], path: Path) -> None:

@@ -29,7 +29,7 @@ ROWS = 1_000
 @pytest.fixture
 def served(tables: Path) -> Iterator[Served]:
     """A server with all tables and no rows."""
-    with serving(tables) as found:
+    with serving(tables, "--no-password") as found:
         yield found
 
 
@@ -236,7 +236,7 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
     second = write(tmp_path / "2" / "quic_probe.parquet", many(40_000, repetition=2))
     wrap = ("unshare", "--map-root-user", "--mount", "bash", "-c", MOUNTED, "bash", str(small), str(tables))
     inside = small / "store"
-    with serving(inside, wrap=wrap) as served:
+    with serving(inside, "--no-password", wrap=wrap) as served:
         assert load(served.url, first).returncode == 0
         seen = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
         fill = seen.parent / "fill"

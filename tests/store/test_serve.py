@@ -18,7 +18,7 @@ from clickhouse_driver.errors import NetworkError, ServerException
 
 import cli.store
 from firstflight.errors import UsageError
-from firstflight.store import open_store
+from firstflight.store import open_store, served_address
 from firstflight.store.errors import StoreHeld
 
 from .serving import FIRSTFLIGHT, Served, serving
@@ -326,6 +326,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with serving(folder) as served:
         said = rf"process {served.process.pid} \(firstflight store serve --port 0"
+        served_address.path_of(folder).unlink()  # or the server would let it in
         with pytest.raises(StoreHeld, match=said), open_store(f"chdb:{folder}", wait_s=0.1):
             pass
         slow = served.client()
@@ -338,7 +339,8 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
         assert time.monotonic() - began < 300, "a running query is not waited for"
         thread.join()
     assert served.said.read_text() == (
-        f"serving the store in {folder} at 127.0.0.1:{served.port}\nended; the store is closed\n"
+        f"serving the store in {folder} at 127.0.0.1:{served.port}\n"
+        f"export FIRSTFLIGHT_STORE_FILE={folder}.address\nended; the store is closed\n"
     )
     with open_store(f"chdb:{folder}", wait_s=0) as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
@@ -380,12 +382,13 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
         return str(caught.value)
 
     given = {"host": "127.0.0.1", "port": 0, "user": "default", "read_only": False}
-    given |= {"password_file": None, "certificate": None, "key": None}
+    given |= {"password_file": None, "no_password": False, "certificate": None, "key": None}
     empty, secret = tmp_path / "empty", tmp_path / "secret"
     empty.touch()
     secret.write_text("secret\n", encoding="utf-8")
-    assert "others can reach 0.0.0.0: give a --password-file" in refused(host="0.0.0.0")
-    assert "others can reach ::: give a --password-file" in refused(host="::")
+    assert "others can reach 0.0.0.0: --no-password is for" in refused(host="0.0.0.0", no_password=True)
+    assert "others can reach ::: --no-password is for" in refused(host="::", no_password=True)
+    assert "exclude each other" in refused(no_password=True, password_file=secret)
     assert "cannot listen on 192.0.2.1 port" in refused(host="192.0.2.1", password_file=secret)
     assert f"the first line of {empty} is empty" in refused(password_file=empty)
     assert f"cannot read {tmp_path / 'none'}" in refused(password_file=tmp_path / "none")

@@ -91,6 +91,13 @@ def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
         "EXPLAIN SELECT 1 INTO OUTFILE '{folder}/out'",
         "SHOW TABLES INTO OUTFILE '{folder}/out'",
         "SELECT 1; DROP TABLE quic_probe",
+        "SYSTEM STOP MERGES",
+        "KILL QUERY WHERE 1",
+        "SELECT * FROM format(Values, 'x String', '(file(''/etc/passwd''))')",
+        "SELECT 1 SETTINGS format_schema = '/etc/passwd'",
+        "SET format_template_row = '/etc/passwd'",
+        "SELECT * FROM s3('http://127.0.0.1:9/a/b')",
+        "SELECT * FROM filesystem('/etc')",
     ],
 )
 def test_nothing_can_be_changed(tmp_path: Path, query: str) -> None:

@@ -6,8 +6,10 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from firstflight.store.native.columns import UnsupportedType, Window, layout
+from firstflight.store.native.columns import UnsupportedType, Window, check_type, layout
 from firstflight.store.native.wire import ProtocolError, text, varint
+
+MAX_COLUMNS = 10_000
 
 WITH_BLOCK_INFO = 51903
 WITH_CUSTOM_SERIALIZATION = 54454
@@ -77,6 +79,8 @@ def read_wire(window: Window, revision: int) -> tuple[Block, int]:
 
 def _read(window: Window, at: int, *, kinds: bool) -> tuple[Block, int]:
     columns, at = window.varint(at)
+    if columns > MAX_COLUMNS:
+        raise ProtocolError(f"a block of {columns} columns, where at most {MAX_COLUMNS} are allowed")
     block = Block()
     block.rows, at = window.varint(at)
     for _ in range(columns):
@@ -87,6 +91,7 @@ def _read(window: Window, at: int, *, kinds: bool) -> tuple[Block, int]:
             block.types.append(type_name.decode())
         except UnicodeDecodeError as error:
             raise ProtocolError("the name or type of a column is not UTF-8") from error
+        check_type(block.types[-1])
         if kinds:
             kind, at = window.byte(at)
             if kind:

@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from firstflight.store.native.wire import ProtocolError, unpack_varint
 
-# A block may be as large as ClickHouse allows for one compressed piece.
-MAX_BLOCK_BYTES = 1 << 30
+MAX_BLOCK_BYTES = 1 << 28
+MAX_TYPE_BYTES = 4096
+MAX_TYPE_DEPTH = 32
 
 _WIDTHS = {
     "Int8": 1, "UInt8": 1, "Bool": 1, "Enum8": 1, "Nothing": 1,
@@ -34,6 +35,10 @@ _ALIASES = {
     "Polygon": "Array(Ring)",
     "MultiPolygon": "Array(Polygon)",
 }
+# Quoted texts, brackets, what else a type is made of, and what it is not.
+_TYPE_PARTS = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|(?P<bracket>[()])|[\w\s,=.*+-]+|(?P<other>.)", re.DOTALL
+)
 _ELEMENT_NAME = re.compile(r"(`(?:[^`\\]|\\.)*`|\w+)\s+")
 _DICTIONARY_OF_ITS_OWN = 1 << 9
 _JSON_AS_TEXT = 1
@@ -197,6 +202,28 @@ class _LowCardinality(Layout):
         return at
 
 
+def check_type(type_name: str) -> None:
+    """ProtocolError for a type that is too long, nests too deep, or goes on behind its brackets.
+
+    What passes here may stand in a column's declaration: nothing can follow the type.
+    """
+    if len(type_name.encode()) > MAX_TYPE_BYTES:
+        raise ProtocolError(f"the name of a type has more than {MAX_TYPE_BYTES} bytes")
+    depth, ended = 0, False
+    for part in _TYPE_PARTS.finditer(type_name.strip()):
+        if ended or part["other"] or (not depth and not part["bracket"] and not part[0].isidentifier()):
+            raise ProtocolError(f"{type_name[:100]!r} is no type")
+        if part["bracket"] == "(":
+            depth += 1
+            if depth > MAX_TYPE_DEPTH:
+                raise ProtocolError(f"a type of more than {MAX_TYPE_DEPTH} levels")
+        elif part["bracket"] == ")":
+            depth -= 1
+            ended = depth <= 0
+    if depth:
+        raise ProtocolError(f"the brackets of the type {type_name[:100]!r} do not fit")
+
+
 @lru_cache(maxsize=1024)
 def layout(type_name: str) -> Layout:
     """The layout of a type as ClickHouse names it; UnsupportedType for one that is not known here."""
@@ -209,7 +236,7 @@ def layout(type_name: str) -> Layout:
         return _Fixed(_WIDTHS[name])
     if name.startswith("Interval"):
         return _Fixed(8)
-    if name == "FixedString" and arguments and arguments[0].isdigit():
+    if name == "FixedString" and arguments and arguments[0].isdigit() and int(arguments[0]):
         return _Fixed(int(arguments[0]))
     if name == "Decimal" and arguments and arguments[0].isdigit():
         limits = ((9, 4), (18, 8), (38, 16), (76, 32))

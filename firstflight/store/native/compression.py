@@ -16,8 +16,9 @@ from firstflight.store.native.wire import ProtocolError, Reader
 
 LZ4, ZSTD, STORED = 0x82, 0x90, 0x02
 _HEAD = struct.Struct("<BII")
-_MAX_BYTES = 1 << 30
+_MAX_BYTES = 1 << 28
 _PIECE = 1 << 20
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def pack(content: bytes, method: int = LZ4) -> bytes:
@@ -44,6 +45,8 @@ def unpack_piece(reader: Reader) -> bytes:
         if method == LZ4:
             plain = bytes(lz4.block.decompress(packed, uncompressed_size=plain_size))
         elif method == ZSTD:
+            if _zstd_size(packed) != plain_size:  # what it unpacks to, whatever the piece says
+                raise ProtocolError("a compressed piece is not as long as it says")
             plain = bytes(zstd.decompress(packed))
         elif method == STORED:
             plain = packed
@@ -54,6 +57,19 @@ def unpack_piece(reader: Reader) -> bytes:
     if len(plain) != plain_size:
         raise ProtocolError("a compressed piece is not as long as it says")
     return plain
+
+
+def _zstd_size(packed: bytes) -> int | None:
+    """The length that a frame of Zstandard declares (RFC 8878, 3.1.1.1); None if it has none."""
+    if packed[:4] != _ZSTD_MAGIC or len(packed) < 5:
+        return None
+    descriptor = packed[4]
+    single, kind = descriptor >> 5 & 1, descriptor >> 6
+    width = (single, 2, 4, 8)[kind]
+    begin = 5 + (not single) + (0, 1, 2, 4)[descriptor & 3]
+    if not width or len(packed) < begin + width:
+        return None
+    return int.from_bytes(packed[begin : begin + width], "little") + (256 if width == 2 else 0)
 
 
 def _hash(piece: bytes) -> bytes:

@@ -16,7 +16,8 @@ from firstflight.store.native import compression, packets
 from firstflight.store.native.blocks import Block, read_wire
 from firstflight.store.native.columns import UnsupportedType, Window
 from firstflight.store.native.packets import Client, Hello, Progress, Query, Server
-from firstflight.store.native.session import NOT_IMPLEMENTED, Refusal, Session, refusal
+from firstflight.store.native.refusal import NOT_IMPLEMENTED, Refusal
+from firstflight.store.native.session import Session, refusal
 from firstflight.store.native.statement import Insert, Statement
 from firstflight.store.native.wire import Disconnected, ProtocolError, Reader
 

@@ -35,7 +35,9 @@ _PASSWORD_RULES = 54461
 _NONCE = 54462
 _TOTAL_BYTES = 54463
 
-_MAX_QUERY = 1 << 28
+_MAX_QUERY = 1 << 24
+_MAX_NAME = 4096  # of users, databases, settings
+_MAX_SETTINGS = 1000
 _TCP = 1
 _IMPORTANT = 1
 
@@ -106,11 +108,12 @@ class Progress:
 
 def read_hello(reader: Reader) -> Hello:
     """The first packet of a connection, without its number."""
-    client = reader.text()
+    client = reader.text(_MAX_NAME)
     reader.varint()  # major and minor version
     reader.varint()
     revision = reader.varint()
-    return Hello(client, revision, reader.text(), reader.text(), reader.text())
+    database, user, password = (reader.text(_MAX_NAME) for _ in range(3))
+    return Hello(client, revision, database, user, password)
 
 
 def hello(revision: int, version: tuple[int, int, int], timezone: str, display_name: str) -> bytes:
@@ -132,7 +135,7 @@ def hello(revision: int, version: tuple[int, int, int], timezone: str, display_n
 def read_addendum(reader: Reader, revision: int) -> None:
     """What a client sends after the server's hello: its quota key."""
     if revision >= _ADDENDUM:
-        reader.text()
+        reader.text(_MAX_NAME)
 
 
 def read_query(reader: Reader, revision: int) -> Query:
@@ -178,8 +181,10 @@ def _skip_client_info(reader: Reader, revision: int) -> None:
 
 
 def _read_settings(reader: Reader) -> dict[str, Setting]:
-    settings = {}
-    while name := reader.text():
+    settings: dict[str, Setting] = {}
+    while name := reader.text(_MAX_NAME):
+        if len(settings) >= _MAX_SETTINGS:
+            raise ProtocolError(f"a query with more than {_MAX_SETTINGS} settings")
         flags = reader.varint()
         settings[name] = Setting(reader.text(_MAX_QUERY), bool(flags & _IMPORTANT))
     return settings

@@ -12,18 +12,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from firstflight.store import access, vocabulary
 from firstflight.store.engine import Engine, EngineError, escaped, literal
 from firstflight.store.guard import refused_to_clients
 from firstflight.store.native import statement
 from firstflight.store.native.blocks import Block, each_native
 from firstflight.store.native.packets import Query, Setting
+from firstflight.store.native.refusal import NOT_IMPLEMENTED, Refusal
 
 UNKNOWN_SETTING = 115
-NOT_IMPLEMENTED = 48
+SETTING_NOT_ALLOWED = 452
 NOT_ENOUGH_SPACE = 243
 
 # What an insert may hold in memory before its rows go to the disk.
-_MEMORY_BYTES = 64 << 20
+_MEMORY_BYTES = 16 << 20
 _ALWAYS: dict[str, object] = {
     # JSON is passed on as text, which clients understand and whose length is known.
     "output_format_native_write_json_as_string": 1,
@@ -34,15 +36,6 @@ _OWN_WORDS = re.compile(
     r"^Streaming query failed: |(: |\. )In scope SELECT formatQuery\(.*?(?= \([A-Z_]+\)\s*$|$)"
     r"| ?\(version [^)]*\)\s*$", re.DOTALL,
 )  # fmt: skip
-
-
-class Refusal(Exception):
-    """An answer to the client: ClickHouse's error code and its words."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 class Spool:
@@ -201,7 +194,7 @@ class Session:
         self._engine.close()
 
     def _opened(self) -> Engine:
-        engine = Engine(str(self._folder))
+        engine = Engine(str(self._folder), access.SERVER)
         try:
             engine.set(_ALWAYS | {"log_comment": self._tag})
             engine.run(f"USE {statement.quoted_name(self.database)}")
@@ -239,11 +232,20 @@ class Session:
     def _set(self, name: str, value: str, *, important: bool) -> None:
         if name == "log_comment":
             value = f"{self._tag} {value}"
+        if not vocabulary.is_allowed_setting(name) and self._knows(name):
+            raise Refusal(SETTING_NOT_ALLOWED, f"the setting {name} is not for clients of this server")
         try:
             self._engine.set({statement.setting_name(name): value})
         except EngineError as error:
             if refusal(error).code != UNKNOWN_SETTING or important:
                 raise
+
+    def _knows(self, name: str) -> bool:
+        """Whether the engine has a setting of that name; for others it has words of its own."""
+        given = {"name": escaped(name)}
+        return (
+            self._engine.run("SELECT 1 FROM system.settings WHERE name = {name:String}", "TSV", given) != b""
+        )
 
     def _blocks(self, asked: statement.Statement) -> Generator[Block, None, None]:
         with closing(self._engine.stream(asked.text, "Native", asked.parameters)) as pieces:

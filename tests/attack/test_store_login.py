@@ -1,0 +1,179 @@
+"""Before the login of `store serve`: the silent, the slow, those who guess, and those who own the store."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clickhouse_driver.errors import ServerException
+
+from firstflight.store import open_store, served_address
+from firstflight.store.errors import StoreHeld
+from firstflight.store.native import admission, connection
+from firstflight.store.native.admission import Admission
+from firstflight.store.native.wire import varint
+from tests.store.serving import FIRSTFLIGHT, Served, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("login") / "store") as found:
+        yield found
+
+
+def test_without_a_word_a_password_is_asked_for(served: Served) -> None:
+    for password in ("", "guess"):
+        began = time.monotonic()
+        with pytest.raises(ServerException) as caught, served.client(password=password) as client:
+            client.execute("SELECT 1")
+        assert caught.value.code == 516
+        assert time.monotonic() - began >= admission.WRONG_PASSWORD_S
+    assert len(served.password) >= 32
+
+
+def test_wrong_passwords_leave_a_line(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "store") as found,
+        pytest.raises(ServerException),
+        found.client(user="some\nbody", password="guess") as client,
+    ):
+        client.execute("SELECT 1")
+    said = found.said.read_text(encoding="utf-8")
+    assert "wrong user or password from 127.0.0.1, user 'some\\nbody'" in said
+    assert "guess" not in said
+
+
+def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> None:
+    """More than all places, each with the beginning of a hello that comes byte by byte."""
+    crowd = [socket.create_connection((served.host, served.port)) for _ in range(150)]
+    over = threading.Event()
+
+    def drip() -> None:
+        while not over.wait(0.5):
+            for one in crowd:
+                try:
+                    one.send(b"x")
+                except OSError:
+                    continue
+
+    for one in crowd:
+        one.send(varint(0) + varint(4000))
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        for _ in range(3):
+            with served.client() as client:
+                assert client.execute("SELECT 1") == [(1,)]
+    finally:
+        over.set()
+        thread.join()
+        for one in crowd:
+            one.close()
+
+
+def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
+    with socket.create_connection((served.host, served.port), timeout=1) as slow:
+        slow.sendall(varint(0) + varint(4000))
+        until = time.monotonic() + 6 * connection.HELLO_S
+        while True:
+            assert time.monotonic() < until, "a hello without end is listened to"
+            try:
+                slow.send(b"x")
+                if slow.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+
+
+def test_places_before_the_login() -> None:
+    """The one that has waited longest gives way, but not one that pays for a wrong password."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(4)]
+    pairs = [(near, far) for far, near in ends]
+    door = Admission(seconds=60, places=2, delay_s=0)
+    assert door.enter(0, pairs[0][0])
+    assert door.enter(1, pairs[1][0])
+    door.wrong_password(0, "user")
+    assert door.enter(2, pairs[2][0])
+    assert pairs[1][1].recv(1) == b"", "the one that only waited is cut"
+    door.wrong_password(2, "user")
+    assert not door.enter(3, pairs[3][0])
+    door.leave(0)
+    assert door.enter(3, pairs[3][0])
+    pairs[3][1].setblocking(False)
+    with pytest.raises(BlockingIOError):
+        pairs[3][1].recv(1)
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+
+def test_the_address_is_in_a_file_for_the_owner_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = served.said.with_name("store")
+    path = served_address.path_of(store)
+    assert path.stat().st_mode & 0o777 == 0o600
+    said = served.said.read_text(encoding="utf-8")
+    assert f"export FIRSTFLIGHT_STORE_FILE={path}\n" in said
+    assert served.password not in said
+    monkeypatch.delenv("FIRSTFLIGHT_STORE")
+    for environment in ({"FIRSTFLIGHT_STORE_FILE": str(path)}, {"FIRSTFLIGHT_STORE": f"chdb:{store}"}):
+        for command in (("db", "migrate"), ("sql", "SELECT count() FROM quic_probe", "--format", "TSV")):
+            done = subprocess.run(
+                [FIRSTFLIGHT, *command],
+                env=os.environ | environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+        assert done.stdout == "0\n"
+
+
+def test_the_password_stays_from_start_to_start(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with serving(store) as first:
+        pass
+    with serving(store) as second:
+        assert second.password == first.password
+    address = served_address.path_of(store)
+    assert second.password in address.read_text(encoding="utf-8")
+    with open_store(f"chdb:{store}", write=True) as embedded:  # nobody serves it now
+        assert embedded.place == str(store)
+    address.chmod(0o644)  # known to others, so no secret any more
+    with serving(store) as third:
+        assert third.password not in (first.password, "")
+
+
+def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:
+    """What a killed server left: its port may be anybody's now."""
+    store = tmp_path / "store"
+    with serving(store) as found:
+        path = served_address.path_of(store)
+        url, _ = path.read_text(encoding="utf-8").splitlines()
+        path.write_text(f"{url}\nprocess {os.getpid()}\n", encoding="utf-8")
+        with pytest.raises(StoreHeld), open_store(f"chdb:{store}", wait_s=0.1):
+            pass
+        assert found.password
+    assert served_address.of(store, "firstflight") is None
+
+
+def test_by_tls_and_by_every_address(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    for host, secret, tls, url in (
+        ("0.0.0.0", "p/w", False, "clickhouse://u%20x:p%2Fw@127.0.0.1:9000/db"),
+        ("::", "p", True, "clickhouse://u%20x:p@[::1]:9000/db?secure=1&verify=0"),
+        ("127.0.0.1", None, False, "clickhouse://127.0.0.1:9000/db"),
+    ):
+        path = served_address.write(store, host, 9000, "db", "u x", secret, tls=tls)
+        assert path.read_text(encoding="utf-8").splitlines()[0] == url
