@@ -216,8 +216,10 @@ def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
         tmp_path / "t.csv", [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
     )
     allow = ("--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32")
-    # A network namespace without any route.
-    command = ["unshare", "--user", "--map-root-user", "--net", *argv("--targets", targets, *allow)]
+    # A network namespace without any route, which carries the lab's mark.
+    marked = ["sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
+    probing = argv("--targets", targets, *allow)
+    command = ["unshare", "--user", "--map-root-user", "--net", *marked, *probing]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr

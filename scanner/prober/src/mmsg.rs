@@ -8,8 +8,12 @@ use crate::cmsg::Control;
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;
-/// Largest datagram that is read whole.
+/// Room for a datagram to be sent, or for what the error queue quotes.
 const ROOM: usize = 2048;
+/// Room for a datagram that comes: no UDP datagram is larger (RFC 768: a length of 16 bits).
+const LARGEST: usize = 1 << 16;
+/// From one place to the next. Not a power of two, so that the first bytes of a batch do not share a set of the cache.
+const STRIDE: usize = LARGEST + ROOM;
 const CONTROL: usize = 256;
 
 /// Per-message request for a transmit stamp (SO_TIMESTAMPING as control message): one u32.
@@ -23,33 +27,36 @@ struct ControlBytes([u8; CONTROL]);
 struct Frame {
     name: libc::sockaddr_in6,
     control: ControlBytes,
-    bytes: [u8; ROOM],
 }
 
 /// A message's place: address, control bytes, payload.
 struct Places {
     frames: Box<[Frame]>,
+    /// Payloads, `stride` bytes each. Zeroed by the system: memory that no datagram reached is never touched.
+    bytes: Box<[u8]>,
+    stride: usize,
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` lead into `frames` and `vectors` of the same value, whose boxes move
-// with it; nobody else has them.
+// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes` and `vectors` of the same value, whose boxes
+// move with it; nobody else has them.
 unsafe impl Send for Places {}
 
 impl Places {
-    fn new() -> Self {
+    /// Places for payloads of `stride` bytes at most.
+    fn new(stride: usize) -> Self {
         let frame = || Frame {
             name: empty_address(),
             control: ControlBytes([0; CONTROL]),
-            bytes: [0; ROOM],
         };
         let mut frames: Box<[Frame]> = (0..BATCH).map(|_| frame()).collect();
-        let mut vectors: Box<[libc::iovec]> = frames
-            .iter_mut()
-            .map(|frame| libc::iovec {
-                iov_base: frame.bytes.as_mut_ptr().cast(),
-                iov_len: ROOM,
+        let mut bytes = vec![0; BATCH * stride].into_boxed_slice();
+        let mut vectors: Box<[libc::iovec]> = bytes
+            .chunks_exact_mut(stride)
+            .map(|payload| libc::iovec {
+                iov_base: payload.as_mut_ptr().cast(),
+                iov_len: stride,
             })
             .collect();
         let headers = frames
@@ -67,6 +74,8 @@ impl Places {
             .collect();
         Places {
             frames,
+            bytes,
+            stride,
             vectors,
             headers,
         }
@@ -82,7 +91,7 @@ pub struct Outbox {
 impl Outbox {
     /// An empty batch.
     pub fn new() -> Self {
-        let mut places = Places::new();
+        let mut places = Places::new(ROOM);
         for frame in &mut places.frames {
             let request = &mut frame.control.0;
             request[..8].copy_from_slice(&20u64.to_ne_bytes());
@@ -109,7 +118,8 @@ impl Outbox {
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), E> {
         let frame = &mut self.places.frames[self.len];
-        self.places.vectors[self.len].iov_len = fill(&mut frame.bytes)?;
+        let payload = &mut self.places.bytes[self.len * ROOM..][..ROOM];
+        self.places.vectors[self.len].iov_len = fill(payload)?;
         let header = &mut self.places.headers[self.len].msg_hdr;
         header.msg_namelen = write_address(&mut frame.name, to);
         header.msg_controllen = if stamp { STAMP_REQUEST } else { 0 };
@@ -151,10 +161,17 @@ pub struct Received<'a> {
 }
 
 impl Inbox {
-    /// Room for a batch.
+    /// Room for a batch of datagrams of any size.
     pub fn new() -> Self {
         Inbox {
-            places: Places::new(),
+            places: Places::new(STRIDE),
+        }
+    }
+
+    /// Room for a batch from the error queue, which quotes what we sent.
+    pub fn of_errors() -> Self {
+        Inbox {
+            places: Places::new(ROOM),
         }
     }
 
@@ -191,10 +208,12 @@ impl Inbox {
                 Err(error)
             };
         }
-        for (frame, header) in self
+        let payloads = self.places.bytes.chunks_exact_mut(self.places.stride);
+        for ((frame, payload), header) in self
             .places
             .frames
-            .iter_mut()
+            .iter()
+            .zip(payloads)
             .zip(&self.places.headers)
             .take(n as usize)
         {
@@ -208,7 +227,7 @@ impl Inbox {
                 control: Control::parse(
                     &frame.control.0[..header.msg_hdr.msg_controllen.min(CONTROL)],
                 ),
-                bytes: &mut frame.bytes[..(header.msg_len as usize).min(ROOM)],
+                bytes: &mut payload[..header.msg_len as usize],
             });
         }
         Ok(n as usize)
@@ -306,6 +325,27 @@ mod tests {
         let from = Some(a.local_addr().unwrap());
         assert_eq!((n, got), (2, vec![(from, vec![1; 4]), (from, vec![2; 4])]));
         assert_eq!(inbox.receive(b.as_fd(), false, |_| ()).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_largest_datagrams_come_whole() {
+        for (address, size) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
+            let (a, b) = (
+                UdpSocket::bind(address).unwrap(),
+                UdpSocket::bind(address).unwrap(),
+            );
+            let sent: Vec<u8> = (0..size).map(|i| (i / 7) as u8).collect();
+            let mut got = Vec::new();
+            let mut inbox = Inbox::new();
+            // In the second place as well as in the first.
+            for datagram in [&sent[..9], &sent] {
+                a.send_to(datagram, b.local_addr().unwrap()).unwrap();
+            }
+            inbox
+                .receive(b.as_fd(), false, |r| got.push(r.bytes.to_vec()))
+                .unwrap();
+            assert!(got == [sent[..9].to_vec(), sent], "{address}");
+        }
     }
 
     #[test]
