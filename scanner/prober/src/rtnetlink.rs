@@ -10,9 +10,10 @@ use ipnet::IpNet;
 
 /// Number of `lo` in every namespace (LOOPBACK_IFINDEX of the kernel).
 const LOOPBACK: u32 = 1;
-/// nlmsghdr, ifinfomsg, rtmsg (linux/netlink.h, linux/rtnetlink.h).
+/// nlmsghdr, ifinfomsg, ifaddrmsg, rtmsg (linux/netlink.h, linux/rtnetlink.h).
 const HEADER: usize = 16;
 const LINK: usize = 16;
+const ADDRESS: usize = 8;
 const ROUTE: usize = 12;
 /// The largest message that the kernel builds.
 const ROOM: usize = 1 << 16;
@@ -102,19 +103,26 @@ impl Rtnetlink {
         }
     }
 
-    /// The addresses and networks that are this machine's own: the local routes (table 255).
+    /// The addresses and networks that are this machine's own: those of its interfaces, and the local routes (table 255),
+    /// which an IPv6 address has only some time after it was added.
     pub fn own_networks(&self) -> io::Result<Vec<IpNet>> {
         let mut own = Vec::new();
+        let any = [0; ADDRESS];
+        self.ask(libc::RTM_GETADDR, libc::NLM_F_DUMP, &any, |message| {
+            let attributes = message.get(ADDRESS..)?;
+            // On a point-to-point link, IFA_ADDRESS is the other end.
+            let address = attribute(attributes, libc::IFA_LOCAL)
+                .or_else(|| attribute(attributes, libc::IFA_ADDRESS))?;
+            own.push(IpNet::from(address_of(address)?));
+            Some(())
+        })?;
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut body = [0; ROUTE];
             (body[0], body[4]) = (family as u8, libc::RT_TABLE_LOCAL);
             self.ask(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &body, |message| {
                 let (length, table, kind) = (*message.get(1)?, *message.get(4)?, *message.get(7)?);
                 if table == libc::RT_TABLE_LOCAL && kind == libc::RTN_LOCAL {
-                    let address = match attribute(message.get(ROUTE..)?, libc::RTA_DST)? {
-                        four if four.len() == 4 => IpAddr::from(*four.first_chunk::<4>()?),
-                        sixteen => IpAddr::from(*sixteen.first_chunk::<16>()?),
-                    };
+                    let address = address_of(attribute(message.get(ROUTE..)?, libc::RTA_DST)?)?;
                     own.push(IpNet::new(address, length).ok()?);
                 }
                 Some(())
@@ -218,6 +226,13 @@ fn push(body: &mut Vec<u8>, kind: u16, data: &[u8]) {
     body.extend(data);
 }
 
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => bytes.first_chunk::<4>().map(|b| IpAddr::from(*b)),
+        _ => bytes.first_chunk::<16>().map(|b| IpAddr::from(*b)),
+    }
+}
+
 fn family(ip: IpAddr) -> u8 {
     let family = if ip.is_ipv4() {
         libc::AF_INET
@@ -250,7 +265,7 @@ mod tests {
         assert!(loops("127.5.6.7", Some("127.0.0.1")));
         assert!(!loops("224.0.0.1", None) && !loops("ff02::1", None));
         let own = kernel.own_networks().unwrap();
-        for text in ["127.0.0.0/8", "::1/128"] {
+        for text in ["127.0.0.0/8", "127.0.0.1/32", "::1/128"] {
             assert!(own.contains(&text.parse().unwrap()), "{text} in {own:?}");
         }
         kernel.loopback_alias().unwrap();
