@@ -14,6 +14,7 @@ BY_THE_CLOCK = (
     "tests/airflow/test_database.py",
     "tests/airflow/test_site.py",
     "tests/airflow/test_stopped_run.py",
+    "tests/attack/test_prober_answers.py",
     "tests/campaign_loopback/",
     "tests/dissect/test_prober_agrees.py",
     "tests/end_to_end/",
