@@ -8,12 +8,11 @@ use crate::cmsg::Control;
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;
-/// Room for a datagram to be sent, or for what the error queue quotes.
+/// Room for a datagram to be sent, for what the error queue quotes, and for the start of a datagram that comes: nearly
+/// always all of it, so that a batch stays in the cache.
 const ROOM: usize = 2048;
-/// Room for a datagram that comes: no UDP datagram is larger (RFC 768: a length of 16 bits).
-const LARGEST: usize = 1 << 16;
-/// From one place to the next. Not a power of two, so that the first bytes of a batch do not share a set of the cache.
-const STRIDE: usize = LARGEST + ROOM;
+/// Room for the rest of one that comes: no UDP datagram is larger than 64 KiB (RFC 768: a length of 16 bits).
+const REST: usize = (1 << 16) - ROOM;
 const CONTROL: usize = 256;
 
 /// Per-message request for a transmit stamp (SO_TIMESTAMPING as control message): one u32.
@@ -32,42 +31,49 @@ struct Frame {
 /// A message's place: address, control bytes, payload.
 struct Places {
     frames: Box<[Frame]>,
-    /// Payloads, `stride` bytes each. Zeroed by the system: memory that no datagram reached is never touched.
+    /// Payloads, [`ROOM`] bytes each.
     bytes: Box<[u8]>,
-    stride: usize,
+    /// What goes beyond, `rest` bytes each. Zeroed by the system: memory that no datagram reached is never touched.
+    beyond: Box<[u8]>,
+    /// One vector per place, or two if there is a rest.
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes` and `vectors` of the same value, whose boxes
-// move with it; nobody else has them.
+// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of the same value,
+// whose boxes move with it; nobody else has them.
 unsafe impl Send for Places {}
 
 impl Places {
-    /// Places for payloads of `stride` bytes at most.
-    fn new(stride: usize) -> Self {
+    /// Places for payloads of at most [`ROOM`] and `rest` bytes.
+    fn new(rest: usize) -> Self {
         let frame = || Frame {
             name: empty_address(),
             control: ControlBytes([0; CONTROL]),
         };
         let mut frames: Box<[Frame]> = (0..BATCH).map(|_| frame()).collect();
-        let mut bytes = vec![0; BATCH * stride].into_boxed_slice();
+        let mut bytes = vec![0; BATCH * ROOM].into_boxed_slice();
+        let mut beyond = vec![0; BATCH * rest].into_boxed_slice();
+        let vector = |part: &mut [u8]| libc::iovec {
+            iov_base: part.as_mut_ptr().cast(),
+            iov_len: part.len(),
+        };
+        let mut rests = beyond.chunks_mut(rest.max(1));
         let mut vectors: Box<[libc::iovec]> = bytes
-            .chunks_exact_mut(stride)
-            .map(|payload| libc::iovec {
-                iov_base: payload.as_mut_ptr().cast(),
-                iov_len: stride,
-            })
+            .chunks_exact_mut(ROOM)
+            .flat_map(|start| [Some(vector(start)), rests.next().map(vector)])
+            .flatten()
             .collect();
+        let per_place = vectors.len() / BATCH;
         let headers = frames
             .iter_mut()
-            .zip(vectors.iter_mut())
-            .map(|(frame, vector)| {
+            .zip(vectors.chunks_exact_mut(per_place))
+            .map(|(frame, parts)| {
                 // SAFETY: mmsghdr is integers and pointers, for which zero is a value.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_name = (&raw mut frame.name).cast();
-                header.msg_hdr.msg_iov = vector;
-                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_iov = parts.as_mut_ptr();
+                header.msg_hdr.msg_iovlen = parts.len();
                 header.msg_hdr.msg_control = frame.control.0.as_mut_ptr().cast();
                 header
             })
@@ -75,7 +81,7 @@ impl Places {
         Places {
             frames,
             bytes,
-            stride,
+            beyond,
             vectors,
             headers,
         }
@@ -91,7 +97,7 @@ pub struct Outbox {
 impl Outbox {
     /// An empty batch.
     pub fn new() -> Self {
-        let mut places = Places::new(ROOM);
+        let mut places = Places::new(0);
         for frame in &mut places.frames {
             let request = &mut frame.control.0;
             request[..8].copy_from_slice(&20u64.to_ne_bytes());
@@ -164,14 +170,14 @@ impl Inbox {
     /// Room for a batch of datagrams of any size.
     pub fn new() -> Self {
         Inbox {
-            places: Places::new(STRIDE),
+            places: Places::new(REST),
         }
     }
 
     /// Room for a batch from the error queue, which quotes what we sent.
     pub fn of_errors() -> Self {
         Inbox {
-            places: Places::new(ROOM),
+            places: Places::new(0),
         }
     }
 
@@ -208,15 +214,25 @@ impl Inbox {
                 Err(error)
             };
         }
-        let payloads = self.places.bytes.chunks_exact_mut(self.places.stride);
-        for ((frame, payload), header) in self
+        let payloads = self.places.bytes.chunks_exact_mut(ROOM);
+        for (place, ((frame, start), header)) in self
             .places
             .frames
             .iter()
             .zip(payloads)
             .zip(&self.places.headers)
             .take(n as usize)
+            .enumerate()
         {
+            let length = header.msg_len as usize;
+            let mut whole = Vec::new();
+            let bytes = if length <= ROOM {
+                &mut start[..length]
+            } else {
+                whole.extend_from_slice(start);
+                whole.extend_from_slice(&self.places.beyond[place * REST..][..length - ROOM]);
+                &mut whole
+            };
             let peer = if header.msg_hdr.msg_namelen == 0 {
                 None
             } else {
@@ -227,7 +243,7 @@ impl Inbox {
                 control: Control::parse(
                     &frame.control.0[..header.msg_hdr.msg_controllen.min(CONTROL)],
                 ),
-                bytes: &mut payload[..header.msg_len as usize],
+                bytes,
             });
         }
         Ok(n as usize)
