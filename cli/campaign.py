@@ -59,6 +59,7 @@ def run(
     """
     from firstflight import settings
     from firstflight.campaign import life, plan
+    from firstflight.egress import lists
     from firstflight.runs import Run
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
@@ -74,6 +75,7 @@ def run(
             raise UsageError(
                 f"run {the_run.id} keeps its settings; with --resume only --repetitions can change"
             )
+        lists.check(the_run.settings.probe.blocklist, the_run.settings.probe.optout)
         if dry_run:
             _print([*plan.describe(the_run.settings), *plan.outstanding(the_run)])
             return
@@ -84,6 +86,7 @@ def run(
     else:
         assert config is not None
         in_force, text = settings.load(config, given)
+        lists.check(in_force.probe.blocklist, in_force.probe.optout)
         if dry_run:
             _print(plan.describe(in_force))
             return

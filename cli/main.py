@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import click
 
+from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 
 # subcommand -> (module, one line of help)
@@ -90,6 +91,7 @@ def main() -> None:
     if sys.stdout is None:  # closed by the caller: nobody wants the answer
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     try:
+        lab.enforce()
         _check_arguments(sys.argv[1:])
         status = root.main(prog_name="firstflight", standalone_mode=False)
         sys.stdout.flush()

@@ -86,6 +86,8 @@ def command(
     was cut goes on where it stopped. Where the run's stop file lies, nothing is sent (exit 130).
     """
     run = Run.open(run_name)
+    if here:
+        _check_here(run, set(names), vantage)
     rejected = False
     behind = _behind(run, vantage) if not here else {}
     if set(names) & SENDING:
@@ -137,6 +139,26 @@ def _behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | Non
     if vantage is not None and (place := run.settings.vantage_named(vantage)).command:
         found |= dict.fromkeys(SENDING, (place.command, place.program))
     return found
+
+
+def _check_here(run: Run, names: set[str], vantage: str | None) -> None:
+    """UsageError if a stage that sends or fetches belongs on a host of the lab, and this is not that host.
+
+    Where no host of that name is in sight, the lab's mark will do: a test's namespace has no names.
+    """
+    from firstflight.egress.lab import is_lab
+    from lab import enter
+
+    for name, (behind, _) in _behind(run, vantage).items():
+        host = enter.host_in(behind)
+        if name not in names or host is None:
+            continue
+        on = enter.is_on(host)
+        if not (is_lab() if on is None else on):
+            raise UsageError(
+                f"stage {name} runs on the lab's host {host}, and this is not it: leave --here away, or go "
+                f"there by firstflight lab exec {host}; nothing was sent"
+            )
 
 
 def _elsewhere(

@@ -28,10 +28,12 @@ def command(
     from firstflight import settings
     from firstflight.campaign import life, plan
     from firstflight.campaign.watching import Watching
+    from firstflight.egress import lists
     from firstflight.runs import Run
 
     given = [*([] if period is None else [f"watch.period_s={period}"]), *overrides]
     in_force, text = settings.load(config, given)
+    lists.check(in_force.probe.blocklist, in_force.probe.optout)
     period_s = in_force.watch.period_s
     if dry_run:
         for line in plan.describe_watch(in_force, period_s, periods):

@@ -34,6 +34,26 @@ def enter_host(record: Record, host: str) -> None:
     os.chdir(here)
 
 
+def host_in(command: Sequence[str]) -> str | None:
+    """The lab's host that a command leads to (`... lab exec [--state DIR] HOST ...`), if it does."""
+    words = list(command)
+    for place in range(len(words) - 2):
+        if words[place : place + 2] == ["lab", "exec"]:
+            rest = words[place + 2 :]
+            while rest and rest[0].startswith("--"):
+                rest = rest[1 if "=" in rest[0] else 2 :]
+            return rest[0] if rest else None
+    return None
+
+
+def is_on(host: str) -> bool | None:
+    """Whether this process is on that host of the lab; None if no namespace of that name is in sight."""
+    try:
+        return (namespaces.NETNS / host).samefile("/proc/self/ns/net")
+    except OSError:
+        return None
+
+
 def environment(state: State) -> dict[str, str]:
     """Give the variables a program in the lab needs besides ours: only the lab's authority counts.
 

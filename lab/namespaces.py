@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# Alias of `lo` in every host's namespace: what may be contacted in the lab alone is contacted under it alone.
+MARK = "firstflight-lab"
 NETNS = Path("/run/netns")  # where `ip netns` keeps them; a tmpfs of the lab's own
 
 CLONE_NEWNS = 0x00020000

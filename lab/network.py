@@ -15,12 +15,15 @@ from pathlib import Path
 from firstflight.errors import FirstflightError
 from lab.internet import Internet
 from lab.model import Host
-from lab.namespaces import entering, inside
+from lab.namespaces import MARK, entering, inside
 from lab.programs import program
 
 # Nobody's addresses: packets to them are never sent, they only name the static neighbour.
 GATEWAY_V4 = "198.18.15.254"
 GATEWAY_V6 = "fe80::ff"
+
+# What stands for the Internet here. In the core, from where no packet of ours may leave, nothing leads there.
+_RANGES = ("198.18.0.0/15", "2001:db8::/32")
 
 _CORE_SYSCTLS = {
     "ipv4/ip_forward": "0",
@@ -52,7 +55,7 @@ _HOST_SYSCTLS = {
 def raise_network(internet: Internet) -> None:
     """Make all namespaces and cables, from inside the core; FirstflightError says which step failed."""
     _sysctls(_CORE_SYSCTLS)
-    _ip(["link set lo up"])
+    _ip(["link set lo up", *(f"route add unreachable {network}" for network in _RANGES)])
     for host in internet.hosts:
         _run([program("ip", "iproute2"), "netns", "add", host.name])
     for number, host in enumerate(internet.hosts, start=1):
@@ -80,7 +83,7 @@ def macs(number: int) -> tuple[str, str]:
 def _host_commands(host: Host, gateway: str) -> list[str]:
     addresses = [f"{ip}/32" if ":" not in ip else f"{ip}/128 nodad" for ip in (host.v4, host.v6, *host.more)]
     return [
-        "link set lo up",
+        f"link set lo alias {MARK} up",
         "link set eth0 up",
         *(f"address add {address} dev eth0" for address in addresses),
         f"neighbour replace {GATEWAY_V4} lladdr {gateway} nud permanent dev eth0",

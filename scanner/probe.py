@@ -32,6 +32,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
     """
     settings = run.settings
     with run.stage("probe", vantage, repetition) as report:
+        rules.check_lists(run)
         folder = run.stage_dir("probe", vantage, repetition)
         dns_answer = run.dns_answer(vantage, repetition)
         if not dns_answer.is_file():

@@ -19,6 +19,7 @@ from firstflight.progress import Progress
 from firstflight.provenance import tool_version
 from firstflight.runs import Run
 from firstflight.settings import Resolve
+from scanner import rules
 from scanner.resolve_answer import QTYPES, Outcome
 from scanner.resolve_engine import Done, Name, ResolverDown, resolve_all
 from scanner.resolve_query import Resolver
@@ -37,6 +38,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
     settings = run.settings.resolve
     with run.stage("resolve", vantage, repetition) as report:
         path = run.dns_answer(vantage, repetition)
+        rules.check_lists(run)  # nobody is asked for names that could not be probed
         names = read_targets(run)
         resolver = the_resolver(settings)
         common = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from firstflight import files
 from firstflight.as_map import CDN_MAP_FILE
+from firstflight.egress import lists
 from firstflight.errors import InputError
 from firstflight.runs import Run
 
@@ -20,6 +21,14 @@ def rule_files(run: Run) -> list[Path]:
         if not path.is_file():
             raise InputError(f"there is no {path}; nothing was sent")
     return found
+
+
+def check_lists(run: Run) -> None:
+    """UsageError, with file and line, if a block or opt-out list of the run is not understood as a whole.
+
+    The prober reads them again; this is so that a stage refuses before it asks or starts anything.
+    """
+    lists.check(run.settings.probe.blocklist, run.settings.probe.optout)
 
 
 def keep(run: Run, rules: Sequence[Path]) -> None:

@@ -48,6 +48,7 @@ def stage(
                 f"repetition {repetition} of {vantage} in run {run.id} is a campaign's: "
                 "a watch needs a run of its own"
             )
+        rules.check_lists(run)
         folder = run.stage_dir("watch", vantage, repetition)
         names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firstflight.egress import lab
 from firstflight.errors import FirstflightError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Centre:
         token: Callable[[], str],
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> None:
+        lab.enforce()  # in Airflow's process, which did not come through our command line
         self._session = session
         self._run = f"{centre.rstrip('/')}{PATH}/runs/{run_id}"
         self._token = token

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from firstflight import settings
+from firstflight.egress import lists
 from firstflight.errors import UsageError
 from firstflight.settings.types import Address, Interface, PortRange, VantageName
 
@@ -24,8 +25,11 @@ VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
 
 
-def _network(text: str) -> str:
-    return str(ipaddress.ip_network(text))
+def _addresses(text: str) -> str:
+    """A line of a block list; a network without host bits, for they are mostly a slip."""
+    if lists.addresses(text) is None:
+        raise ValueError(f"{text!r} is no address, network or range")
+    return str(ipaddress.ip_network(text)) if "/" in text else text
 
 
 class VantagePoint(settings.Section):
@@ -46,8 +50,8 @@ class VantagePoint(settings.Section):
     # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
     scan_ports: PortRange = "61000-61063"
     watch_ports: PortRange = "61064-61127"
-    # Networks that are never probed from here, besides the site's own lists.
-    blocked: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
+    # Addresses, networks and ranges that are never probed from here, besides the site's own lists.
+    blocked: tuple[Annotated[str, AfterValidator(_addresses)], ...] = ()
     resolver: Address | None = None
 
     @model_validator(mode="after")

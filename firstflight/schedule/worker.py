@@ -15,6 +15,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
+from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.schedule.centre_client import PATH, ahead_s
 from firstflight.schedule.vantage_points import declared
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--vantage", required=True, metavar="NAME")
     parser.add_argument("--concurrency", type=int, default=SLOTS, metavar="N")
     options = parser.parse_args()
+    lab.enforce()
     try:
         vantage = declared().named(options.vantage)
         check_clock(centre_url())

@@ -68,7 +68,7 @@ FROM
             run, vantage, repetition, day, cdn, family, outcome, attempts, sent_at, bytes_received, bytes_sent,
             ifNull(address_rank = 0, false) AS first_address,
             quic_probe.sh_to_handshake_us AS after_sh,
-            ack_delay_raw * 8 AS delay,
+            if(ack_delay_raw < 1152921504606846976, ack_delay_raw * 8, NULL) AS delay,
             assumeNotNull(quic_probe.ack_us) AS ack,
             assumeNotNull(sh_us) AS sh,
             quic_probe.ack_us IS NOT NULL AS has_ack,

@@ -85,9 +85,9 @@ def test_a_broken_safety_list_stops_everything(
     path = tmp_path / "lines"
     path.write_text(f"# ours\n\n{line}\n")
     targets = [("127.0.0.1", "a.test", one.getsockname()[1])]
-    for lines in (path, tmp_path / "missing"):
+    for lines, status in ((path, 2), (tmp_path / "missing", 3)):
         done = probe(targets, option, lines)
-        assert (done.status, done.rows, datagrams(one)) == (3, [], [])
+        assert (done.status, done.rows, datagrams(one)) == (status, [], [])
         assert str(lines) in done.messages
     assert "line 3" in probe(targets, option, path).messages
 
@@ -220,8 +220,10 @@ def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
         tmp_path / "t.csv", [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
     )
     allow = ("--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32")
-    # A network namespace without any route.
-    command = ["unshare", "--user", "--map-root-user", "--net", *argv("--targets", targets, *allow)]
+    # A network namespace without any route, which carries the lab's mark.
+    marked = ["sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
+    probing = argv("--targets", targets, *allow)
+    command = ["unshare", "--user", "--map-root-user", "--net", *marked, *probing]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr

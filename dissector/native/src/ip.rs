@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use firstflight_wire::{Reader, tcp};
+use firstflight_wire::{ConnectionId, Reader, tcp};
 
 /// What volumes are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,10 @@ pub struct IcmpError {
     /// Source and destination of the datagram that is quoted.
     pub quoted_src: SocketAddr,
     pub quoted_dst: SocketAddr,
+    /// Source connection ID in it, if it is a long header and so much of it is quoted.
+    pub quoted_scid: Option<ConnectionId>,
+    /// Who sent the message.
+    pub source: IpAddr,
 }
 
 /// What an IP packet holds.
@@ -186,7 +190,7 @@ pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
         UDP => udp(&header).map_or(Content::Broken, Content::Udp),
         TCP => tcp(&header).map_or(Content::Broken, Content::Tcp),
         ICMP | ICMPV6 => {
-            icmp(header.payload, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
+            icmp(&header, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
         }
         _ => Content::Other,
     }
@@ -340,8 +344,8 @@ fn tcp<'a>(header: &Header<'a>) -> Option<Segment<'a>> {
     })
 }
 
-fn icmp(message: &[u8], v6: bool) -> Option<IcmpError> {
-    let mut r = Reader::new(message);
+fn icmp(outer: &Header<'_>, v6: bool) -> Option<IcmpError> {
+    let mut r = Reader::new(outer.payload);
     let (kind, code) = (r.u8().ok()?, r.u8().ok()?);
     r.bytes(6).ok()?;
     // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6 all below 128.
@@ -359,7 +363,17 @@ fn icmp(message: &[u8], v6: bool) -> Option<IcmpError> {
         port_unreachable: (kind, code) == if v6 { (1, 4) } else { (3, 3) },
         quoted_src: SocketAddr::new(quoted.src, src_port),
         quoted_dst: SocketAddr::new(quoted.dst, dst_port),
+        quoted_scid: ports.bytes(4).ok().and_then(|_| long_header_scid(ports)),
+        source: outer.src,
     })
+}
+
+/// Source connection ID of a packet with a long header (RFC 8999 5.1).
+fn long_header_scid(mut packet: Reader<'_>) -> Option<ConnectionId> {
+    let is_long = packet.u8().ok()? & 0x80 != 0;
+    packet.bytes(4).ok().filter(|_| is_long)?;
+    packet.vec8().ok()?;
+    ConnectionId::new(packet.vec8().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -489,6 +503,22 @@ mod tests {
         };
         assert!(e.port_unreachable);
         assert_eq!((e.quoted_src.port(), e.quoted_dst.port()), (8080, 443));
+        assert_eq!(
+            (e.source.to_string(), e.quoted_scid),
+            ("192.0.2.1".into(), None)
+        );
+        let mut initial = vec![0xc3, 0, 0, 0, 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 2, 7, 9];
+        for (bytes, scid) in [(17, Some(ConnectionId::new(&[7, 9]).unwrap())), (16, None)] {
+            initial.truncate(bytes);
+            let message = [
+                &[3, 3, 0, 0, 0, 0, 0, 0][..],
+                &v4(UDP, 0, &udp_bytes(&initial)),
+            ];
+            let Content::Icmp(e) = content(&v4(ICMP, 0, &message.concat()), 0) else {
+                panic!("no ICMP")
+            };
+            assert_eq!(e.quoted_scid, scid, "{bytes} bytes quoted");
+        }
         let message = [&[1, 4, 0, 0, 0, 0, 0, 0][..], &v6(UDP, &udp_bytes(b"x"))].concat();
         let Content::Icmp(e) = content(&v6(ICMPV6, &message), 0) else {
             panic!("no ICMPv6")

@@ -96,12 +96,14 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::Namespace;
 
     #[test]
     fn what_is_held_back_waits_and_what_may_not_be_probed_is_told() {
         let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n127.0.0.2,,443,8\n127.0.0.3,,443,\n";
         let list = crate::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
-        let gate = Gate::new(&["127.0.0.0/8".to_owned()], &[], &[]).unwrap();
+        let here = Namespace::here(&[]).unwrap();
+        let gate = Gate::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
         let hold = Hold::new(0.0, 0.0, None, list.len());
         let mut backlog = Backlog::new(Arc::new(list), hold);
         let mut blocked = Vec::new();

@@ -13,6 +13,8 @@ pub struct ExtendedError {
     pub code: u8,
     pub info: u32,
     pub data: u32,
+    /// Who sent the ICMP message.
+    pub offender: Option<IpAddr>,
 }
 
 /// What the kernel says about one message.
@@ -97,11 +99,23 @@ impl Control {
                         code: data[6],
                         info: info as u32,
                         data: rest as u32,
+                        offender: offender(data),
                     });
                 }
             }
             _ => {}
         }
+    }
+}
+
+/// The address behind a sock_extended_err (SO_EE_OFFENDER): a sockaddr_in or sockaddr_in6.
+fn offender(entry: &[u8]) -> Option<IpAddr> {
+    let address = entry.get(16..)?;
+    let family = u16::from_ne_bytes(*address.first_chunk()?);
+    match i32::from(family) {
+        libc::AF_INET => Some(IpAddr::from(*address.get(4..)?.first_chunk::<4>()?)),
+        libc::AF_INET6 => Some(IpAddr::from(*address.get(8..)?.first_chunk::<16>()?)),
+        _ => None,
     }
 }
 
@@ -116,6 +130,32 @@ mod tests {
         out.extend(data);
         out.resize(out.len().next_multiple_of(8), 0);
         out
+    }
+
+    #[test]
+    fn errors_say_who_sent_them() {
+        let mut v4 = vec![111, 0, 0, 0, 2, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut v6 = v4.clone();
+        v4.extend((libc::AF_INET as u16).to_ne_bytes());
+        v4.extend([0, 0, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        v6.extend((libc::AF_INET6 as u16).to_ne_bytes());
+        v6.extend([0; 6]);
+        v6.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        let of = |level, kind, data: &[u8]| {
+            let error = Control::parse(&entry(level, kind, data)).error.unwrap();
+            ((error.origin, error.kind, error.code), error.offender)
+        };
+        let icmp = (2, 3, 3);
+        let from = |ip: &str| Some(ip.parse().unwrap());
+        assert_eq!(
+            of(libc::IPPROTO_IP, libc::IP_RECVERR, &v4),
+            (icmp, from("192.0.2.1"))
+        );
+        assert_eq!(
+            of(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &v6),
+            (icmp, from("2001:db8::1"))
+        );
+        assert_eq!(of(libc::IPPROTO_IP, libc::IP_RECVERR, &v4[..20]).1, None);
     }
 
     #[test]

@@ -84,6 +84,11 @@ fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
     (passed >= 0).then_some(passed / 1000)
 }
 
+/// An ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
+fn delay_us(raw: u64) -> Option<i64> {
+    raw.checked_mul(8).and_then(|us| i64::try_from(us).ok())
+}
+
 fn text(value: impl Display) -> Option<Text<'static>> {
     Some(value.to_string().into())
 }
@@ -116,7 +121,7 @@ impl Sent {
         if let Some(ack) = &seen.ack {
             row.ack_us = micros(self.sent_at, Some(ack.at));
             row.ack_delay_raw = Some(int(ack.delay));
-            row.ack_delay_us = Some(int(ack.delay.saturating_mul(8)));
+            row.ack_delay_us = delay_us(ack.delay);
             row.ack_datagram_bytes = Some(ack.datagram_bytes);
             row.ack_frames = Some(ack.frames.names().into());
             row.ack_eliciting = Some(ack.eliciting);
@@ -142,6 +147,25 @@ impl Sent {
             row.icmp_type = rare.icmp.map(|(kind, _)| kind);
             row.icmp_code = rare.icmp.map(|(_, code)| code);
             row.detail = rare.detail.as_deref().map(Text::from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_that_do_not_fit_are_not_known() {
+        for (raw, us) in [
+            (0, Some(0)),
+            (25, Some(200)),
+            ((1 << 60) - 1, Some(i64::MAX - 7)),
+            (1 << 60, None),
+            (1 << 61, None),
+            ((1 << 62) - 1, None),
+        ] {
+            assert_eq!(delay_us(raw), us, "{raw}");
         }
     }
 }

@@ -178,7 +178,7 @@ impl Engine {
             random: parts.random,
             writer: parts.writer,
             inbox: Some(Inbox::new()),
-            errors: Some(Inbox::new()),
+            errors: Some(Inbox::of_errors()),
             progress: parts.progress,
         })
     }

@@ -8,9 +8,10 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::Failure;
-use crate::host_name::is_host_name;
-use crate::networks::{NetworkSet, content, parse_network, unmapped};
-use crate::special::{is_allowable, special_name, special_set};
+use crate::list_line::{Entry, content, entry};
+use crate::namespace::{Namespace, lab_ranges};
+use crate::networks::{NetworkSet, parse_network};
+use crate::special::{is_allowable, platform_set, special_name, special_networks};
 
 /// Why nothing may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub enum Refusal {
     OptOutNetwork,
     /// The registry's word for the range.
     Special(&'static str),
+    /// This machine itself.
+    Own,
+    /// It is an address of the lab, and this is not the lab.
+    NotTheLab,
 }
 
 impl fmt::Display for Refusal {
@@ -29,6 +34,8 @@ impl fmt::Display for Refusal {
             Refusal::OptOutName => f.write_str("name on the opt-out list"),
             Refusal::OptOutNetwork => f.write_str("address on the opt-out list"),
             Refusal::Special(name) => write!(f, "special-purpose address ({name})"),
+            Refusal::Own => f.write_str("an address of this machine"),
+            Refusal::NotTheLab => f.write_str("an address of the lab, and this is not the lab"),
         }
     }
 }
@@ -36,8 +43,14 @@ impl fmt::Display for Refusal {
 /// The lists in force.
 #[derive(Debug)]
 pub struct Gate {
+    /// Special ranges and this machine's own addresses: open where allowed.
     special: NetworkSet,
     allowed: NetworkSet,
+    /// Of the special ones, those that no permission opens.
+    platform: NetworkSet,
+    /// Of the allowed ones, those that exist only in the lab; empty in the lab.
+    lab: NetworkSet,
+    namespace: Namespace,
     blocked: NetworkSet,
     opted_out: NetworkSet,
     opted_out_names: HashSet<Box<str>>,
@@ -45,11 +58,12 @@ pub struct Gate {
 
 impl Gate {
     /// `allow`: CIDR texts of `--allow-net`; `blocklist`, `optout`: (file name for messages, text) of each list.
-    /// A line that cannot be read is an error: half a list protects nobody.
+    /// A line that cannot be read is an error: half a list protects nobody. `namespace`: where packets leave from.
     pub fn new(
         allow: &[String],
         blocklists: &[(String, String)],
         optouts: &[(String, String)],
+        namespace: Namespace,
     ) -> Result<Self, Failure> {
         let mut allowed = Vec::new();
         for text in allow {
@@ -66,39 +80,36 @@ impl Gate {
             }
             allowed.push(network);
         }
-        let mut blocked = Vec::new();
-        for (name, number, text) in lines(blocklists) {
-            let network = parse_network(text).ok_or_else(|| {
-                Failure::Input(format!(
-                    "{name}, line {number}: {text:?} is no address or network; correct it, nothing was sent"
-                ))
-            })?;
-            // Whoever lists a mapped network means its hosts, however they are written.
-            blocked.extend(unmapped(&network));
-            blocked.push(network);
-        }
-        let (mut opted_out, mut opted_out_names) = (Vec::new(), HashSet::new());
-        for (name, number, text) in lines(optouts) {
-            let domain = text
-                .trim_start_matches("*.")
-                .trim_matches('.')
-                .to_ascii_lowercase();
-            if let Some(network) = parse_network(text) {
-                opted_out.extend(unmapped(&network));
-                opted_out.push(network);
-            } else if is_host_name(&domain) && !text.contains('/') {
-                opted_out_names.insert(domain.into_boxed_str());
-            } else {
-                return Err(Failure::Input(format!(
-                    "{name}, line {number}: {text:?} is no name, address or network; correct it, nothing was sent"
-                )));
+        let (mut blocked, mut opted_out, mut opted_out_names) =
+            (Vec::new(), Vec::new(), HashSet::new());
+        for line in lines(blocklists) {
+            match line? {
+                (_, Entry::Addresses(first, last)) => blocked.push((first, last)),
+                (at, Entry::Name(name)) => {
+                    return Err(wrong(&at, &name, "is no address, network or range"));
+                }
             }
         }
+        for line in lines(optouts) {
+            match line?.1 {
+                Entry::Addresses(first, last) => opted_out.push((first, last)),
+                Entry::Name(name) => _ = opted_out_names.insert(name.into_boxed_str()),
+            }
+        }
+        let lab = if namespace.is_lab() {
+            NetworkSet::default()
+        } else {
+            NetworkSet::new(lab_ranges())
+        };
+        let own = namespace.own().iter().copied();
         Ok(Gate {
-            special: special_set(),
+            special: NetworkSet::new(special_networks().chain(own)),
             allowed: NetworkSet::new(allowed),
-            blocked: NetworkSet::new(blocked),
-            opted_out: NetworkSet::new(opted_out),
+            platform: platform_set(),
+            lab,
+            namespace,
+            blocked: NetworkSet::from_ranges(blocked.into_iter().flat_map(with_unmapped)),
+            opted_out: NetworkSet::from_ranges(opted_out.into_iter().flat_map(with_unmapped)),
             opted_out_names,
         })
     }
@@ -114,8 +125,14 @@ impl Gate {
         if !self.opted_out_names.is_empty() && self.covers(domain) {
             return Err(Refusal::OptOutName);
         }
-        if self.special.contains(ip) && !self.allowed.contains(ip) {
-            return Err(Refusal::Special(special_name(ip).unwrap_or("registry")));
+        if !self.special.contains(ip) {
+            return Ok(());
+        }
+        if !self.allowed.contains(ip) || self.platform.contains(ip) {
+            return Err(special_name(ip).map_or(Refusal::Own, Refusal::Special));
+        }
+        if self.lab.contains(ip) && !self.namespace.loops_back(ip) {
+            return Err(Refusal::NotTheLab);
         }
         Ok(())
     }
@@ -141,14 +158,39 @@ impl Gate {
     }
 }
 
-/// (file, line number from 1, content) of all lines that say something.
-fn lines(files: &[(String, String)]) -> impl Iterator<Item = (&str, usize, &str)> {
+/// What each line of the files says, and where it stands: (`FILE, line N`, entry).
+fn lines(
+    files: &[(String, String)],
+) -> impl Iterator<Item = Result<(String, Entry), Failure>> + '_ {
     files.iter().flat_map(|(name, text)| {
-        text.trim_start_matches('\u{feff}')
-            .lines()
-            .enumerate()
-            .filter_map(move |(i, line)| Some((name.as_str(), i + 1, content(line)?)))
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        text.split('\n').zip(1..).filter_map(move |(line, number)| {
+            let at = || format!("{name}, line {number}");
+            match content(line).and_then(|text| text.map(entry).transpose()) {
+                Ok(None) => None,
+                Ok(Some(entry)) => Some(Ok((at(), entry))),
+                Err(why) => Some(Err(wrong(&at(), line.trim(), why))),
+            }
+        })
     })
+}
+
+fn wrong(at: &str, text: &str, why: &str) -> Failure {
+    Failure::Usage(format!(
+        "{at}: {text:?} {why}; correct it, nothing was sent"
+    ))
+}
+
+/// Whoever lists IPv4-mapped addresses means their hosts, however they are written.
+fn with_unmapped(range: (IpAddr, IpAddr)) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+    let mapped = |ip| match ip {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().map(IpAddr::V4),
+        IpAddr::V4(_) => None,
+    };
+    mapped(range.0)
+        .zip(mapped(range.1))
+        .into_iter()
+        .chain([range])
 }
 
 #[cfg(test)]
@@ -161,6 +203,7 @@ mod tests {
             &allow,
             &[("block".into(), block.into())],
             &[("optout".into(), optout.into())],
+            Namespace::here(&[]).unwrap(),
         )
     }
 
@@ -219,9 +262,11 @@ mod tests {
     #[test]
     fn a_broken_line_stops_everything() {
         assert!(
-            matches!(gate(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Input(m)) if m.contains("line 2"))
+            matches!(gate(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Usage(m)) if m.contains("block, line 2"))
         );
-        assert!(matches!(gate(&[], "", "a b\n"), Err(Failure::Input(_))));
+        assert!(
+            matches!(gate(&[], "", "\n10.1.2\n"), Err(Failure::Usage(m)) if m.contains("optout, line 2"))
+        );
         assert!(matches!(
             gate(&["0.0.0.0/0"], "", ""),
             Err(Failure::Usage(_))

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::csv;
 use crate::error::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, Refusal};
+use crate::namespace::Namespace;
 use crate::options::Options;
 use crate::targets::TargetList;
 
@@ -27,6 +28,7 @@ impl Lists {
             &options.allow_net,
             &read_all(&options.blocklist)?,
             &read_all(&options.optout)?,
+            Namespace::here(&options.source)?,
         )?;
         let reads_twice = options.feed && options.targets.as_deref() == Some(Path::new("-"));
         if reads_twice {
@@ -39,10 +41,25 @@ impl Lists {
             None => TargetList::default(),
         };
         let lists = Lists { gate, targets };
+        lists.check_lab()?;
         if options.contact.is_none() {
             lists.check_contact()?;
         }
         Ok(lists)
+    }
+
+    /// Addresses of the lab are probed in the lab alone: a list of them elsewhere is a mistake as a whole.
+    fn check_lab(&self) -> Result<(), Failure> {
+        let outside = |ip, domain| matches!(self.gate.judge(ip, domain), Err(Refusal::NotTheLab));
+        let mut targets = self.targets.iter();
+        match targets.find(|target| outside(target.ip(), target.domain)) {
+            None => Ok(()),
+            Some(target) => Err(Failure::Usage(format!(
+                "line {} of the list, {}, is an address of the lab, and this is not the lab: probe it from there (firstflight lab \
+                 exec HOST ...), or mark the namespace of a test (ip link set lo alias firstflight-lab); nothing was sent",
+                target.line, target.ip_text
+            ))),
+        }
     }
 
     /// Without a contact, only addresses may be probed that need none.

@@ -8,8 +8,11 @@ use crate::cmsg::Control;
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;
-/// Largest datagram that is read whole.
+/// Room for a datagram to be sent, for what the error queue quotes, and for the start of a datagram that comes: nearly
+/// always all of it, so that a batch stays in the cache.
 const ROOM: usize = 2048;
+/// Room for the rest of one that comes: no UDP datagram is larger than 64 KiB (RFC 768: a length of 16 bits).
+const REST: usize = (1 << 16) - ROOM;
 const CONTROL: usize = 256;
 
 /// Per-message request for a transmit stamp (SO_TIMESTAMPING as control message): one u32.
@@ -23,50 +26,62 @@ struct ControlBytes([u8; CONTROL]);
 struct Frame {
     name: libc::sockaddr_in6,
     control: ControlBytes,
-    bytes: [u8; ROOM],
 }
 
 /// A message's place: address, control bytes, payload.
 struct Places {
     frames: Box<[Frame]>,
+    /// Payloads, [`ROOM`] bytes each.
+    bytes: Box<[u8]>,
+    /// What goes beyond, `rest` bytes each. Zeroed by the system: memory that no datagram reached is never touched.
+    beyond: Box<[u8]>,
+    /// One vector per place, or two if there is a rest.
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` lead into `frames` and `vectors` of the same value, whose boxes move
-// with it; nobody else has them.
+// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of the same value,
+// whose boxes move with it; nobody else has them.
 unsafe impl Send for Places {}
 
 impl Places {
-    fn new() -> Self {
+    /// Places for payloads of at most [`ROOM`] and `rest` bytes.
+    fn new(rest: usize) -> Self {
         let frame = || Frame {
             name: empty_address(),
             control: ControlBytes([0; CONTROL]),
-            bytes: [0; ROOM],
         };
         let mut frames: Box<[Frame]> = (0..BATCH).map(|_| frame()).collect();
-        let mut vectors: Box<[libc::iovec]> = frames
-            .iter_mut()
-            .map(|frame| libc::iovec {
-                iov_base: frame.bytes.as_mut_ptr().cast(),
-                iov_len: ROOM,
-            })
+        let mut bytes = vec![0; BATCH * ROOM].into_boxed_slice();
+        let mut beyond = vec![0; BATCH * rest].into_boxed_slice();
+        let vector = |part: &mut [u8]| libc::iovec {
+            iov_base: part.as_mut_ptr().cast(),
+            iov_len: part.len(),
+        };
+        let mut rests = beyond.chunks_mut(rest.max(1));
+        let mut vectors: Box<[libc::iovec]> = bytes
+            .chunks_exact_mut(ROOM)
+            .flat_map(|start| [Some(vector(start)), rests.next().map(vector)])
+            .flatten()
             .collect();
+        let per_place = vectors.len() / BATCH;
         let headers = frames
             .iter_mut()
-            .zip(vectors.iter_mut())
-            .map(|(frame, vector)| {
+            .zip(vectors.chunks_exact_mut(per_place))
+            .map(|(frame, parts)| {
                 // SAFETY: mmsghdr is integers and pointers, for which zero is a value.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_name = (&raw mut frame.name).cast();
-                header.msg_hdr.msg_iov = vector;
-                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_iov = parts.as_mut_ptr();
+                header.msg_hdr.msg_iovlen = parts.len();
                 header.msg_hdr.msg_control = frame.control.0.as_mut_ptr().cast();
                 header
             })
             .collect();
         Places {
             frames,
+            bytes,
+            beyond,
             vectors,
             headers,
         }
@@ -82,7 +97,7 @@ pub struct Outbox {
 impl Outbox {
     /// An empty batch.
     pub fn new() -> Self {
-        let mut places = Places::new();
+        let mut places = Places::new(0);
         for frame in &mut places.frames {
             let request = &mut frame.control.0;
             request[..8].copy_from_slice(&20u64.to_ne_bytes());
@@ -109,7 +124,8 @@ impl Outbox {
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), E> {
         let frame = &mut self.places.frames[self.len];
-        self.places.vectors[self.len].iov_len = fill(&mut frame.bytes)?;
+        let payload = &mut self.places.bytes[self.len * ROOM..][..ROOM];
+        self.places.vectors[self.len].iov_len = fill(payload)?;
         let header = &mut self.places.headers[self.len].msg_hdr;
         header.msg_namelen = write_address(&mut frame.name, to);
         header.msg_controllen = if stamp { STAMP_REQUEST } else { 0 };
@@ -151,10 +167,17 @@ pub struct Received<'a> {
 }
 
 impl Inbox {
-    /// Room for a batch.
+    /// Room for a batch of datagrams of any size.
     pub fn new() -> Self {
         Inbox {
-            places: Places::new(),
+            places: Places::new(REST),
+        }
+    }
+
+    /// Room for a batch from the error queue, which quotes what we sent.
+    pub fn of_errors() -> Self {
+        Inbox {
+            places: Places::new(0),
         }
     }
 
@@ -191,13 +214,25 @@ impl Inbox {
                 Err(error)
             };
         }
-        for (frame, header) in self
+        let payloads = self.places.bytes.chunks_exact_mut(ROOM);
+        for (place, ((frame, start), header)) in self
             .places
             .frames
-            .iter_mut()
+            .iter()
+            .zip(payloads)
             .zip(&self.places.headers)
             .take(n as usize)
+            .enumerate()
         {
+            let length = header.msg_len as usize;
+            let mut whole = Vec::new();
+            let bytes = if length <= ROOM {
+                &mut start[..length]
+            } else {
+                whole.extend_from_slice(start);
+                whole.extend_from_slice(&self.places.beyond[place * REST..][..length - ROOM]);
+                &mut whole
+            };
             let peer = if header.msg_hdr.msg_namelen == 0 {
                 None
             } else {
@@ -208,7 +243,7 @@ impl Inbox {
                 control: Control::parse(
                     &frame.control.0[..header.msg_hdr.msg_controllen.min(CONTROL)],
                 ),
-                bytes: &mut frame.bytes[..(header.msg_len as usize).min(ROOM)],
+                bytes,
             });
         }
         Ok(n as usize)
@@ -306,6 +341,27 @@ mod tests {
         let from = Some(a.local_addr().unwrap());
         assert_eq!((n, got), (2, vec![(from, vec![1; 4]), (from, vec![2; 4])]));
         assert_eq!(inbox.receive(b.as_fd(), false, |_| ()).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_largest_datagrams_come_whole() {
+        for (address, size) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
+            let (a, b) = (
+                UdpSocket::bind(address).unwrap(),
+                UdpSocket::bind(address).unwrap(),
+            );
+            let sent: Vec<u8> = (0..size).map(|i| (i / 7) as u8).collect();
+            let mut got = Vec::new();
+            let mut inbox = Inbox::new();
+            // In the second place as well as in the first.
+            for datagram in [&sent[..9], &sent] {
+                a.send_to(datagram, b.local_addr().unwrap()).unwrap();
+            }
+            inbox
+                .receive(b.as_fd(), false, |r| got.push(r.bytes.to_vec()))
+                .unwrap();
+            assert!(got == [sent[..9].to_vec(), sent], "{address}");
+        }
     }
 
     #[test]

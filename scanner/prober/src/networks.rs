@@ -1,8 +1,8 @@
-//! Sets of networks, and the line format of ZMap's block lists.
+//! Sets of networks.
 
 use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 /// Addresses as sorted ranges that neither touch nor overlap, so that one binary search answers.
 #[derive(Clone, Debug, Default)]
@@ -14,15 +14,21 @@ pub struct NetworkSet {
 impl NetworkSet {
     /// The union of `networks`; host bits are ignored.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
+        Self::from_ranges(networks.into_iter().map(|network| range_of(&network)))
+    }
+
+    /// The union of ranges from a first to a last address of the same family.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
         let mut set = NetworkSet::default();
-        for network in networks {
-            match network {
-                IpNet::V4(n) => set
-                    .v4
-                    .push((n.network().to_bits(), n.broadcast().to_bits())),
-                IpNet::V6(n) => set
-                    .v6
-                    .push((n.network().to_bits(), n.broadcast().to_bits())),
+        for range in ranges {
+            match range {
+                (IpAddr::V4(first), IpAddr::V4(last)) => {
+                    set.v4.push((first.to_bits(), last.to_bits()))
+                }
+                (IpAddr::V6(first), IpAddr::V6(last)) => {
+                    set.v6.push((first.to_bits(), last.to_bits()))
+                }
+                _ => debug_assert!(false, "{range:?} crosses families"),
             }
         }
         merge(&mut set.v4);
@@ -63,23 +69,9 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
         .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
-/// The IPv4 network that an IPv4-mapped one (`::ffff:192.0.2.0/120`) means.
-pub fn unmapped(network: &IpNet) -> Option<IpNet> {
-    let IpNet::V6(mapped) = network else {
-        return None;
-    };
-    let address = mapped.network().to_ipv4_mapped()?;
-    let length = mapped.prefix_len().checked_sub(96)?;
-    Ipv4Net::new(address, length).ok().map(IpNet::V4)
-}
-
-/// What a line says: nothing for empty lines; `#` starts a comment anywhere in it.
-pub fn content(line: &str) -> Option<&str> {
-    let text = line
-        .split_once('#')
-        .map_or(line, |(before, _)| before)
-        .trim();
-    (!text.is_empty()).then_some(text)
+/// First and last address.
+fn range_of(network: &IpNet) -> (IpAddr, IpAddr) {
+    (network.network(), network.broadcast())
 }
 
 #[cfg(test)]
@@ -120,21 +112,29 @@ mod tests {
     }
 
     #[test]
-    fn mapped_networks_mean_ipv4() {
-        let plain = |text: &str| unmapped(&parse_network(text).unwrap()).map(|n| n.to_string());
-        assert_eq!(plain("::ffff:192.0.2.7").as_deref(), Some("192.0.2.7/32"));
-        assert_eq!(plain("::ffff:10.0.0.0/104").as_deref(), Some("10.0.0.0/8"));
-        assert_eq!(plain("::ffff:0.0.0.0/96").as_deref(), Some("0.0.0.0/0"));
-        for other in ["::/0", "::ffff:0:0/95", "2001:db8::/32", "10.0.0.0/8"] {
-            assert_eq!(plain(other), None, "{other}");
+    fn ranges_need_not_be_networks() {
+        let range = |first: &str, last: &str| (first.parse().unwrap(), last.parse().unwrap());
+        let s = NetworkSet::from_ranges([
+            range("10.1.2.3", "10.1.2.9"),
+            range("10.1.2.8", "10.1.3.0"),
+            range("2001:db8::5", "2001:db8::5"),
+        ]);
+        for (ip, expected) in [
+            ("10.1.2.2", false),
+            ("10.1.2.3", true),
+            ("10.1.3.0", true),
+            ("10.1.3.1", false),
+            ("2001:db8::5", true),
+            ("2001:db8::6", false),
+        ] {
+            assert_eq!(has(&s, ip), expected, "{ip}");
         }
     }
 
     #[test]
-    fn lines_of_a_list() {
-        assert_eq!(content("  10.0.0.0/8  # ours"), Some("10.0.0.0/8"));
-        assert_eq!(content("# all comment"), None);
-        assert_eq!(content(" \t"), None);
-        assert!(parse_network("10.0.0.0/33").is_none() && parse_network("example.org").is_none());
+    fn what_is_no_network_is_told() {
+        for text in ["10.0.0.0/33", "example.org", "010.0.0.1"] {
+            assert!(parse_network(text).is_none(), "{text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Ranges that are not probed unless allowed: the IANA special-purpose registries (RFC 6890 and its updates,
-//! also the entries marked globally reachable, since none of them is a web server's) and multicast.
+//! also the entries marked globally reachable, since none of them is a web server's), multicast, IPv6 outside 2000::/3
+//! (the only block that IANA has given out: RFC 4291 2.4 and its registry), and what clouds give their machines.
 
 use std::net::IpAddr;
 
@@ -43,6 +44,32 @@ const SPECIAL: &[(&str, &str)] = &[
     ("fc00::/7", "unique local"),
     ("fe80::/10", "link local"),
     ("ff00::/8", "multicast"),
+    // Behind the entries above, whose words are more exact.
+    ("::/3", "no global unicast"),
+    ("4000::/2", "no global unicast"),
+    ("8000::/1", "no global unicast"),
+];
+
+/// Services that a cloud gives to the machine that asks: metadata with credentials, name servers, health checks. A
+/// packet there tells a platform about us, and no permission opens them. Those in 169.254.0.0/16 cannot be allowed at all.
+const PLATFORM: &[(&str, &str)] = &[
+    // learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+    ("168.63.129.16/32", "Azure's platform"),
+    // Amazon EC2 user guide: instance metadata (::254), name server (::253), time (::123), EKS Pod Identity (::23).
+    ("fd00:ec2::/64", "Amazon's platform"),
+    // cloud.google.com/compute/docs/metadata: the metadata server of IPv6-only machines.
+    ("fd20:ce::/64", "Google's platform"),
+    // Oracle Cloud Infrastructure documentation: instance metadata over IPv6.
+    ("fd00:c1::a9fe:a9fe/128", "Oracle's platform"),
+    // Scaleway's documentation: instance metadata over IPv6.
+    ("fd00:42::42/128", "Scaleway's platform"),
+    // Linode's metadata service guide.
+    ("fd00:a9fe:a9fe::1/128", "Linode's platform"),
+    // Alibaba Cloud ECS user guide: metadata, and in its neighbourhood name servers and time.
+    ("100.100.100.200/32", "Alibaba's platform"),
+    // Oracle Cloud Classic: instance metadata.
+    ("192.0.0.192/32", "Oracle's platform"),
+    ("169.254.169.254/32", "cloud metadata"),
 ];
 
 /// The only ranges in which `--allow-net` is accepted: they lead to nobody else's machines.
@@ -62,15 +89,24 @@ fn parsed(text: &str) -> IpNet {
         .expect("constants above are networks; a test reads them all")
 }
 
-/// All special ranges as one set.
-pub fn special_set() -> NetworkSet {
-    NetworkSet::new(SPECIAL.iter().map(|(network, _)| parsed(network)))
+/// All special ranges.
+pub fn special_networks() -> impl Iterator<Item = IpNet> {
+    PLATFORM
+        .iter()
+        .chain(SPECIAL)
+        .map(|(network, _)| parsed(network))
+}
+
+/// Those that no permission opens.
+pub fn platform_set() -> NetworkSet {
+    NetworkSet::new(PLATFORM.iter().map(|(network, _)| parsed(network)))
 }
 
 /// What the registry calls the range around `ip`; for messages.
 pub fn special_name(ip: IpAddr) -> Option<&'static str> {
-    SPECIAL
+    PLATFORM
         .iter()
+        .chain(SPECIAL)
         .find(|(network, _)| parsed(network).contains(&ip))
         .map(|(_, name)| *name)
 }
@@ -88,8 +124,8 @@ mod tests {
 
     #[test]
     fn every_special_range_is_in_the_set() {
-        let set = special_set();
-        for (network, name) in SPECIAL {
+        let set = NetworkSet::new(special_networks());
+        for (network, name) in SPECIAL.iter().chain(PLATFORM) {
             let ip = parsed(network).network();
             assert!(set.contains(ip), "{network}");
             assert!(special_name(ip).is_some(), "{name}");
@@ -102,8 +138,34 @@ mod tests {
             "172.32.0.1",
             "100.128.0.1",
             "2a00::1",
+            "2000::1",
+            "3ffe:ffff::1",
+            "168.63.129.17",
         ] {
             assert!(!set.contains(ip.parse().unwrap()), "{ip}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_nobody_was_given_are_special() {
+        let set = NetworkSet::new(special_networks());
+        for (ip, name) in [
+            ("1::", "no global unicast"),
+            ("::7f00:1", "no global unicast"),
+            ("1fff::1", "no global unicast"),
+            ("4000::1", "no global unicast"),
+            ("7fff::1", "no global unicast"),
+            ("8000::1", "no global unicast"),
+            ("fec0::1", "no global unicast"),
+            ("::1", "loopback"),
+            ("::ffff:8.8.8.8", "IPv4-mapped"),
+            ("fd00:ec2::254", "Amazon's platform"),
+            ("169.254.169.254", "cloud metadata"),
+            ("169.254.170.2", "link local"),
+        ] {
+            let ip = ip.parse().unwrap();
+            assert!(set.contains(ip), "{ip}");
+            assert_eq!(special_name(ip), Some(name), "{ip}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Reading and writing ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
 
+use std::ops::RangeInclusive;
+
 use super::{each_extension, number};
 use crate::{Error, Reader, Writer};
 
@@ -16,14 +18,21 @@ pub enum HelloKind {
     HelloRetryRequest,
 }
 
+/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32 bytes, cipher
+/// suite, compression, and at least six bytes of extensions (supported_versions).
+const BODY_BYTES: RangeInclusive<u32> = 46..=(2 + 32 + 33 + 3 + 2 + 0xffff);
+
 /// Tells ServerHello and HelloRetryRequest apart by the first 38 bytes of the message, header included;
-/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message.
+/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length that no
+/// ServerHello has.
 pub fn hello_kind(message: &[u8]) -> Result<HelloKind, Error> {
     let mut r = Reader::new(message);
     if r.u8()? != number::SERVER_HELLO {
         return Err(Error::Malformed("ServerHello type"));
     }
-    r.u24()?;
+    if !BODY_BYTES.contains(&r.u24()?) {
+        return Err(Error::Malformed("ServerHello length"));
+    }
     r.u16()?;
     Ok(if r.array::<32>()? == HELLO_RETRY_RANDOM {
         HelloKind::HelloRetryRequest
@@ -158,6 +167,24 @@ mod tests {
             read_message(&mut Reader::new(&out[..n - 1])),
             Err(Error::Truncated)
         );
+    }
+
+    #[test]
+    fn no_message_of_another_length_is_a_server_hello() {
+        let mut message = [7; 38];
+        message[0] = number::SERVER_HELLO;
+        for (length, expected) in [
+            (0, Err(Error::Malformed("ServerHello length"))),
+            (1, Err(Error::Malformed("ServerHello length"))),
+            (45, Err(Error::Malformed("ServerHello length"))),
+            (46, Ok(HelloKind::ServerHello)),
+            (65_607, Ok(HelloKind::ServerHello)),
+            (65_608, Err(Error::Malformed("ServerHello length"))),
+            (0xff_ffff, Err(Error::Malformed("ServerHello length"))),
+        ] {
+            message[1..4].copy_from_slice(&u32::to_be_bytes(length)[1..]);
+            assert_eq!(hello_kind(&message), expected, "{length}");
+        }
     }
 
     #[test]

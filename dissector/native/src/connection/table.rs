@@ -187,21 +187,26 @@ impl Table {
         self.keyring.add(text);
     }
 
-    /// Takes an ICMP error; gives the connection whose datagram it quotes.
+    /// Takes an ICMP error; gives the connection whose datagram it quotes. Without a connection ID in the quote, anybody who
+    /// guesses the ports may have sent it: then only the server's own word is final.
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
         let (src, dst) = (&error.quoted_src, &error.quoted_dst);
         let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
         let connections = &self.connections;
         let sent = |id: &&Id| {
-            connections
-                .get(**id)
-                .is_some_and(|c| c.client == *src && c.sender(src, dst).is_some())
+            connections.get(**id).is_some_and(|c| {
+                c.client == *src
+                    && c.sender(src, dst).is_some()
+                    && error.quoted_scid.is_none_or(|scid| scid == c.client_scid)
+            })
         };
         let id = *ids.iter().rev().find(sent)?;
         let connection = self.connections.get_mut(id)?;
+        let proven = error.quoted_scid.is_some() || error.source == dst.ip();
+        let is_final = error.port_unreachable && proven;
         connection
             .timeline
-            .icmp_error(arrival.ns, error.kind, error.code, error.port_unreachable);
+            .icmp_error(arrival.ns, error.kind, error.code, is_final);
         Some(&*connection)
     }
 

@@ -67,13 +67,19 @@ impl Engine {
         handle
     }
 
-    /// The next connection of a probe: everything fresh, only ICMP of before is kept.
+    /// The next connection of a probe: everything fresh, only ICMP of before is kept, with the remark on it.
     pub(super) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);
         let mut fresh = Box::new(Exchange::new(self.packets.destination(), cid));
-        if let Some((kind, code)) = flight.exchange.rare.as_ref().and_then(|rare| rare.icmp) {
+        // What leads to another connection is silence, so a remark can only be about ICMP.
+        if let Some(rare) = flight.exchange.rare.as_deref()
+            && let Some((kind, code)) = rare.icmp
+        {
             fresh.icmp(kind, code, false);
+            if let Some(remark) = &rare.detail {
+                fresh.note(|| remark.clone());
+            }
         }
         Some(fresh)
     }

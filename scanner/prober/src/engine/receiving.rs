@@ -102,9 +102,11 @@ impl Engine {
         }
     }
 
-    /// An ICMP message that quotes a datagram from `port` to `to`; `quote` is what it quotes of the payload.
+    /// An ICMP message that quotes a datagram from `port` to `to`; `quote` is what it quotes of the payload. Without the
+    /// connection ID in it, anybody who guesses our port may have sent it: then only the server's own word ends a probe.
     fn icmp(&mut self, port: usize, to: SocketAddr, error: &ExtendedError, quote: &[u8]) {
-        let handle = match source_cid(quote) {
+        let quoted_cid = source_cid(quote);
+        let handle = match quoted_cid {
             Some(cid) => self.table.find_cid(cid),
             // Many routers quote no more than the ports.
             None if quote.len() < SHORTEST_QUOTE => {
@@ -125,7 +127,19 @@ impl Engine {
                 ORIGIN_ICMP => (error.kind, error.code) == (3, 3),
                 _ => (error.kind, error.code) == (1, 4),
             };
-            if flight.exchange.icmp(error.kind, error.code, unreachable) == Step::End {
+            let proven = quoted_cid.is_some() || error.offender == Some(to.ip());
+            if unreachable && !proven {
+                self.counts.unproven_icmp += 1;
+                flight.exchange.note(|| {
+                    let from = error.offender.map(|ip| ip.to_string());
+                    format!(
+                        "port unreachable, says {}, which is not the server, and quotes no connection ID",
+                        from.as_deref().unwrap_or("nobody")
+                    )
+                });
+            }
+            let final_word = unreachable && proven;
+            if flight.exchange.icmp(error.kind, error.code, final_word) == Step::End {
                 let now = self.clock.now();
                 self.end(handle, now);
             }

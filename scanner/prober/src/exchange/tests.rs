@@ -428,6 +428,19 @@ fn malformed_says_where() {
             "{detail}"
         );
     }
+    // A ServerHello that says of itself that it is too short for one, whole or in pieces, is none.
+    let mut short = hello_bytes();
+    short[1..4].copy_from_slice(&[0, 0, 1]);
+    let (whole, piece) = (short.clone(), short[..6].to_vec());
+    for bytes in [whole, piece] {
+        let (outcome, exchange) = outcome_of(&[initial(0, &|w| write_crypto(w, 0, &bytes))]);
+        assert_eq!((outcome, exchange.hello), (Outcome::Malformed, None));
+    }
+    let (outcome, _) = outcome_of(&[initial(0, &|w| {
+        ack(w)?;
+        write_crypto(w, 0, &short)
+    })]);
+    assert_eq!(outcome, Outcome::AckOnly);
     // A good packet afterwards decides.
     let (outcome, exchange) = outcome_of(&[initial(0, broken), initial(1, &both)]);
     assert_eq!((outcome, exchange.discarded), (Outcome::Coalesced, 1));

@@ -1,0 +1,1 @@
+"""What may leave this machine, for all that Python sends; the native prober has the same rules in Rust."""

@@ -1,0 +1,123 @@
+"""Addresses that exist only in the lab are contacted only there.
+
+198.18.0.0/15 and 2001:db8::/32 stand for the Internet in the lab; anywhere else a packet to them leaves by
+the default route, to somebody else's network. A namespace of the lab carries a mark (docs/interfaces.md);
+without it, such an address is contacted only where the route to it is `lo`.
+
+`enforce` hooks into Python itself (sys.addaudithook), so that it holds for whatever library opens the socket:
+the address is looked at where Python hands it to the kernel.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from firstflight.egress import rtnetlink
+from firstflight.errors import UsageError
+
+MARK = "firstflight-lab"
+"""Alias of `lo` in the lab's namespaces, and in those of tests."""
+
+RANGES = ("198.18.0.0/15", "2001:db8::/32")
+
+RESOLV_CONF = Path("/etc/resolv.conf")
+
+# Events of Python (docs.python.org, audit events table) with an address as second argument.
+_TO_ADDRESS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
+# ... and with a name, which the C library asks the name servers of this machine for.
+_LOOK_UP = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+
+_enforced = False
+
+
+class NotTheLab(UsageError):
+    """Something of the lab's was to be contacted from elsewhere: nothing was sent (exit 2)."""
+
+
+def enforce() -> None:
+    """From now on, refuse in this process what `check` refuses; once is enough, and it cannot be undone."""
+    global _enforced
+    if not _enforced:
+        _enforced = True
+        sys.addaudithook(_look)
+
+
+def is_lab() -> bool:
+    """Whether this network namespace carries the lab's mark."""
+    try:
+        return rtnetlink.loopback_alias() == MARK
+    except OSError:
+        return False
+
+
+def check(address: str) -> None:
+    """NotTheLab if this IP address is one of the lab's and would be contacted from elsewhere."""
+    plain = _of_lab(address)
+    if plain is None or is_lab() or rtnetlink.goes_by_loopback(plain):
+        return
+    raise NotTheLab(
+        f"{plain} is an address of the lab, and this is not the lab: do it from there (firstflight lab exec "
+        f"HOST ...), or mark the namespace of a test (ip link set lo alias {MARK}); nothing was sent"
+    )
+
+
+def _of_lab(address: str) -> str | None:
+    """The address without IPv4 mapping and zone, if it lies in the ranges of the lab."""
+    import ipaddress  # here: most commands contact nobody
+
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    inside = any(ip in ipaddress.ip_network(network) for network in RANGES)
+    return str(ip) if inside else None
+
+
+def _look(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _TO_ADDRESS:
+        of, address = arguments
+        if of.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):
+            _check_host(address[0])
+    elif event in _LOOK_UP and not _is_address(arguments[0]):
+        _check_name_servers()
+
+
+def _check_host(host: object) -> None:
+    if not isinstance(host, str):
+        return
+    if _is_address(host):
+        check(host)
+    else:  # a name that the socket looks up by itself: as it will, and all that it may find
+        for found in socket.getaddrinfo(host, None):
+            check(str(found[4][0]))
+
+
+def _is_address(host: object) -> bool:
+    """Whether there is nothing to be looked up for this host."""
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if not isinstance(host, str):
+        return host is None
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host.partition("%")[0])
+        except (OSError, ValueError):
+            continue
+        return True
+    return host in ("", "localhost", "<broadcast>")
+
+
+def _check_name_servers() -> None:
+    try:
+        lines = RESOLV_CONF.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver":
+            check(words[1])

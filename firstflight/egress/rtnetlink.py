@@ -1,0 +1,66 @@
+"""Questions to the kernel about the network namespace of this thread (rtnetlink(7)); they lead to no packet.
+
+A netlink socket belongs to the namespace of who opens it; /sys/class/net shows the one in which sysfs was
+mounted. Light on imports: every command may come through here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+_LOOPBACK = 1  # the number of `lo` in every namespace (LOOPBACK_IFINDEX)
+_REQUEST = 1
+_ERROR, _DONE = 2, 3
+_GETLINK, _GETROUTE = 18, 26
+_IFLA_IFALIAS = 20
+_RTA_DST, _RTA_OIF = 1, 4
+_RTN_UNICAST, _RTN_LOCAL = 1, 2
+
+
+def loopback_alias() -> str | None:
+    """The alias of `lo` (`ip link set lo alias TEXT`), None without one. OSError if the kernel refuses."""
+    body = _ask(_GETLINK, struct.pack("=BxHiII", socket.AF_UNSPEC, 0, _LOOPBACK, 0, 0))
+    for kind, data in _attributes(body[16:]):
+        if kind == _IFLA_IFALIAS:
+            return data.rstrip(b"\0").decode("utf-8", "replace")
+    return None
+
+
+def goes_by_loopback(address: str) -> bool:
+    """Whether packets to this IP address leave by `lo`; False where there is no way at all, too."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    packed = socket.inet_pton(family, address)
+    route = struct.pack("=BBBBBBBBI", family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0)
+    try:
+        body = _ask(_GETROUTE, route + struct.pack("=HH", 4 + len(packed), _RTA_DST) + packed)
+    except OSError:
+        return False
+    device = next((data for kind, data in _attributes(body[12:]) if kind == _RTA_OIF), b"")
+    return body[7] in (_RTN_UNICAST, _RTN_LOCAL) and device == struct.pack("=I", _LOOPBACK)
+
+
+def _ask(kind: int, body: bytes) -> bytes:
+    """Body of the kernel's one message in answer to a request."""
+    with socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+    ) as kernel:
+        kernel.send(struct.pack("=IHHII", 16 + len(body), kind, _REQUEST, 0, 0) + body)
+        answer = kernel.recv(1 << 16)
+    length, answered = struct.unpack_from("=IH", answer)
+    if answered in (_ERROR, _DONE):
+        code = -struct.unpack_from("=i", answer, 16)[0] if answered == _ERROR else 0
+        raise OSError(code, os.strerror(code))
+    return answer[16:length]
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each struct rtattr."""
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        if length < 4:
+            return
+        yield kind, data[4:length]
+        data = data[-(-length // 4) * 4 :]

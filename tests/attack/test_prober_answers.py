@@ -1,0 +1,120 @@
+"""Answers and ICMP made to mislead: the prober says what came, and the dissector the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attack.answering import MOST_DELAY
+from tests.dissect.conftest import Row, rows
+from tests.dissect.test_prober_agrees import SAME
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Seen:
+    """What the prober wrote, and what the dissector read from the same packets."""
+
+    row: Row
+    summary: dict[str, Any]
+    dissected: Row
+
+    def agree(self) -> None:
+        """Fail where the two programs differ."""
+        pairs = {one: (self.row[one], self.dissected[other]) for one, other in SAME.items()}
+        assert {one: pair for one, pair in pairs.items() if pair[0] != pair[1]} == {}
+
+
+def attack(folder: Path, *arguments: object) -> Seen:
+    """Let `answering` do it in a namespace of its own."""
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    up = 'ip link set lo up && exec "$@"'
+    program = [sys.executable, "-m", "tests.attack.answering", str(folder), *map(str, arguments)]
+    done = subprocess.run(
+        ["unshare", *user, "--net", "sh", "-c", up, "sh", *program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    (dissected,) = rows(folder / "probe.pcap", "--answer-window-ms", "1000")
+    return Seen(said["row"], said["summary"], dissected)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "size"),
+    [
+        ("ordinary", "coalesced", 1200),
+        ("large", "coalesced", 2049),
+        ("larger", "coalesced", 9000),
+        ("largest", "coalesced", 16000),
+    ],
+)
+def test_datagrams_are_read_whole(tmp_path: Path, answer: str, outcome: str, size: int) -> None:
+    seen = attack(tmp_path, answer)
+    row = seen.row
+    assert (row["outcome"], row["ack_datagram_bytes"], row["bytes_received"]) == (outcome, size, size)
+    seen.agree()
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [("short hello", "ack_only"), ("short hello alone", "malformed"), ("long hello", "malformed")],
+)
+def test_a_server_hello_has_the_length_of_one(tmp_path: Path, answer: str, outcome: str) -> None:
+    seen = attack(tmp_path, answer)
+    assert (seen.row["outcome"], seen.row["sh_us"]) == (outcome, None)
+    assert "ServerHello length" in seen.row["detail"]
+    seen.agree()
+
+
+@pytest.mark.parametrize(
+    ("answer", "raw", "us"),
+    [
+        ("most delay that fits", (1 << 60) - 1, (1 << 63) - 8),
+        ("least delay that does not fit", 1 << 60, None),
+        ("most delay", MOST_DELAY, None),
+    ],
+)
+def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int, us: int | None) -> None:
+    seen = attack(tmp_path, answer)
+    assert (seen.row["ack_delay_raw"], seen.row["ack_delay_us"]) == (raw, us)
+    assert seen.dissected["initial_ack_delay_us"] == us
+    seen.agree()
+
+
+@pytest.mark.parametrize(
+    ("source", "quoted", "answer", "outcome"),
+    [
+        # Ports alone, from elsewhere: anybody can guess them.
+        ("127.0.0.66", 8, "ordinary", "coalesced"),
+        ("127.0.0.66", 8, "nothing", "timeout"),
+        ("127.0.0.66", 8 + 22, "nothing", "timeout"),
+        # Ports alone, from the server itself, as of many a router and host.
+        ("127.0.0.1", 8, "nothing", "refused"),
+        # The connection ID is known to the path alone.
+        ("127.0.0.66", 8 + 23, "nothing", "refused"),
+    ],
+)
+def test_icmp_of_a_stranger_without_the_connection_id_ends_nothing(
+    tmp_path: Path, source: str, quoted: int, answer: str, outcome: str
+) -> None:
+    seen = attack(tmp_path, answer, source, quoted)
+    row = seen.row
+    assert (row["outcome"], row["icmp_type"], row["icmp_code"]) == (outcome, 3, 3)
+    noted = outcome != "refused"
+    assert seen.summary["unproven_icmp"] == int(noted)
+    if noted:
+        assert f"says {source}, which is not the server" in row["detail"]
+    seen.agree()
