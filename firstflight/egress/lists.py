@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 Range = tuple[Ip, Ip]
@@ -23,7 +23,7 @@ _NOT_A_NAME = "is no address, network or range, and no name either"
 
 
 def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
-    """Read all lists. UsageError with file and line if one holds a line that is not understood; InputError if
+    """Read all lists. InputError with file and line if one holds a line that is not understood, and if
     one cannot be read."""
     for paths, names_too in ((blocklists, False), (optouts, True)):
         for path in paths:
@@ -130,5 +130,5 @@ def _check_name(name: str, *, wildcard: bool) -> None:
         raise ValueError("is the number of an AS: write its networks")
 
 
-def _wrong(path: Path, number: int, text: str, why: str) -> UsageError:
-    return UsageError(f"{path}, line {number}: {text!r} {why}; correct it, nothing was sent")
+def _wrong(path: Path, number: int, text: str, why: str) -> InputError:
+    return InputError(f"{path}, line {number}: {text!r} {why}; correct it, nothing was sent")

@@ -16,7 +16,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.egress import lists
-from firstflight.errors import UsageError
+from firstflight.errors import InputError
 from firstflight.runs import Run
 from tests import minimal
 from tests.prober.conftest import LOOPBACK, argv, datagrams, write_targets
@@ -69,11 +69,11 @@ def probe(tmp_path: Path, target: socket.socket, option: str, text: str) -> subp
 @pytest.mark.parametrize("line", PASSED_OVER)
 def test_nothing_is_sent(tmp_path: Path, target: socket.socket, option: str, line: str) -> None:
     done = probe(tmp_path, target, option, f"# asked to be left out\n10.0.0.0/8\n{line}\n")
-    assert (done.returncode, done.stdout, datagrams(target)) == (2, "", [])
+    assert (done.returncode, done.stdout, datagrams(target)) == (3, "", [])
     assert f"list, line 3: {json.dumps(line)}" in done.stderr and done.stderr.count("\n") == 1
     (tmp_path / "list").rename(tmp_path / "again")
     blocked, opted_out = ([tmp_path / "again"], []) if option == "--blocklist" else ([], [tmp_path / "again"])
-    with pytest.raises(UsageError, match=r"again, line 3: .*; correct it, nothing was sent"):
+    with pytest.raises(InputError, match=r"again, line 3: .*; correct it, nothing was sent"):
         lists.check(blocked, opted_out)
 
 
@@ -132,7 +132,7 @@ def test_nothing_is_asked_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             timeout=120,
             check=False,
         )
-        assert (done.returncode, datagrams(resolver)) == (2, []), done.stderr
+        assert (done.returncode, datagrams(resolver)) == (3, []), done.stderr
         assert "optout, line 2: " in done.stderr and done.stderr.count("\n") == 1
 
 

@@ -176,7 +176,7 @@ fn lines(
 }
 
 fn wrong(at: &str, text: &str, why: &str) -> Failure {
-    Failure::Usage(format!(
+    Failure::Input(format!(
         "{at}: {text:?} {why}; correct it, nothing was sent"
     ))
 }
@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn a_broken_line_stops_everything() {
         assert!(
-            matches!(gate(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Usage(m)) if m.contains("block, line 2"))
+            matches!(gate(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Input(m)) if m.contains("block, line 2"))
         );
         assert!(
-            matches!(gate(&[], "", "\n10.1.2\n"), Err(Failure::Usage(m)) if m.contains("optout, line 2"))
+            matches!(gate(&[], "", "\n10.1.2\n"), Err(Failure::Input(m)) if m.contains("optout, line 2"))
         );
         assert!(matches!(
             gate(&["0.0.0.0/0"], "", ""),
