@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstflight import native
+from firstflight import native, path_names
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.runs import Run
 
@@ -100,7 +100,7 @@ def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
     if row["capture_file"] is None or row["client_cid"] is None:
         return Trace(row, record_file, None, [])
     # capture_file is RUN/...; the run's folder may have been moved, or renamed, since.
-    capture = run.path.joinpath(*Path(row["capture_file"]).parts[1:])
+    capture = path_names.inside(run.path, row["capture_file"].partition("/")[2])
     return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
 
 
