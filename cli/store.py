@@ -8,6 +8,7 @@ from types import FrameType
 
 import click
 
+from firstflight import terminal
 from firstflight.errors import Interrupted, UsageError
 
 
@@ -78,8 +79,8 @@ def serve(
             signal.signal(number, end)
         where, on = serving.address
         shown = f"[{where}]" if ":" in where else where
-        click.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
+        terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
         serving.serve()
     if signal.SIGINT in caught:
         raise Interrupted("interrupted; the store is closed")
-    click.echo("ended; the store is closed", err=True)
+    terminal.echo("ended; the store is closed", err=True)

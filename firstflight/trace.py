@@ -13,6 +13,7 @@ from typing import Any
 from firstflight import native, path_names
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.runs import Run
+from firstflight.terminal import visible
 
 Row = dict[str, Any]
 
@@ -129,6 +130,10 @@ def packets_of(capture: Path, client_cid: str) -> list[Row]:
 
 def describe(found: Trace) -> Iterator[str]:
     """Lines for people: the row, then one line per packet with its time since the Initial."""
+    return map(visible, _lines(found))
+
+
+def _lines(found: Trace) -> Iterator[str]:
     row = found.row
     place = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
     yield f"{row['domain']} at {row['ip']}, port {row['port']} ({place}): {row['outcome']}"

@@ -15,6 +15,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
+from firstflight import terminal
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.schedule.centre_client import PATH, ahead_s
 from firstflight.schedule.vantage_points import declared
@@ -36,7 +37,7 @@ def main() -> int:
         vantage = declared().named(options.vantage)
         check_clock(centre_url())
     except FirstflightError as error:
-        print(f"worker {options.vantage}: {error}", file=sys.stderr)
+        terminal.echo(f"worker {options.vantage}: {error}", err=True)
         return error.exit_status
     argv = ["airflow", "edge", "worker", "--edge-hostname", vantage.name, "--queues", vantage.queue]
     argv += ["--concurrency", str(options.concurrency)]
