@@ -15,19 +15,26 @@ import re
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from firstflight.terminal import visible
+
 TREE = Path(__file__).resolve().parent.parent
 VARIABLE = "FIRSTFLIGHT_ADVISORIES"
 ECOSYSTEMS = ("PyPI", "crates.io", "Go")
+_EVENTS = ("introduced", "fixed", "last_affected")
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 _GO_SUM = re.compile(r"^(\S+) v(\S+) h1:", re.MULTILINE)
 _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
+
+
+Key = Callable[[str], Any]
+"""Gives what versions are sorted by; None for text that is no version."""
 
 
 class Package(NamedTuple):
@@ -72,9 +79,8 @@ def known(packages: list[Package], database: Path) -> list[str]:
                 for package in by_name.get(canonicalize_name(name) if ecosystem == "PyPI" else name, []):
                     if is_affected(package, affected):
                         what = str(advisory.get("summary", "")).strip() or "no summary"
-                        lines.append(
-                            f"{package.name} {package.version} ({ecosystem}): {advisory['id']}: {what}"
-                        )
+                        which = f"{package.name} {package.version} ({ecosystem})"
+                        lines.append(visible(f"{which}: {advisory['id']}: {what}"))
     return sorted(set(lines))
 
 
@@ -82,7 +88,7 @@ def is_affected(package: Package, affected: dict[str, Any]) -> bool:
     """Whether the version is among the `affected` ones: named, or in a range (OSV schema, "Evaluation")."""
     if package.version in affected.get("versions", []):
         return True
-    key = _pypi_key if package.ecosystem == "PyPI" else _semver_key
+    key: Key = _pypi_key if package.ecosystem == "PyPI" else _semver_key
     own = key(package.version)
     for span in affected.get("ranges", []):
         if span.get("type") not in ("SEMVER", "ECOSYSTEM") or own is None:
@@ -99,13 +105,12 @@ def is_affected(package: Package, affected: dict[str, Any]) -> bool:
     return False
 
 
-def _in_order(events: list[dict[str, str]], key: Any) -> list[tuple[str, str]]:
-    flat = [
-        (k, v) for event in events for k, v in event.items() if k in ("introduced", "fixed", "last_affected")
-    ]
-    known_ones = [(k, v) for k, v in flat if v == "0" or key(v) is not None]
-    first = [one for one in known_ones if one[1] == "0"]
-    return first + sorted((one for one in known_ones if one[1] != "0"), key=lambda one: key(one[1]))
+def _in_order(events: list[dict[str, str]], key: Key) -> list[tuple[str, str]]:
+    """(kind, version) of the events by version; those of versions that are none are left out."""
+    flat = [item for event in events for item in event.items() if item[0] in _EVENTS]
+    from_the_start = [item for item in flat if item[1] == "0"]
+    others = [item for item in flat if item[1] != "0" and key(item[1]) is not None]
+    return from_the_start + sorted(others, key=lambda item: key(item[1]))
 
 
 def _pypi_key(text: str) -> Version | None:

@@ -1,4 +1,4 @@
-"""Hosts of lists and tables in the wrong hands: what they send is refused in a sentence, at a bounded cost."""
+"""Hosts of lists and tables in the wrong hands: what they send is refused in a sentence, at little cost."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _rib(path: Path) -> list[str]:
 def _offer(path: Path) -> list[str]:
     try:
         inputs = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):  # as the client refuses it
-        return []
+    except (ValueError, RecursionError):
+        return ["is no JSON"]  # as the client says
     offer.check(inputs, RUN)
     return []
 
