@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from firstflight.path_names import RelativeName
 from firstflight.settings.types import VantageName
@@ -42,3 +42,9 @@ class StageReport(BaseModel):
     warnings: list[str] = Field(default_factory=list)
     outputs: dict[RelativeName, str] = Field(default_factory=dict)  # path within the run -> sha256
     message: str | None = None  # the sentence of a failure
+
+    @model_validator(mode="after")
+    def _is_of_a_place(self) -> StageReport:
+        if (self.vantage is None) != (self.repetition is None):
+            raise ValueError("vantage and repetition stand there together, or neither")
+        return self
