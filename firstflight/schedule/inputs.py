@@ -183,6 +183,7 @@ def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
         stored.setdefault("resolve", {})["resolver"] = vantage.resolver
     stored["store"] = {"url": None}  # FIRSTFLIGHT_STORE of this place
     stored["network"] = {"ca_bundle": None}  # that of the environment
+    stored["centre"] = {"command": []}  # for the centre's own stages, there
     if stored.setdefault("clock", {}).get("reference") is None:
         stored["clock"]["reference"] = clock
     files.write_json(path, stored)

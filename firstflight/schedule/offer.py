@@ -137,7 +137,7 @@ def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
         checked = settings.check(stored, SETTINGS, folder, check_files=False)
     except UsageError as error:
         raise BadOffer(f"{refused}: {' '.join(str(error).split())[:500]}") from error
-    programs: list[object] = [checked.centre.command, checked.campaign.before_repetition]
+    programs: list[object] = [checked.campaign.before_repetition]
     programs += [one for vantage in checked.vantage for one in (vantage.command, vantage.program)]
     if any(programs):
         raise BadOffer(f"{refused}: they name a program to run here, which no centre does")

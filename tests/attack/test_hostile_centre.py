@@ -200,7 +200,6 @@ def _settings(world: World, change: Callable[[dict[str, Any]], object]) -> tuple
     [
         (lambda s: s["vantage"][0].update(command=["sh", "-c", "evil"]), "name a program"),
         (lambda s: s["vantage"][0].update(program="/tmp/evil"), "name a program"),
-        (lambda s: s["centre"].update(command=["sh"]), "name a program"),
         (lambda s: s["campaign"].update(before_repetition=["sh"]), "name a program"),
         # Its lines would stand in the prober's complaints, which the task's log takes to the centre.
         (lambda s: s["probe"].update(blocklist=["/etc/shadow"]), "is not among the inputs"),
@@ -224,13 +223,15 @@ def test_settings_name_no_program_and_no_file_of_this_place(
     assert Run.all() == []
 
 
-def test_the_certificates_and_store_of_this_place_stay(world: World) -> None:
+def test_what_is_this_places_own_stays(world: World) -> None:
     def change(stored: dict[str, Any]) -> None:
         stored["network"]["ca_bundle"] = "/tmp/evil.pem"
         stored["store"]["url"] = "clickhouse://evil.test/x"
+        stored["centre"]["command"] = ["sh", "-c", "evil"]
 
     _, run = world.fetch(world.answer(*_settings(world, change)))
     assert run.settings.network.ca_bundle is None and run.settings.store.url is None
+    assert run.settings.centre.command == ()
 
 
 def test_a_report_that_speaks_of_another_place_is_refused(world: World) -> None:
