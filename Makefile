@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo airflow test lint bench format clean
+.PHONY: help setup build demo airflow test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ lint: setup ## Check style, types, imports between folders, and the native code.
 	cargo fmt --all --check
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
 	cd lab/quicgo && test -z "$$(gofmt -l .)"
+
+audit: setup ## Hold pinned dependencies against the vulnerability database in FIRSTFLIGHT_ADVISORIES.
+	@.venv/bin/python deploy/audit.py
 
 bench: setup ## Measure speed and size, each with how it was measured.
 	.venv/bin/python -m bench

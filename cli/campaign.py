@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+from firstflight import terminal
 from firstflight.errors import UsageError
 
 
@@ -91,21 +91,21 @@ def run(
             _print(plan.describe(in_force))
             return
         the_run = Run.create(in_force, text, given)
-    click.echo(f"run {the_run.id}: {the_run.path}", err=True)
+    terminal.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:
         status = life.run_campaign(the_run)
     finally:
-        click.echo(the_run.id)
+        terminal.echo(the_run.id)
     sys.exit(status)
 
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        terminal.echo(line)
 
 
 def _toml(value: object) -> str:
     """A flag's value as --set takes it: numbers as they are, text as a TOML string."""
     if isinstance(value, int | float):
         return str(value)
-    return json.dumps(str(value), ensure_ascii=False)  # a string of JSON is one of TOML
+    return terminal.as_json(str(value))  # a string of JSON is one of TOML

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from firstflight import stdout, terminal
+
 
 @click.group(epilog="Example: firstflight db migrate")
 def command() -> None:
@@ -19,8 +21,8 @@ def migrate() -> None:
     with open_store(write=True) as store:
         steps = migration.migrate(store)
         for step in steps:
-            click.echo(f"{step.part} {step.name}")
-        click.echo(f"{len(steps)} applied to the store in {store.place}", err=True)
+            terminal.echo(f"{step.part} {step.name}")
+        terminal.echo(f"{len(steps)} applied to the store in {store.place}", err=True)
 
 
 @command.command(epilog="Example: firstflight db status")
@@ -30,12 +32,13 @@ def status() -> None:
     from firstflight.store import migrate as migration
     from firstflight.store import open_store
 
+    stdout.check_open()
     with interrupt.heard(), open_store() as store:
-        click.echo(f"store: {store.place}")
+        terminal.echo(f"store: {store.place}")
         for row in migration.applied(store):
-            click.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")
+            terminal.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")
         for step in migration.pending(store):
-            click.echo(f"pending  {'':20}  {step.part} {step.name}")
+            terminal.echo(f"pending  {'':20}  {step.part} {step.name}")
         sizes = store.rows(
             "SELECT table, sum(rows) AS rows, sum(bytes_on_disk) AS bytes FROM system.parts "
             "WHERE active AND database = {database:String} GROUP BY table ORDER BY table",
@@ -43,7 +46,7 @@ def status() -> None:
         )
         for size in sizes:
             per_row = f", {size['bytes'] / size['rows']:.1f} a row" if size["rows"] else ""
-            click.echo(f"table    {size['table']}: {size['rows']} rows, {size['bytes']} bytes{per_row}")
+            terminal.echo(f"table    {size['table']}: {size['rows']} rows, {size['bytes']} bytes{per_row}")
 
 
 @command.command(
@@ -74,4 +77,4 @@ def retention(table: str | None, months: str | None) -> None:
             raise UsageError(f"{table} is not kept by month; these are: {known}")
         for one in every:
             if table in (None, one.table):
-                click.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")
+                terminal.echo(f"{one.table}: {'forever' if one.months is None else f'{one.months} months'}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
+
+from firstflight import stdout, terminal
 
 _STATE = click.option(
     "--state",
@@ -47,7 +48,7 @@ def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime:
         behaviour or internet.DEFAULT,
         capture_edges=capture_edges,
         realtime=realtime,
-        progress=lambda line: click.echo(line, err=True),
+        progress=lambda line: terminal.echo(line, err=True),
     )
 
 
@@ -58,7 +59,7 @@ def down(state: str | None) -> None:
     from lab import launch
     from lab.state import locate
 
-    click.echo("lab: down" if launch.down(locate(state)) else "lab: was not up", err=True)
+    terminal.echo("lab: down" if launch.down(locate(state)) else "lab: was not up", err=True)
 
 
 @command.command(
@@ -90,11 +91,12 @@ def truth(state: str | None, behaviour: Path | None, form: str, as_table1: bool)
     from lab import truth as declared
     from lab.state import locate
 
+    stdout.check_open()
     stored = locate(state).behaviour_file
     net = internet.load(behaviour or (stored if stored.exists() else internet.DEFAULT))
     rows = (asdict(row) for row in declared.table1(net)) if as_table1 else declared.lines(net)
     for row in rows:
-        click.echo(json.dumps(row))
+        terminal.echo(terminal.as_json(row))
 
 
 @command.command(epilog="Example: firstflight lab epoch 2")
@@ -106,7 +108,7 @@ def epoch(state: str | None, number: int) -> None:
     from lab.state import locate
 
     launch.set_epoch(locate(state), number)
-    click.echo(f"lab: epoch {number}", err=True)
+    terminal.echo(f"lab: epoch {number}", err=True)
 
 
 @command.command(epilog="Example: firstflight lab status")
@@ -119,6 +121,6 @@ def status(state: str | None) -> None:
     from lab.state import locate
 
     report = launch.status(locate(state)) or {"up": False}
-    click.echo(json.dumps(report, indent=1))
+    terminal.echo(terminal.as_json(report, indent=1))
     if not report.get("services") or set(report["services"].values()) != {"up"}:
         sys.exit(1)

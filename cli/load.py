@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from firstflight import terminal
 from firstflight.errors import UsageError
 
 
@@ -42,9 +43,9 @@ def _tell(result: object) -> None:
     from firstflight.load.loader import Loaded, Refused
 
     if isinstance(result, Refused):
-        click.echo(f"refused: {result.error}", err=True)
+        terminal.echo(f"refused: {result.error}", err=True)
     elif isinstance(result, Loaded):
-        click.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
+        terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
 
 
 def _sum_up(results: Sequence[object]) -> None:
@@ -58,7 +59,7 @@ def _sum_up(results: Sequence[object]) -> None:
     count = dict.fromkeys(("loaded", "replaced", "unchanged"), 0)
     for result in loaded:
         count[result.action] += 1
-    click.echo(
+    terminal.echo(
         f"{len(results)} files: {', '.join(f'{n} {action}' for action, n in count.items())}, "
         f"{len(refused)} refused; {sum(r.in_file for r in loaded)} rows in the files loaded, "
         f"{sum(r.in_store for r in loaded)} of them in the store"

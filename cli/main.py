@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import click
 
+from firstflight import stdout, terminal
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 
@@ -88,8 +89,7 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
-    if sys.stdout is None:  # closed by the caller: nobody wants the answer
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    stdout.replace_closed()
     try:
         lab.enforce()
         _check_arguments(sys.argv[1:])
@@ -109,7 +109,7 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else _where_without_a_name()
-        click.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
+        terminal.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
         _drop_output()
         sys.exit(3)
     except Exception as error:
@@ -156,7 +156,7 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _end(sentence: str, status: int) -> NoReturn:
-    click.echo(f"firstflight: {sentence}", err=True)
+    terminal.echo(f"firstflight: {sentence}", err=True)
     sys.exit(status)
 
 

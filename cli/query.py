@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from cli import options
+from firstflight import terminal
 from firstflight.errors import UsageError
 
 
@@ -34,23 +37,24 @@ def command(
     from firstflight.store import DATABASE, ask
     from schemas.sql import Dialect
 
+    stdout.check_open()
     if name is None:
         if given:
             raise UsageError("--param goes with the NAME of a query; `firstflight query` lists them")
         for one in query.names():
-            click.echo(f"{one:22}{query.load(one).answers}")
+            terminal.echo(f"{one:22}{query.load(one).answers}")
         return
     asked = query.load(name)
     parameters = _pairs(given)
     if about:
-        click.echo(_about(asked))
+        terminal.echo(_about(asked))
     elif show_sql:
-        click.echo(asked.rendered(parameters, Dialect(DATABASE)))
+        terminal.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
         ask.confine()
         with interrupt.heard():
             answer = query.formatted(name, parameters, output_format)
-        stdout.write(answer)
+        stdout.write(terminal.answer(answer, output_format, terminal=sys.stdout.isatty()))
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from datetime import date, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from firstflight import stdout, terminal
 from firstflight.errors import InputError
 
 
@@ -57,11 +57,11 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     with interrupt.heard(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
-        click.echo("the store holds no run: the page says so", err=True)
+        terminal.echo("the store holds no run: the page says so", err=True)
     elif gathered.coverage.missing:
         for sentence in gathered.coverage.missing:
-            click.echo(f"missing: {sentence}", err=True)
-    click.echo(page.write(gathered, out))
+            terminal.echo(f"missing: {sentence}", err=True)
+    terminal.echo(page.write(gathered, out))
 
 
 @command.command(epilog="Example: firstflight report table1 --run 20261120T063905Z-a1b2c3 --format jsonl")
@@ -95,11 +95,12 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     from firstflight.report import truth as truths
     from firstflight.store import open_store
 
+    stdout.check_open()
     declared = truths.read(truth) if truth else None
     with interrupt.heard(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
     if output_format == "table":
-        click.echo(text.table1(table, declared, terminal=sys.stdout.isatty()), nl=False)
+        sys.stdout.write(text.table1(table, declared, terminal=sys.stdout.isatty()))
         return
     rows = table.as_dicts()
     if declared is not None:
@@ -107,7 +108,7 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
             one = declared.get(row["cdn"])
             for name in ("domains", "iack_share_max", "variation"):
                 row[f"declared_{name}"] = getattr(one, name, None)
-    click.echo(_jsonl(rows) if output_format == "jsonl" else _csv(rows), nl=False)
+    _print(rows, output_format)
 
 
 @command.command(epilog="Example: firstflight report table3 captures/ --format jsonl")
@@ -122,18 +123,24 @@ def table3(folder: Path, output_format: str) -> None:
     from firstflight.report import table3 as made
     from firstflight.report import text
 
+    stdout.check_open()
     rows, unreadable = made.collect(folder)
     dicts = [row.as_dict() for row in rows]
     if output_format == "table":
-        click.echo(text.table3(rows, terminal=sys.stdout.isatty()), nl=False)
+        sys.stdout.write(text.table3(rows, terminal=sys.stdout.isatty()))
     else:
-        click.echo(_jsonl(dicts) if output_format == "jsonl" else _csv(dicts), nl=False)
+        _print(dicts, output_format)
     if unreadable:
         raise InputError("; ".join(unreadable))
 
 
+def _print(rows: list[dict[str, Any]], output_format: str) -> None:
+    made = (_jsonl(rows) if output_format == "jsonl" else _csv(rows)).encode()
+    stdout.write(terminal.answer(made, output_format, terminal=sys.stdout.isatty()))
+
+
 def _jsonl(rows: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(terminal.as_json(row) + "\n" for row in rows)
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:

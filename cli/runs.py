@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 import click
 
+from firstflight import stdout, terminal
 from firstflight.errors import FirstflightError, UsageError
 
 # A campaign gives its stages 40 s to end in order (firstflight/campaign/process.py).
@@ -34,14 +34,16 @@ def command(names: tuple[str, ...], form: str) -> None:
         for run in [Run.open(name) for name in names[1:]]:
             _stop(run)
         return
+    stdout.check_open()
     runs = [Run.open(name) for name in names] if names else Run.all()
     entries = [_entry(run) for run in runs]
     if form == "jsonl":
         for entry in entries:
-            click.echo(json.dumps(entry, ensure_ascii=False))
+            terminal.echo(terminal.as_json(entry))
         return
     if not entries:
-        click.echo(f"no runs in {runs_root()}; begin one: firstflight campaign run --config FILE", err=True)
+        way = "begin one: firstflight campaign run --config FILE"
+        terminal.echo(f"no runs in {runs_root()}; {way}", err=True)
     for entry in entries:
         _print(entry, with_stages=bool(names))
 
@@ -58,10 +60,10 @@ def _stop(run: Any) -> None:
             if where
             else "its vantage points stop within seconds of hearing it, and load what they have"
         )
-        click.echo(f"run {run.id}: {told}", err=True)
+        terminal.echo(f"run {run.id}: {told}", err=True)
         return
     if not run.is_held():
-        click.echo(
+        terminal.echo(
             f"run {run.id}: no campaign is running on it; nothing will be sent until it is resumed", err=True
         )
         return
@@ -72,7 +74,7 @@ def _stop(run: Any) -> None:
                 f"run {run.id} is told to stop and has not ended within {STOP_WAIT_S:.0f} s"
             )
         time.sleep(0.1)
-    click.echo(f"run {run.id}: {run.manifest['state']}", err=True)
+    terminal.echo(f"run {run.id}: {run.manifest['state']}", err=True)
 
 
 def _entry(run: Any) -> dict[str, Any]:
@@ -118,21 +120,21 @@ def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
     # A watch may go on for more periods than its settings name.
     done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
     share = f"{done} of {wanted}" if done <= wanted else done
-    click.echo(
+    terminal.echo(
         f"{entry['run']}  {entry['state']:<11}  {entry['name']}: {entry['probes']} probes, "
         f"{share} (vantage point, repetition) done"
     )
     if entry["counts"]:
-        click.echo("  " + ", ".join(f"{name} {count}" for name, count in entry["counts"].items()))
+        terminal.echo("  " + ", ".join(f"{name} {count}" for name, count in entry["counts"].items()))
     if entry["message"]:
-        click.echo(f"  {entry['message']}")
+        terminal.echo(f"  {entry['message']}")
     if not with_stages:
         return
     for stage in entry["stages"]:
         place = f" {stage['vantage']} {stage['repetition']}" if stage["vantage"] else ""
-        click.echo(f"  {stage['stage']}{place}: {stage['state']}, {_rows(stage)}")
+        terminal.echo(f"  {stage['stage']}{place}: {stage['state']}, {_rows(stage)}")
         for text in [*stage["warnings"], *([stage["message"]] if stage["message"] else [])]:
-            click.echo(f"    {text}")
+            terminal.echo(f"    {text}")
 
 
 def _rows(stage: dict[str, Any]) -> str:

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from firstflight import stdout, terminal
+
 
 @click.group(epilog="Example: firstflight spool status")
 def command() -> None:
@@ -17,9 +19,10 @@ def status() -> None:
     """List what was measured here, and whether it is in the store."""
     from firstflight.schedule import spool
 
+    stdout.check_open()
     for part in spool.places():
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
-        click.echo(f"{part.run.id}  {part.vantage}  {part.repetition}  {state}")
+        terminal.echo(f"{part.run.id}  {part.vantage}  {part.repetition}  {state}")
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")
@@ -28,7 +31,7 @@ def load() -> None:
     from firstflight.schedule import spool
 
     came_in, faults = spool.load_waiting()
-    click.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
+    terminal.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
     if faults:
         raise faults[0]
 
@@ -44,6 +47,6 @@ def clean(keep_days: float) -> None:
 
     gone = spool.clean(keep_days)
     for run in gone:
-        click.echo(run)
-    click.echo(f"{len(gone)} runs removed", err=True)
+        terminal.echo(run)
+    terminal.echo(f"{len(gone)} runs removed", err=True)
     sys.exit(0)

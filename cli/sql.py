@@ -21,14 +21,15 @@ def command(query: str, output_format: str) -> None:
 
     `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
     """
-    from firstflight import interrupt, stdout
+    from firstflight import interrupt, stdout, terminal
     from firstflight.store import ask
 
+    stdout.check_open()
     text = _from_stdin() if query == "-" else query
     ask.confine()
     with interrupt.heard():
         answer = ask.formatted(text, output_format)
-    stdout.write(answer)
+    stdout.write(terminal.answer(answer, output_format, text, terminal=sys.stdout.isatty()))
 
 
 def _from_stdin() -> str:

@@ -7,13 +7,15 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import click
 
-from firstflight import children, clock
+from firstflight import children, clock, files, terminal
 from firstflight.campaign import process
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.runs import Run
@@ -96,7 +98,7 @@ def command(
             run.settings.vantage_named(vantage)
             warning = clock.compare(run, vantage, repetition, centre_clock)
             if warning is not None:
-                click.echo(warning, err=True)
+                terminal.echo(warning, err=True)
     if "watch" not in names and (period is not None or start is not None):
         raise UsageError("--period and --start belong to the stage watch")
     timed = {"period_s": period, "start_ns": None if start is None else _utc_ns(start)}
@@ -168,8 +170,15 @@ def _elsewhere(
     place: tuple[()] | tuple[str, int],
     more: Sequence[str],
 ) -> None:
-    """Run a stage behind a command, as the campaign does; ends with its status if it did not get done."""
+    """Run a stage behind a command, as the campaign does; ends with its status if it did not get done.
+
+    Whether it did is told by a report that was not there before: the status may be the command's own.
+    """
     vantage, repetition = place or (None, None)
+    if "--again" not in more and run.done(name, *place):
+        terminal.echo(f"{name}: already done", err=True)
+        return
+    before = run.report(name, *place)
     _hear_signals()
     argv = process.stage_argv(*behind, [name], run.path, vantage, repetition, more)
     child = children.start(argv)
@@ -180,8 +189,16 @@ def _elsewhere(
         raise
     if status < 0:
         raise FirstflightError(f"stage {name} was ended by signal {-status}")
-    if status and not run.done(name, *place):
+    # What an earlier try left says nothing of this one: the command may never have reached the place.
+    report = run.report(name, *place)
+    if report is not None and report != before and run.done(name, *place):
+        return
+    if status:
         sys.exit(status)
+    raise FirstflightError(
+        f"stage {name} did not run: {' '.join(argv[: len(behind[0])])} ended without an error and left no "
+        "report of it; see what that command does"
+    )
 
 
 def _one(
@@ -194,14 +211,19 @@ def _one(
 ) -> None:
     # Loading is idempotent and looks itself at what is new.
     if name != "load" and not again and run.done(name, *place):
-        click.echo(f"{name}: already done", err=True)
+        terminal.echo(f"{name}: already done", err=True)
         return
     if again:
-        shutil.rmtree(run.stage_dir(name, *place), ignore_errors=True)
-        if name in ("probe", "watch"):
-            shutil.rmtree(run.stage_dir("capture", *place), ignore_errors=True)
+        for folder in [name, *(["capture"] if name in ("probe", "watch") else [])]:
+            _remove(run.stage_dir(folder, *place))
     _hear_signals()
     importlib.import_module(module).stage(run, *place, **options)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a stage's output; FirstflightError if some of it stays, which would pass for the new one's."""
+    with files.said_in_one_sentence(folder), suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def _hear_signals() -> None:

@@ -9,6 +9,7 @@ from types import FrameType
 
 import click
 
+from firstflight import terminal
 from firstflight.errors import Interrupted, UsageError
 
 
@@ -96,11 +97,11 @@ def serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         shown = f"[{where}]" if ":" in where else where
-        click.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
-        click.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
+        terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
+        terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
         for sentence in lacking:
-            click.echo(f"firstflight: {sentence}", err=True)
+            terminal.echo(f"firstflight: {sentence}", err=True)
         serving.serve()
     if signal.SIGINT in caught:
         raise Interrupted("interrupted; the store is closed")
-    click.echo("ended; the store is closed", err=True)
+    terminal.echo("ended; the store is closed", err=True)

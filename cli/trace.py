@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+
+from firstflight import stdout, terminal
 
 
 @click.command(
@@ -27,10 +27,11 @@ def command(
     from firstflight import trace
     from firstflight.runs import Run
 
+    stdout.check_open()
     for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition, slot):
         if form == "jsonl":
             for packet in found.packets:
-                click.echo(json.dumps({"repetition": found.row["repetition"], **packet}))
+                terminal.echo(terminal.as_json({"repetition": found.row["repetition"], **packet}))
         else:
             for line in trace.describe(found):
-                click.echo(line)
+                terminal.echo(line)

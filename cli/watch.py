@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from firstflight import terminal
+
 
 @click.command(epilog="Example: firstflight watch --config watch.toml --period 3600 --periods 24")
 @click.option(
@@ -37,13 +39,13 @@ def command(
     period_s = in_force.watch.period_s
     if dry_run:
         for line in plan.describe_watch(in_force, period_s, periods):
-            click.echo(line)
+            terminal.echo(line)
         return
     run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
-    click.echo(f"run {run.id}: {run.path}", err=True)
+    terminal.echo(f"run {run.id}: {run.path}", err=True)
     try:
         status = life.run_campaign(run, Watching)
     finally:
-        click.echo(run.id)
+        terminal.echo(run.id)
     sys.exit(status)

@@ -7,10 +7,8 @@ between vertical bars: organisations (`org_id|...`) and AS numbers (`aut|...`), 
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler import https
+from crawler.decompress import gunzip
 from crawler.names import shown
 from firstflight import files
 from firstflight.errors import InputError, UsageError
@@ -89,7 +88,7 @@ def read(path: Path) -> AsOrganisations:
     for number, entry in _entries(path):
         if "asn" in entry:
             asn = entry["asn"]
-            if not (asn.isascii() and asn.isdigit() and int(asn[:11]) < 2**32):
+            if not (asn.isascii() and asn.isdigit() and len(asn) <= 10 and int(asn) < 2**32):
                 raise InputError(f"{path}: line {number}: {shown(asn)} is not an AS number")
             ases[int(asn)] = entry
         elif "org_id" in entry:
@@ -134,7 +133,7 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
     try:
         entry: dict[str, Any] = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: line {number} is not JSON ({error}): is it whole?") from error
     return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
 
@@ -145,9 +144,6 @@ def _lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     if content.startswith(b"\x1f\x8b"):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is no whole gzip file ({error}): fetch it again") from error
+        content = gunzip(content, path)
     # splitlines() would also split at separators that names may hold.
     return (line.strip() for line in content.decode("utf-8", errors="replace").split("\n"))

@@ -7,14 +7,13 @@ scheme, host and perhaps a port; a name takes the smallest bucket among its orig
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from crawler import https
+from crawler.decompress import gunzip
 from crawler.names import NotAName, normalise, shown
 from crawler.target_list import MAX_RANK, Rejected, Target, TargetList
 from firstflight.errors import InputError, UsageError
@@ -85,15 +84,12 @@ def host_of(origin: str) -> str:
 
 def _fields(line: str) -> tuple[str, int]:
     origin, comma, rank = line.rpartition(",")
-    if not (comma and rank.isascii() and rank.isdigit() and 1 <= int(rank[:11]) <= MAX_RANK):
+    if not (comma and rank.isascii() and rank.isdigit() and len(rank) <= 10 and 1 <= int(rank) <= MAX_RANK):
         raise NotAName(f"{shown(line)} is not `{HEADER}`")
     return origin.strip('"'), int(rank)
 
 
 def _lines(content: bytes, path: Path) -> Iterator[str]:
-    try:
-        text = gzip.decompress(content).decode("utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is no whole gzip file ({error}): remove it to fetch it again") from error
+    text = gunzip(content, path).decode("utf-8", errors="replace")
     for line in text.splitlines():
         yield line.strip()

@@ -1,7 +1,8 @@
-"""HTTPS for lists and routing tables: time limits, retries, and a CA bundle of the user's choice."""
+"""HTTPS for lists and routing tables: limits of time and size, retries, a CA bundle of the user's choice."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -19,6 +20,10 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 RETRIES = 3
 _CHUNK_BYTES = 1 << 20
+# A page, a list (a million names have 25 MB), a routing table (150 MB): what is larger is none.
+MAX_PAGE_BYTES, MAX_LIST_BYTES, MAX_TABLE_BYTES = 16 << 20, 256 << 20, 2 << 30
+# For a whole body, however slowly it comes.
+MAX_BODY_S = 3600.0
 
 
 class FetchError(FirstflightError):
@@ -48,6 +53,21 @@ class Session(requests.Session):
         self.mount("https://", HTTPAdapter(max_retries=retry))
         # For packages that take any status but 200 for "there is no such list".
         self.hooks["response"].append(_refuse_server_error)
+        # Before anything of a body is read, those of redirections included.
+        self.hooks["response"].append(self._limit)
+        self.max_bytes = MAX_LIST_BYTES
+
+    @contextmanager
+    def at_most(self, max_bytes: int) -> Iterator[None]:
+        """Bodies may have so many bytes within the block, decompressed as HTTP says."""
+        before, self.max_bytes = self.max_bytes, max_bytes
+        try:
+            yield
+        finally:
+            self.max_bytes = before
+
+    def _limit(self, response: requests.Response, *_: Any, **__: Any) -> None:
+        response.raw = _Limited(response.raw, self.max_bytes)
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """As requests', but never without a time limit."""
@@ -63,6 +83,29 @@ class Session(requests.Session):
         if self.ca_bundle is not None:
             merged["verify"] = str(self.ca_bundle)
         return merged
+
+
+class _Limited:
+    """urllib3's answer, of which no more is read than it may have, and for no longer than it may take."""
+
+    def __init__(self, raw: Any, max_bytes: int) -> None:
+        self._raw = raw
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+        self._until = time.monotonic() + MAX_BODY_S
+
+    def stream(self, amount: int, decode_content: bool | None = None) -> Iterator[bytes]:
+        """As urllib3's; this is how requests reads every body."""
+        for piece in self._raw.stream(min(amount, 1 << 16), decode_content=decode_content):
+            self._left -= len(piece)
+            if self._left < 0:
+                raise requests.RequestException(f"it has more than {self._max_bytes} bytes")
+            if time.monotonic() > self._until:
+                raise requests.Timeout(f"it did not come within {MAX_BODY_S:.0f} s")
+            yield piece
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
 
 
 def _refuse_server_error(response: requests.Response, *_: Any, **__: Any) -> None:
@@ -90,7 +133,7 @@ def explained(what: str) -> Iterator[None]:
 
 def get_text(session: Session, url: str) -> str:
     """The body at `url` as text; FetchError unless the status is 200."""
-    with explained(url):
+    with explained(url), session.at_most(MAX_PAGE_BYTES):
         response = session.get(url)
         if response.status_code != 200:
             raise FetchError(
@@ -99,9 +142,11 @@ def get_text(session: Session, url: str) -> str:
         return response.text
 
 
-def download(session: Session, url: str, path: Path) -> None:
-    """Write the body at `url` to `path` in one step: a download that is cut leaves nothing behind."""
+def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_BYTES) -> None:
+    """Write the body at `url` to `path` in one step: a download that is cut, or longer than `max_bytes`,
+    leaves nothing behind."""
     with (
+        session.at_most(max_bytes),
         files.replacing(path) as part,
         explained(url),
         # identity: what is stored is the file that the host has, byte by byte. urllib3 checks its length.

@@ -39,6 +39,8 @@ PEER_INDEX_TABLE = 1
 _RIB_SUBTYPES = {TABLE_DUMP: (1, 2), TABLE_DUMP_V2: (2, 4)}  # unicast, IPv4 and IPv6
 # No record of a real table comes near; a larger length means that this is no MRT, or a broken one.
 MAX_RECORD_BYTES = 1 << 26
+# A full table has a million; a compressed file of some megabytes could hold billions.
+MAX_RECORDS = 20_000_000
 _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 # What pyasn raises for content that does not parse.
 _PARSE_ERRORS = (AssertionError, IndexError, struct.error, ValueError, OSError)
@@ -79,6 +81,8 @@ def read(path: Path, table: RoutingTable) -> None:
             seen = 0
             for record in _records(stream, path):
                 seen += 1
+                if seen > MAX_RECORDS:
+                    raise InputError(f"{path} has more than {MAX_RECORDS} records: it is no routing table")
                 if table.dumped_at is None:
                     table.dumped_at = datetime.fromtimestamp(record.timestamp, UTC)
                 _add(table, record, path)

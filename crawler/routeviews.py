@@ -32,7 +32,7 @@ def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> t
     if name is None:
         raise https.FetchError(f"{base} has no table of {date} (IPv{family}); choose another [as_data] date")
     if not (folder / name).is_file():
-        https.download(session, base + name, folder / name)
+        https.download(session, base + name, folder / name, https.MAX_TABLE_BYTES)
     return folder / name, base + name
 
 

@@ -88,7 +88,7 @@ def _parse(text: str, place: int) -> Target:
     if len(fields) > 2:
         raise NotAName(f"{shown(text)} has {len(fields)} fields; write `domain` or `rank,domain`")
     rank, name = fields
-    if not (rank.isascii() and rank.isdigit() and 1 <= int(rank[:11]) <= MAX_RANK):
+    if not (rank.isascii() and rank.isdigit() and len(rank) <= 10 and 1 <= int(rank) <= MAX_RANK):
         raise NotAName(
             f"{shown(rank)} is not a rank (a whole number from 1); write `domain` or `rank,domain`"
         )

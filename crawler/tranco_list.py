@@ -7,11 +7,13 @@ only what is whole moves into the cache.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from datetime import date as Date
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tranco import Tranco
 from tranco.tranco import TrancoCacheType, TrancoList
 
 from crawler import https
+from crawler.names import shown
 from crawler.target_list import TargetList, read_lines
 from firstflight import files
 from firstflight.errors import InputError, UsageError
@@ -26,6 +29,8 @@ from firstflight.errors import InputError, UsageError
 # What the package fetches; the full lists, which are longer, are not used.
 MAX_TOP = 1_000_000
 _LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
+# What zipfile raises for archives that are none, are encrypted, or packed in a way that it does not know.
+_NO_LIST = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, zlib.error)
 
 
 def read(
@@ -49,6 +54,32 @@ def read(
     return read_lines(found.list_id, lines, None)
 
 
+class _Package(Tranco):  # type: ignore[misc]
+    """The package, which makes a file of whatever id it is told, and unpacks what it gets to the end."""
+
+    def _get_list_id_for_date(self, date: str, subdomains: bool = False) -> str:
+        return _list_id(str(super()._get_list_id_for_date(date, subdomains=subdomains)))
+
+    def _download_zip_file(self, list_id: str) -> None:
+        answer = self.session.get(f"https://tranco-list.eu/download_daily/{_list_id(list_id)}")
+        if answer.status_code != 200:
+            super()._download_zip_file(list_id)
+            return
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            about = archive.getinfo("top-1m.csv")
+            # No more than it says is unpacked.
+            if about.file_size > https.MAX_LIST_BYTES:
+                raise ValueError(f"{about.file_size} bytes, unpacked")
+            Path(self._cache_path(list_id)).write_bytes(archive.read(about))
+
+
+def _list_id(text: str) -> str:
+    """`text`, if it is the id of a list; ValueError otherwise, before it becomes a file name."""
+    if not _LIST_ID.fullmatch(text):
+        raise ValueError(f"{shown(text)} is no id of a list")
+    return text
+
+
 def _list(
     what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
 ) -> TrancoList:
@@ -61,14 +92,14 @@ def _list(
         (work / "metadata.json").write_text(json.dumps(metadata))
         for name in cached:
             (work / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
-        package = Tranco(cache_dir=str(work))
+        package = _Package(cache_dir=str(work))
         package.session = session
         try:
             with https.explained(what):
                 found = package.list(list_id=list_id) if list_id else package.list(date=str(date))
         except AttributeError as error:  # what the package raises for any other status than 200
             raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
-        except (zipfile.BadZipFile, KeyError, ValueError, UnicodeDecodeError) as error:
+        except _NO_LIST as error:
             raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error
         if not found.list or not _LIST_ID.fullmatch(found.list_id):
             raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")

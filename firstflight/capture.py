@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from firstflight import children, files
-from firstflight.errors import FirstflightError, UsageError
+from firstflight import children, files, path_names
+from firstflight.errors import FirstflightError, InputError, UsageError
 
 # A capture is stopped, and the probe with it, before the disk cannot take another moment of it.
 LEAST_FREE_BYTES = 65_536
@@ -201,9 +201,20 @@ def part_of(path: Path) -> Path:
 
 
 def records(folder: Path) -> list[CaptureRecord]:
-    """The entries of a folder's capture.json, oldest first."""
+    """The entries of a folder's capture.json, oldest first; InputError if it is broken.
+
+    Their `file` is a plain name: a capture lies in its folder.
+    """
     path = folder / "capture.json"
-    return [CaptureRecord(**entry) for entry in files.read_json(path)["captures"]] if path.is_file() else []
+    if not path.is_file():
+        return []
+    try:
+        found = [CaptureRecord(**entry) for entry in files.read_json(path)["captures"]]
+        for record in found:
+            path_names.component(record.file)
+    except (AttributeError, KeyError, TypeError, path_names.UnsafeName) as error:
+        raise InputError(f"{path} is no list of captures ({error}): put the right one back") from error
+    return found
 
 
 def keep_whole_packets(path: Path) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from firstflight import files
+from firstflight import files, terminal
 from firstflight.errors import FirstflightError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LINE_EVERY_S = 10.0
 
 def say(text: str) -> None:
     """Print a plain line for people (standard error)."""
-    print(text, file=sys.stderr, flush=True)
+    terminal.echo(text, err=True)
 
 
 class Progress:
@@ -103,7 +103,7 @@ class Bars:
         from rich.progress import Progress as RichProgress
 
         self._rich: RichProgress = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -123,10 +123,10 @@ class Bars:
     def show(self, key: str, label: str, done: int, total: int | None) -> None:
         """Draw or move the bar of `key`."""
         if key not in self._tasks:
-            self._tasks[key] = self._rich.add_task(label, total=total)
-        self._rich.update(self._tasks[key], description=label, completed=done, total=total)
+            self._tasks[key] = self._rich.add_task(terminal.visible(label), total=total)
+        self._rich.update(self._tasks[key], description=terminal.visible(label), completed=done, total=total)
 
     @property
     def print(self) -> Callable[[str], None]:
         """Prints a line above the bars."""
-        return lambda text: self._rich.console.print(text, highlight=False, markup=False)
+        return lambda text: self._rich.console.print(terminal.lines(text), highlight=False, markup=False)

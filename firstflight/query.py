@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from firstflight import terminal
 from firstflight.errors import UsageError
 from firstflight.store import Store, migrate, open_store
 from firstflight.store.errors import StoreError
@@ -215,4 +216,4 @@ _EXPECTED = {
 }
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    terminal.echo(markdown(), end="")

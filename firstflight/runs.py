@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,13 +16,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from firstflight import files, lock
+from pydantic import ValidationError
+
+from firstflight import files, lock, path_names
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
 from firstflight.provenance import tool_version
 from firstflight.settings import Settings, check
 from firstflight.stage_report import StageReport
 
-RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
+RUN_ID = path_names.RUN_ID
 CENTRE_STAGES = ("targets", "as_data")
 
 
@@ -70,6 +71,14 @@ class Run:
             where = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
             raise UsageError(f"there is no run {where}; `firstflight runs` lists them")
         return cls(path.resolve())
+
+    @classmethod
+    def with_id(cls, run_id: str) -> Run:
+        """The run with that id, which came from elsewhere: never a path. UsageError if there is none."""
+        try:
+            return cls.open(path_names.run_id(run_id))
+        except path_names.UnsafeName as error:
+            raise UsageError(str(error)) from error
 
     @classmethod
     def all(cls) -> list[Run]:
@@ -183,11 +192,11 @@ class Run:
         path = self.report_path(stage, vantage, repetition)
         if not path.is_file():
             return None
-        return StageReport.model_validate(files.read_json(path))
+        return self._read_report(path)
 
     def reports(self) -> list[StageReport]:
         """All stages' reports, in order of their start."""
-        found = [StageReport.model_validate(files.read_json(p)) for p in self.path.glob("**/report.json")]
+        found = [self._read_report(path) for path in self.path.glob("**/report.json")]
         return sorted(found, key=lambda report: report.started_at)
 
     def done(self, stage: str, vantage: str | None = None, repetition: int | None = None) -> bool:
@@ -196,7 +205,7 @@ class Run:
         return (
             report is not None
             and report.state == "done"
-            and all((self.path / name).exists() for name in report.outputs)
+            and all(path_names.inside(self.path, name).exists() for name in report.outputs)
         )
 
     @contextmanager
@@ -247,6 +256,21 @@ class Run:
     def add_output(self, report: StageReport, path: Path) -> None:
         """Note a finished output file, with its hash, in the stage's report."""
         report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
+
+    def _read_report(self, path: Path) -> StageReport:
+        """A report, which may be another machine's; InputError if it is broken or belongs elsewhere.
+
+        Its vantage point and its outputs become paths, so it may only speak of where it lies.
+        """
+        try:
+            report = StageReport.model_validate(files.read_json(path))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise InputError(f"{path} is no report of a stage: {where}: {fault['msg']}") from error
+        if self.report_path(report.stage, report.vantage, report.repetition) != path:
+            raise InputError(f"{path} is the report of another stage or vantage point: remove it")
+        return report
 
     def _write_report(self, report: StageReport) -> None:
         path = self.report_path(report.stage, report.vantage, report.repetition)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from firstflight.path_names import RelativeName
+from firstflight.settings.types import VantageName
 
 State = Literal["running", "done", "failed", "interrupted"]
 
@@ -22,9 +25,10 @@ class StageReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    stage: str
-    vantage: str | None = None
-    repetition: int | None = None
+    # These three say where the report lies.
+    stage: str = Field(pattern=r"^[a-z_]{1,30}$")
+    vantage: VantageName | None = None
+    repetition: int | None = Field(default=None, ge=1)
     state: State = "running"
     started_at: datetime
     ended_at: datetime | None = None
@@ -36,5 +40,11 @@ class StageReport(BaseModel):
     counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
     facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # what else should be known
     warnings: list[str] = Field(default_factory=list)
-    outputs: dict[str, str] = Field(default_factory=dict)  # path within the run -> sha256
+    outputs: dict[RelativeName, str] = Field(default_factory=dict)  # path within the run -> sha256
     message: str | None = None  # the sentence of a failure
+
+    @model_validator(mode="after")
+    def _is_of_a_place(self) -> StageReport:
+        if (self.vantage is None) != (self.repetition is None):
+            raise ValueError("vantage and repetition stand there together, or neither")
+        return self

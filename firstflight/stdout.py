@@ -5,7 +5,23 @@ from __future__ import annotations
 import os
 import sys
 
-from firstflight.errors import FirstflightError
+from firstflight.errors import FirstflightError, UsageError
+
+_closed = False
+
+
+def replace_closed() -> None:
+    """Once, at the start: put /dev/null in the place of a standard output that the caller closed."""
+    global _closed
+    if sys.stdout is None:
+        _closed = True
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+def check_open() -> None:
+    """UsageError if standard output was closed: for commands whose answer goes there, before they begin."""
+    if _closed:
+        raise UsageError("standard output is closed: redirect it to a file")
 
 
 def write(answer: bytes) -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstflight import native
+from firstflight import native, path_names
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.runs import Run
+from firstflight.terminal import visible
 
 Row = dict[str, Any]
 
@@ -100,7 +101,7 @@ def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
     if row["capture_file"] is None or row["client_cid"] is None:
         return Trace(row, record_file, None, [])
     # capture_file is RUN/...; the run's folder may have been moved, or renamed, since.
-    capture = run.path.joinpath(*Path(row["capture_file"]).parts[1:])
+    capture = path_names.inside(run.path, row["capture_file"].partition("/")[2])
     return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
 
 
@@ -129,6 +130,10 @@ def packets_of(capture: Path, client_cid: str) -> list[Row]:
 
 def describe(found: Trace) -> Iterator[str]:
     """Lines for people: the row, then one line per packet with its time since the Initial."""
+    return map(visible, _lines(found))
+
+
+def _lines(found: Trace) -> Iterator[str]:
     row = found.row
     place = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
     yield f"{row['domain']} at {row['ip']}, port {row['port']} ({place}): {row['outcome']}"

@@ -75,9 +75,33 @@ def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -
     assert done.stderr == "firstflight: the system refused to go on: No space left on device\n"
 
 
-def test_a_closed_output_is_no_traceback() -> None:
-    closed = 'exec "$0" schema quic_probe --format json >&-'
-    done = subprocess.run(
-        ["sh", "-c", closed, FIRSTFLIGHT], stderr=subprocess.PIPE, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schema", "quic_probe", "--format", "json"),
+        ("sql", "SELECT 1"),
+        ("query",),
+        ("query", "outcome_counts"),
+        ("runs",),
+        ("trace", "RUN", "V", "D", "I"),
+        ("report", "table1"),
+        ("report", "table3", "."),
+        ("db", "status"),
+        ("spool", "status"),
+        ("lab", "truth"),
+    ],
+    ids=" ".join,
+)
+def test_an_answer_that_reaches_nobody_is_wrong_use(words: tuple[str, ...], tmp_path: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", str(FIRSTFLIGHT), *words]
+    done = subprocess.run(closed, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.stderr == "firstflight: standard output is closed: redirect it to a file\n"
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_prints_nothing_needs_no_output(tmp_path: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", str(FIRSTFLIGHT), "db", "migrate"]
+    done = subprocess.run(closed, cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "var" / "store").is_dir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import settings
+from firstflight import files, settings
 from firstflight.runs import Run
 from tests import minimal
 
@@ -50,6 +50,34 @@ def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: s
     sent = stage(run, name, "--vantage", "here", "--repetition", "1")
     assert (sent.returncode, sent.stderr) == (7, "no way there\n")
     assert not run.stage_dir(name, "here", 1).exists()
+
+
+@pytest.mark.parametrize("way", ["exit 7", "true"], ids=["fails", "does nothing"])
+def test_again_is_not_done_by_what_an_earlier_try_left(run: Run, way: str) -> None:
+    """The command ends before the stage begins, and the old report still says `done`."""
+    assert stage(run, "targets").returncode == 0
+    old = run.report("targets")
+    stored = files.read_json(run.path / "settings.json")
+    stored["centre"]["command"] = ["sh", "-c", f"echo no way there >&2; {way}"]
+    files.write_json(run.path / "settings.json", stored)
+
+    again = stage(run, "targets", "--again")
+    assert again.returncode == (7 if way == "exit 7" else 1), again.stderr
+    assert again.stderr.startswith("no way there\n")
+    if way == "true":
+        assert "stage targets did not run: sh -c echo no way there >&2; true ended" in again.stderr
+    assert Run(run.path).report("targets") == old and run.done("targets")
+
+    left_alone = stage(run, "targets")
+    assert (left_alone.returncode, left_alone.stderr) == (0, "targets: already done\n")
+
+
+def test_a_stage_whose_command_does_nothing_did_not_run(run: Run) -> None:
+    stored = files.read_json(run.path / "settings.json")
+    stored["centre"]["command"] = ["true"]
+    files.write_json(run.path / "settings.json", stored)
+    done = stage(run, "as_data")
+    assert done.returncode == 1 and "stage as_data did not run: true ended without an error" in done.stderr
 
 
 def test_the_vantage_point_itself_does_not_go_round_again(run: Run) -> None:

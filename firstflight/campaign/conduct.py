@@ -88,7 +88,7 @@ class Campaign:
             self.stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
         )
         for name, status in zip(missing, statuses, strict=True):
-            if status != 0 and not self.run.done(name):
+            if not self.run.done(name):  # whatever the status: it may be that of the command before it
                 raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
         for name in CENTRE_STAGES:
             report = self.run.report(name)
@@ -128,6 +128,10 @@ class Campaign:
         if status != 0:
             self._failed(f"{who}: {self._reason(names, status, place)}")
             self.statuses.append(status)
+            return
+        if not self.run.done(self.sending, *place):
+            self._failed(f"{who}: {self.sending} did not run: its command ended and left no report of it")
+            self.statuses.append(1)
             return
         report = self.run.report(self.sending, *place)
         if report is not None:

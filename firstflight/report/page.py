@@ -27,6 +27,7 @@ from firstflight.report.figures import ack_delay, delay, first_pto, pto, style
 from firstflight.report.question import Answer
 from firstflight.store import Store
 from firstflight.store.errors import UNKNOWN_TABLE, StoreError
+from firstflight.terminal import lines
 
 NAME = "index.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -88,6 +89,7 @@ def render(gathered: Content | None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )
     for name in ("count", "percent", "interval", "ms", "median", "middle_half", "plain", "listed"):
         environment.filters[name] = getattr(wording, name)
@@ -101,6 +103,11 @@ def render(gathered: Content | None) -> str:
         page=gathered,
         **({} if gathered is None else _drawn(gathered)),
     )
+
+
+def _shown(value: Any) -> Any:
+    """A value on its way into the page: marks of direction would move what stands beside it."""
+    return lines(value) if type(value) is str else value
 
 
 def _drawn(gathered: Content) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from firstflight.report import bootstrap
 from firstflight.report import table3 as table3s
 from firstflight.report.table1 import Row, Table
 from firstflight.report.truth import Declared
+from firstflight.terminal import visible
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Column:
     cells: list[str]
     right: bool = True
 
+    def __post_init__(self) -> None:
+        # CDNs and servers are called as lists and files say.
+        object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
+
 
 def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, terminal: bool) -> str:
     """Table 1 in the layout of the paper, in percent, then by outcome.
@@ -33,8 +38,8 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
     """
     draw = _drawn if terminal else _plain
     parts = [
-        f"Table 1 of run {table.run}: {table.vantages} vantage points, {table.repetitions} repetitions, "
-        "first IPv4 address of each name.\n",
+        f"Table 1 of run {visible(table.run)}: {table.vantages} vantage points, "
+        f"{table.repetitions} repetitions, first IPv4 address of each name.\n",
         "The paper's way: probes whose first ACK and ServerHello came in different datagrams.\n",
         draw(_paper(table.rows, declared)),
         "By outcome: iack / (iack + coalesced + sh_first), and all probes of the run.\n",
@@ -45,7 +50,7 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
     ]
     missing = sorted(set(declared or ()) - {row.cdn for row in table.rows})
     if missing:
-        parts.append(f"Declared and not in the store: {', '.join(missing)}.\n")
+        parts.append(f"Declared and not in the store: {visible(', '.join(missing))}.\n")
     return "\n".join(parts)
 
 
@@ -66,7 +71,7 @@ def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
         "-: no ACK frame in that space. ?: packets could not be opened (no keys).\n",
     ]
     parts += [
-        f"* {row.server} writes the field in microseconds (exponent 0): "
+        f"* {visible(row.server)} writes the field in microseconds (exponent 0): "
         f"it means {_ms(row.initial_meant_ms)} ms.\n"
         for row in noted
     ]

@@ -113,7 +113,7 @@ class Gather(FirstflightOperator):
         if not waiting:
             return
         with in_one_sentence():
-            run = Run.open(str(self.run))
+            run = Run.with_id(str(self.run))
             due = due_times.report(
                 datetime.fromisoformat(str(run.manifest["started_at"])),
                 run.settings.campaign.repetition_interval_s,
@@ -153,7 +153,7 @@ class Report(FirstflightOperator):
             raise AirflowSkipException("no run was opened")
         # A store that refuses is mended while we try: its password, say.
         with in_one_sentence(again=True):
-            run = Run.open(str(self.run))
+            run = Run.with_id(str(self.run))
             found = outcome.of(run)
             if self.late and outcome.is_written(run, found):
                 raise AirflowSkipException("nothing has come in since the report was made")

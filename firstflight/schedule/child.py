@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from firstflight import children
+from firstflight.terminal import visible
 
 # How often the task asks whether it should go on.
 ASK_EVERY_S = 5.0
@@ -64,7 +65,7 @@ class Child:
 
     def _read(self, stream: IO[bytes], say: Callable[[str], None]) -> None:
         for raw in stream:
-            line = raw.decode(errors="replace").rstrip()
+            line = visible(raw.decode(errors="replace").rstrip())
             if line:
                 self.last_words = line.removeprefix("firstflight: ")
                 say(line)

@@ -2,7 +2,8 @@
 
 At the centre `publish` writes RUN/inputs.json, which names every file with its hash; the plugin
 (firstflight/schedule/plugin.py) offers those files and no others. At the vantage point `fetch` makes a run of
-the same id in its own folder of runs, its spool. Why it is done this way: docs/design.
+the same id in its own folder of runs, its spool; `offer` says what it takes from a centre. Why it is done
+this way: docs/design.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstflight import files
+from firstflight import files, path_names
 from firstflight.errors import FirstflightError
 from firstflight.progress import say
 from firstflight.provenance import tool_version
-from firstflight.runs import CENTRE_STAGES, RUN_ID, Run, runs_root
+from firstflight.runs import CENTRE_STAGES, Run, runs_root
+from firstflight.schedule import offer as offers
 from firstflight.schedule import vantage_points
 from firstflight.schedule.centre_client import PATH, SOON_S, Centre, CentreUnreachable
+from firstflight.schedule.offer import Offer, OfferedFile
 from firstflight.schedule.site import LISTS
 from firstflight.schedule.vantage_points import VantagePoint
 
@@ -38,31 +41,37 @@ class NotTheSame(FirstflightError):
 def publish(run: Run) -> list[dict[str, Any]]:
     """Write RUN/inputs.json at the centre and return its files: name, bytes, sha256."""
     folders = [run.stage_dir(stage) for stage in CENTRE_STAGES] + [run.path / LISTS]
-    paths = [run.path / "settings.json", run.path / "config.toml"]
+    paths = [run.path / offers.SETTINGS, run.path / offers.CONFIG]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
+    names = {path: str(path.relative_to(run.path)) for path in paths}
     listed = [
         {
-            "name": str(path.relative_to(run.path)),
+            "name": names[path],
             "bytes": path.stat().st_size,
             "sha256": files.sha256_of(path),
         }
         for path in paths
         # Record files are the centre's to load, and the largest of all.
-        if path.name != "lock" and (path.suffix not in (".part", ".parquet") or path == run.targets)
+        if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path == run.targets)
     ]
-    files.write_json(run.path / NAME, {"manifest": run.manifest, "files": listed})
+    inputs = {"manifest": run.manifest, "files": listed}
+    offers.check(inputs, run.id)
+    files.write_json(run.path / NAME, inputs)
     return listed
 
 
 def published(run_id: str, name: str | None = None) -> Path | None:
     """The file of a run that the centre offers under that name (None: the list); None if there is none."""
-    folder = runs_root() / run_id
-    if not RUN_ID.fullmatch(run_id) or not (folder / NAME).is_file():
+    try:
+        folder = runs_root() / path_names.run_id(run_id)
+        if not (folder / NAME).is_file():
+            return None
+        if name is None:
+            return folder / NAME
+        listed = offers.check(files.read_json(folder / NAME), run_id).files
+        return path_names.inside(folder, name) if any(entry.name == name for entry in listed) else None
+    except (path_names.UnsafeName, offers.BadOffer):
         return None
-    if name is None:
-        return folder / NAME
-    listed = files.read_json(folder / NAME)["files"]
-    return folder / name if any(entry["name"] == name for entry in listed) else None
 
 
 def fetch(
@@ -75,24 +84,24 @@ def fetch(
     """Make the run `run_id` at this vantage point, or complete it; what is there already stays.
 
     `centre` is the URL before /firstflight/v1, `token` gives a fresh token (`centre_token.sign`).
-    CentreUnreachable, NotTheSame: one sentence.
+    CentreUnreachable, NotTheSame, UnsafeName, BadOffer: one sentence.
     """
     import requests
 
+    run = Run(runs_root() / path_names.run_id(run_id))
     with session or requests.Session() as session:
         source = Centre(session, centre, run_id, token)
         offset_s, inputs = source.inputs(lambda offset_s: check_clock(offset_s, vantage))
-        check_code(str(inputs["manifest"]["tool_version"]), vantage)
-        run = Run(runs_root() / run_id)
-        fetched = 0
-        for entry in inputs["files"]:
-            fetched += _fetch_file(source, run, entry)
+        # Before all else: another version may describe its inputs otherwise.
+        check_code(str(inputs["manifest"].get("tool_version")), vantage)
+        offer = offers.check(inputs, run_id)
+        fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
         if not (run.path / "manifest.json").is_file():
-            _settle(run, vantage, f"{centre.rstrip('/')}{PATH}/")
+            _settle(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
             # Last: with its manifest the folder counts as a run.
             here = {"vantage": vantage.name, "clock_offset_s": round(offset_s, 1)}
             files.write_json(run.path / "manifest.json", {**inputs["manifest"], **here})
-        say(f"inputs: {len(inputs['files'])} files, {fetched} of them fetched; clock {offset_s:+.1f} s")
+        say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {offset_s:+.1f} s")
     return run
 
 
@@ -129,44 +138,53 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
         )
 
 
-def _fetch_file(source: Centre, run: Run, entry: dict[str, Any]) -> int:
+def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
     """Bring one file into the run, from the cache when it is known; 1 if it came over the network."""
-    target = run.path / entry["name"]
-    cached = runs_root() / "cache" / entry["sha256"]
+    target = path_names.inside(run.path, entry.name)
+    cached = path_names.inside(runs_root() / "cache", entry.sha256)
     if target.is_file():
         return 0
     came = 0
     if not cached.is_file():
         with files.replacing(cached) as part:
-            source.stream(entry["name"], part)
-            if files.sha256_of(part) != entry["sha256"]:
+            source.stream(entry.name, part, entry.bytes)
+            if files.sha256_of(part) != entry.sha256:
                 raise CentreUnreachable(
-                    f"{entry['name']} came from the centre cut short or changed: it is fetched again"
+                    f"{entry.name} came from the centre cut short or changed: it is fetched again"
                 )
         came = 1
     with files.said_in_one_sentence(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        if entry["name"] in ("settings.json", "config.toml"):
+        if entry.name in (offers.SETTINGS, offers.CONFIG):
             shutil.copyfile(cached, target)  # changed below, so not the cache's own
         else:
             target.hardlink_to(cached)
     return came
 
 
-def _settle(run: Run, vantage: VantagePoint, clock: str) -> None:
-    """Lay over the run's settings what is this place's own; `clock`: the address of the centre's Date."""
-    path = run.path / "settings.json"
-    stored = files.read_json(path)
+def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
+    """Lay over the run's settings what is this place's own; `clock`: the address of the centre's Date.
+
+    BadOffer if the settings are not for this place to follow; then none are left here.
+    """
+    path = run.path / offers.SETTINGS
+    try:
+        stored = offers.check_settings(files.read_json(path), offer, run.path)
+    except FirstflightError:
+        path.unlink(missing_ok=True)
+        raise
     if vantage.blocked:
         name = f"{LISTS}/blocked-{vantage.name}.conf"
         files.write_text(run.path / name, "".join(f"{network}\n" for network in vantage.blocked))
-        if name not in stored["probe"]["blocklist"]:
-            stored["probe"]["blocklist"].append(name)
+        blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
+        if name not in blocklist:
+            blocklist.append(name)
     if vantage.resolver is not None:
-        stored["resolve"]["resolver"] = vantage.resolver
+        stored.setdefault("resolve", {})["resolver"] = vantage.resolver
     stored["store"] = {"url": None}  # FIRSTFLIGHT_STORE of this place
-    stored["network"]["ca_bundle"] = None  # that of the environment
-    if stored["clock"]["reference"] is None:
+    stored["network"] = {"ca_bundle": None}  # that of the environment
+    stored["centre"] = {"command": []}  # for the centre's own stages, there
+    if stored.setdefault("clock", {}).get("reference") is None:
         stored["clock"]["reference"] = clock
     files.write_json(path, stored)
 

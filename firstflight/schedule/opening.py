@@ -30,7 +30,7 @@ class Open(FirstflightOperator):
         from firstflight.schedule import inputs, site
 
         for stage, event in taken.items():
-            site.take_stage(run, stage, Run.open(event["run"]))
+            site.take_stage(run, stage, Run.with_id(str(event["run"])))
         shown = {
             stage: {key: e.get(key) for key in ("run", "date", "id", "rows")} for stage, e in taken.items()
         }

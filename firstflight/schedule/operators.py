@@ -165,7 +165,7 @@ class StageOperator(FirstflightOperator):
         from firstflight.runs import Run
 
         with in_one_sentence():
-            run, repetition = Run.open(str(self.run)), int(self.repetition)
+            run, repetition = Run.with_id(str(self.run)), int(self.repetition)
             stops = partial(self._is_stopped, run)
             if self.stage in SENDING:
                 if stops():

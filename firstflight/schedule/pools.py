@@ -5,9 +5,9 @@ python -m firstflight.schedule.pools > pools.json && airflow pools import pools.
 
 from __future__ import annotations
 
-import json
 import sys
 
+from firstflight import terminal
 from firstflight.errors import FirstflightError
 from firstflight.schedule.vantage_points import declared, pools
 
@@ -15,11 +15,11 @@ from firstflight.schedule.vantage_points import declared, pools
 def main() -> int:
     """Print them; an error is one sentence."""
     try:
-        json.dump(pools(declared()), sys.stdout, indent=1)
+        made = pools(declared())
     except FirstflightError as error:
-        print(f"pools: {error}", file=sys.stderr)
+        terminal.echo(f"pools: {error}", err=True)
         return error.exit_status
-    print()
+    terminal.echo(terminal.as_json(made, indent=1))
     return 0
 
 

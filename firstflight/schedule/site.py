@@ -14,7 +14,7 @@ from datetime import date as Date
 from pathlib import Path
 from typing import Any
 
-from firstflight import files, lock, settings
+from firstflight import files, lock, path_names, settings
 from firstflight.errors import InputError, UsageError
 from firstflight.provenance import tool_version
 from firstflight.runs import Run, runs_root
@@ -137,10 +137,10 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
     with files.said_in_one_sentence(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in report.outputs:
-            target = run.path / name
+            target = path_names.inside(run.path, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
-                target.hardlink_to(source.path / name)
+                target.hardlink_to(path_names.inside(source.path, name))
     # Last: with its report the stage counts as done.
     files.write_text(run.report_path(stage), source.report_path(stage).read_text(encoding="utf-8"))
 
@@ -154,7 +154,7 @@ def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
     with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
-            there = runs_root() / str(files.read_json(index)["run"])
+            there = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))
             if (there / "manifest.json").is_file():
                 run = Run(there)
                 if run.manifest["tool_version"] == tool_version():

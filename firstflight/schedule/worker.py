@@ -15,6 +15,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
+from firstflight import terminal
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.schedule.centre_client import PATH, ahead_s
@@ -38,7 +39,7 @@ def main() -> int:
         vantage = declared().named(options.vantage)
         check_clock(centre_url())
     except FirstflightError as error:
-        print(f"worker {options.vantage}: {error}", file=sys.stderr)
+        terminal.echo(f"worker {options.vantage}: {error}", err=True)
         return error.exit_status
     argv = ["airflow", "edge", "worker", "--edge-hostname", vantage.name, "--queues", vantage.queue]
     argv += ["--concurrency", str(options.concurrency)]
@@ -63,7 +64,9 @@ def check_clock(centre: str) -> None:
 
     before = datetime.now(UTC)
     try:
-        answer = requests.get(f"{centre}{PATH}/", timeout=20)  # 404, with a Date
+        # 404, with a Date; nothing else of it is read.
+        with requests.get(f"{centre}{PATH}/", timeout=20, stream=True, allow_redirects=False) as answer:
+            pass
     except requests.RequestException as error:
         raise FirstflightError(f"the centre does not answer at {centre}: {_reason(error)}") from error
     offset_s = ahead_s(answer, before, datetime.now(UTC)) or 0.0

@@ -1,6 +1,7 @@
 //! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
 
 mod compressed;
+mod empty;
 mod pcap;
 mod pcapng;
 
@@ -16,6 +17,7 @@ use crate::link;
 pub use compressed::plain;
 
 use compressed::UntilError;
+use empty::EmptyRun;
 use pcap::Pcap;
 use pcapng::Interfaces;
 
@@ -153,6 +155,7 @@ pub fn read<E>(
     // Offset and link type of the first frame that cannot be read, in a capture of several interfaces.
     let mut unknown = None;
     let mut clock = Clock::default();
+    let mut empty = EmptyRun::default();
     let mut number = 0;
     loop {
         // What is in memory already needs no look at each frame's way there.
@@ -160,6 +163,9 @@ pub fn read<E>(
             let (frames, size) = pcap.frames(reader.data(), number);
             if !frames.is_empty() {
                 visit(Element::Frames(&frames)).map_err(Stop::Visitor)?;
+                empty
+                    .add(&frames, consumed, size)
+                    .map_err(|(at, what)| stop(at, what))?;
                 number += frames.len() as u64;
                 drop(frames);
                 reader.consume_noshift(size);
@@ -194,6 +200,11 @@ pub fn read<E>(
                 };
                 if let Some(element) = element {
                     visit(element).map_err(Stop::Visitor)?;
+                    if let Element::Frames(frames) = element {
+                        empty
+                            .add(frames, consumed, size)
+                            .map_err(|(at, what)| stop(at, what))?;
+                    }
                 }
                 // Bytes are moved to the front of the buffer when it is filled, not before.
                 reader.consume_noshift(size);

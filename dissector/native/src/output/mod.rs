@@ -101,9 +101,40 @@ enum Sink {
 struct Output {
     kind: Kind,
     place: String,
-    /// Temporary and final path of a file; renamed when whole.
-    paths: Option<(PathBuf, PathBuf)>,
+    /// A file that gets its name when it is whole.
+    part: Option<Part>,
     sink: Sink,
+}
+
+/// A file on its way to its name. It goes away when it is dropped before: what a full disk cut is of no use to anybody, and keeps
+/// the disk full.
+struct Part {
+    path: PathBuf,
+    whole: PathBuf,
+    is_ours: bool,
+}
+
+impl Part {
+    /// The file gets its name.
+    fn finish(mut self) -> io::Result<()> {
+        std::fs::rename(&self.path, &self.whole)?;
+        self.is_ours = false;
+        Ok(())
+    }
+
+    /// The file stays as it is.
+    fn keep(mut self) {
+        self.is_ours = false;
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.is_ours {
+            // If it cannot be removed, the error that led here says enough.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Everything that is written, or put aside for later.
@@ -128,7 +159,7 @@ impl Outputs {
             Output {
                 kind,
                 place: place.clone(),
-                paths: None,
+                part: None,
                 sink: match args.format {
                     Format::Jsonl => Sink::Jsonl(JsonLines::new(Place::Aside(None), name, columns)),
                     Format::Parquet => Sink::Aside(Aside::new()),
@@ -183,7 +214,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`.
+    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`. What cannot
+    /// be written out whole is removed.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
         for output in self.places {
             let failed = |cause| OutputError {
@@ -195,8 +227,10 @@ impl Outputs {
                 Sink::Parquet(file) => file.finish().map_err(failed)?,
                 Sink::Aside(_) => {}
             }
-            if let Some((part, whole)) = output.paths.as_ref().filter(|_| is_whole) {
-                std::fs::rename(part, whole).map_err(failed)?;
+            match output.part {
+                Some(part) if is_whole => part.finish().map_err(failed)?,
+                Some(part) => part.keep(),
+                None => {}
             }
         }
         Ok(())
@@ -231,7 +265,7 @@ fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
         return Ok(Output {
             kind,
             place: "standard output".into(),
-            paths: None,
+            part: None,
             sink,
         });
     };
@@ -241,21 +275,27 @@ fn open_one(args: &Args, kind: Kind) -> Result<Output, OutputError> {
         "jsonl"
     };
     let whole = folder.join(format!("{name}.{extension}"));
-    let part = folder.join(format!("{name}.{extension}.part"));
+    let path = folder.join(format!("{name}.{extension}.part"));
+    let place = display(&whole);
     let open = || {
         std::fs::create_dir_all(folder)?;
-        let file = File::create(&part)?;
-        Ok(match args.format {
+        let file = File::create(&path)?;
+        let part = Part {
+            path,
+            whole,
+            is_ours: true,
+        };
+        let sink = match args.format {
             Format::Jsonl => Sink::Jsonl(JsonLines::new(Place::Own(file), name, columns)),
             Format::Parquet => Sink::Parquet(Box::new(ParquetFile::new(file, name, columns)?)),
-        })
+        };
+        Ok((Some(part), sink))
     };
-    let place = display(&whole);
     match open() {
-        Ok(sink) => Ok(Output {
+        Ok((part, sink)) => Ok(Output {
             kind,
             place,
-            paths: Some((part, whole)),
+            part,
             sink,
         }),
         Err(cause) => Err(OutputError { place, cause }),

@@ -1,0 +1,30 @@
+"""Compressed files of others, decompressed up to a bound: a few kilobytes of gzip hold gigabytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+
+from firstflight.errors import InputError
+
+MAX_BYTES = 1 << 30
+
+
+def gunzip(content: bytes, path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a gzip file (RFC 1952); `path` stands for it in messages.
+
+    InputError if it is damaged, cut short, or has more than `max_bytes`.
+    """
+    pieces, left = [], max_bytes
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            while piece := stream.read(1 << 20):
+                left -= len(piece)
+                if left < 0:
+                    raise InputError(f"{path} has more than {max_bytes} bytes, decompressed: it is refused")
+                pieces.append(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is no whole gzip file ({error}): remove it to fetch it again") from error
+    return b"".join(pieces)

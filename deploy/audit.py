@@ -1,0 +1,176 @@
+"""Holds the pinned dependencies of Python, Rust and Go against known vulnerabilities, without a network.
+
+    FIRSTFLIGHT_ADVISORIES=DIR make audit
+
+DIR holds a copy of the OSV database (OSV schema 1.x): below PyPI, crates.io and Go either an `all.zip` as the
+database publishes it per ecosystem, or the single advisories as JSON files. Exit status 0: nothing known; 1:
+something is known, a line each; 2: there is no database, or a part of it is missing or broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from firstflight.terminal import visible
+
+TREE = Path(__file__).resolve().parent.parent
+VARIABLE = "FIRSTFLIGHT_ADVISORIES"
+ECOSYSTEMS = ("PyPI", "crates.io", "Go")
+_EVENTS = ("introduced", "fixed", "last_affected")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
+_GO_SUM = re.compile(r"^(\S+) v(\S+) h1:", re.MULTILINE)
+_SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
+
+
+Key = Callable[[str], Any]
+"""Gives what versions are sorted by; None for text that is no version."""
+
+
+class Package(NamedTuple):
+    """A dependency as pinned."""
+
+    ecosystem: str
+    name: str
+    version: str
+
+
+class AuditError(Exception):
+    """Why nothing can be said; one sentence."""
+
+
+def pinned(tree: Path) -> list[Package]:
+    """What requirements.txt, Cargo.lock and the Go module pin; our own packages are left out."""
+    requirements = (tree / "requirements.txt").read_text(encoding="utf-8")
+    found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
+    locked = tomllib.loads((tree / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
+    sums = (tree / "lab" / "quicgo" / "go.sum").read_text(encoding="utf-8")
+    found += [Package("Go", name, version) for name, version in _GO_SUM.findall(sums)]
+    return found
+
+
+def known(packages: list[Package], database: Path) -> list[str]:
+    """A line for each advisory that a pinned version falls under. AuditError: the database cannot be read."""
+    lines = []
+    for ecosystem in ECOSYSTEMS:
+        by_name: dict[str, list[Package]] = {}
+        for package in packages:
+            if package.ecosystem == ecosystem:
+                by_name.setdefault(package.name, []).append(package)
+        for advisory in _advisories(database / ecosystem):
+            if "withdrawn" in advisory:
+                continue
+            for affected in advisory.get("affected", []):
+                about = affected.get("package", {})
+                if about.get("ecosystem") != ecosystem:
+                    continue
+                name = str(about.get("name"))
+                for package in by_name.get(canonicalize_name(name) if ecosystem == "PyPI" else name, []):
+                    if is_affected(package, affected):
+                        what = str(advisory.get("summary", "")).strip() or "no summary"
+                        which = f"{package.name} {package.version} ({ecosystem})"
+                        lines.append(visible(f"{which}: {advisory['id']}: {what}"))
+    return sorted(set(lines))
+
+
+def is_affected(package: Package, affected: dict[str, Any]) -> bool:
+    """Whether the version is among the `affected` ones: named, or in a range (OSV schema, "Evaluation")."""
+    if package.version in affected.get("versions", []):
+        return True
+    key: Key = _pypi_key if package.ecosystem == "PyPI" else _semver_key
+    own = key(package.version)
+    for span in affected.get("ranges", []):
+        if span.get("type") not in ("SEMVER", "ECOSYSTEM") or own is None:
+            continue
+        inside = False
+        for kind, text in _in_order(span.get("events", []), key):
+            at = key(text)
+            if kind == "introduced":
+                inside = inside or text == "0" or (at is not None and own >= at)
+            elif at is not None and (own >= at if kind == "fixed" else own > at):
+                inside = False
+        if inside:
+            return True
+    return False
+
+
+def _in_order(events: list[dict[str, str]], key: Key) -> list[tuple[str, str]]:
+    """(kind, version) of the events by version; those of versions that are none are left out."""
+    flat = [item for event in events for item in event.items() if item[0] in _EVENTS]
+    from_the_start = [item for item in flat if item[1] == "0"]
+    others = [item for item in flat if item[1] != "0" and key(item[1]) is not None]
+    return from_the_start + sorted(others, key=lambda item: key(item[1]))
+
+
+def _pypi_key(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def _semver_key(text: str) -> tuple[Any, ...] | None:
+    """Sorts as semver.org 11 says: a version before its release sorts below it, numbers below words."""
+    found = _SEMVER.fullmatch(text.removeprefix("v"))
+    if found is None:
+        return None
+    parts = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (found[4] or "").split(".") if part
+    )
+    return (int(found[1]), int(found[2]), int(found[3]), not parts, parts)
+
+
+def _advisories(folder: Path) -> Iterator[dict[str, Any]]:
+    """The advisories of one ecosystem. AuditError if there is none."""
+    count = 0
+    try:
+        for content in _files(folder):
+            count += 1
+            yield json.loads(content)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise AuditError(f"{folder} is no copy of the OSV database ({error}): fetch it again") from error
+    if not count:
+        raise AuditError(f"{folder} holds no advisories: put the database's all.zip of {folder.name} there")
+
+
+def _files(folder: Path) -> Iterator[bytes]:
+    if (folder / "all.zip").is_file():
+        with zipfile.ZipFile(folder / "all.zip") as archive:
+            yield from (archive.read(name) for name in archive.namelist() if name.endswith(".json"))
+    else:
+        yield from (path.read_bytes() for path in sorted(folder.glob("*.json")))
+
+
+def main() -> int:
+    """Print what is known of the pinned versions."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        sys.stderr.write(
+            f"audit: {VARIABLE} is not set: let it name a folder with a copy of the OSV database "
+            "(SECURITY.md says how to make one)\n"
+        )
+        return 2
+    packages = pinned(TREE)
+    try:
+        lines = known(packages, Path(named))
+    except AuditError as error:
+        sys.stderr.write(f"audit: {error}\n")
+        return 2
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.write(f"audit: {len(packages)} pinned packages, {len(lines)} known vulnerabilities\n")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Names that came from elsewhere (another machine, a file, a record) and are about to become paths.
+
+Whoever wrote them may not be whom we think. So such a name is never joined to a folder with `/` but by
+`inside`, which refuses whatever could leave that folder; and a hash or run id that becomes a file name has
+one form only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from firstflight.errors import InputError
+
+RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Of Linux: bytes of one component, and of a whole path.
+_MAX_COMPONENT, _MAX_NAME = 255, 1024
+
+
+class UnsafeName(InputError):
+    """A name that must not become a path; nothing was read from or written to that place."""
+
+
+def relative(name: str) -> str:
+    """`name` itself, if it is a relative path whose every component is a plain file name.
+
+    UnsafeName for absolute paths, `.`, `..`, empty components, backslashes, control characters (NUL, line
+    ends, escapes) and text that is no UTF-8.
+    """
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsafeName(f"{name!a} is no file name: it is not UTF-8") from error
+    components = name.split("/")
+    if name.startswith("/"):
+        raise UnsafeName(f"{name!a} is no file name within a folder: it is absolute")
+    if any(component in ("", ".", "..") for component in components):
+        raise UnsafeName(f"{name!a} is no file name within a folder: a part of it is empty, `.` or `..`")
+    if "\\" in name or any(unicodedata.category(character) == "Cc" for character in name):
+        raise UnsafeName(f"{name!a} is no file name: it holds a backslash or a control character")
+    if len(encoded) > _MAX_NAME or any(len(part.encode()) > _MAX_COMPONENT for part in components):
+        raise UnsafeName(f"{name[:60]!a}... is no file name: it is longer than any may be")
+    return name
+
+
+def component(name: str) -> str:
+    """`name` itself, if it is one plain file name; UnsafeName otherwise."""
+    if "/" in relative(name):
+        raise UnsafeName(f"{name!a} is no plain file name: it names a folder, too")
+    return name
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of `name` within `folder`; neither has to exist.
+
+    UnsafeName as `relative`, and where a symbolic link on the way leads out of the folder.
+    """
+    path = folder / relative(name)
+    root = os.path.realpath(folder)
+    if os.path.commonpath([root, os.path.realpath(path)]) != root:
+        raise UnsafeName(f"{name!a} leads out of {folder} by a symbolic link: remove the link")
+    return path
+
+
+def sha256(text: str) -> str:
+    """`text` itself, if it is a SHA-256 in lower-case hex; UnsafeName otherwise."""
+    if not _SHA256.fullmatch(text):
+        raise UnsafeName(f"{text[:80]!a} is no SHA-256: 64 digits of 0-9 and a-f are expected")
+    return text
+
+
+def run_id(text: str) -> str:
+    """`text` itself, if it has the form of a run's id; UnsafeName otherwise."""
+    if not RUN_ID.fullmatch(text):
+        raise UnsafeName(f"{text[:80]!a} is no run id: one looks like 20261120T063905Z-a1b2c3")
+    return text
+
+
+def _checked(check: Callable[[str], str]) -> AfterValidator:
+    """`check` as pydantic wants it, whose errors are ValueErrors."""
+
+    def validate(text: str) -> str:
+        try:
+            return check(text)
+        except UnsafeName as error:
+            raise ValueError(str(error)) from error
+
+    return AfterValidator(validate)
+
+
+RelativeName = Annotated[str, _checked(relative)]
+FileName = Annotated[str, _checked(component)]
+Sha256 = Annotated[str, _checked(sha256)]
+RunId = Annotated[str, _checked(run_id)]

@@ -1,0 +1,96 @@
+"""A real HTTPS server on loopback that says whatever a test wants said, byte by byte."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from requests.adapters import HTTPAdapter
+
+from lab import certificates
+
+Answer = Callable[[str], Iterable[bytes]]
+MOST_ANSWERED = 64 << 20  # what a client that never has enough is given
+
+
+@dataclass
+class EvilHost:
+    """Where it listens, whom to trust for it, what it was asked (paths, in order) and has sent (bytes)."""
+
+    url: str
+    authority: Path
+    asked: list[str] = field(default_factory=list)
+    sent: int = 0
+
+
+def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """An answer with its length and a Date."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def endless(piece: bytes, *headers: str) -> Iterator[bytes]:
+    """An answer without length that goes on until the client has left, or has had far too much."""
+    yield ("\r\n".join(["HTTP/1.1 200 OK", *headers]) + "\r\n\r\n").encode()
+    for _ in range(MOST_ANSWERED // len(piece)):
+        yield piece
+
+
+@contextmanager
+def serving(folder: Path, answer: Answer, *names: str) -> Iterator[EvilHost]:
+    """A host that answers a request for PATH with the bytes of `answer(PATH)`, then closes the connection."""
+    authority = certificates.make_authority(folder)
+    issued = certificates.issue(authority, "evil", ["127.0.0.1", *names])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.chain, issued.key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = EvilHost(f"https://127.0.0.1:{listener.getsockname()[1]}", authority.path)
+        thread = threading.Thread(target=_serve, args=(listener, context, answer, host), daemon=True)
+        thread.start()
+        try:
+            yield host
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+    thread.join(timeout=30)
+
+
+def _serve(listener: socket.socket, context: ssl.SSLContext, answer: Answer, host: EvilHost) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with suppress(OSError), context.wrap_socket(client, server_side=True) as tls:
+            request = b""
+            while b"\r\n\r\n" not in request and (piece := tls.recv(65536)):
+                request += piece
+            path = request.split(b" ", 2)[1].decode()
+            host.asked.append(path)
+            for piece in answer(path):
+                tls.sendall(piece)
+                host.sent += len(piece)
+
+
+class InPlaceOf(HTTPAdapter):
+    """Sends what is meant for a public host to an evil one, whose certificate bears that name: what a name
+    server in the wrong hands does."""
+
+    def __init__(self, name: str, host: EvilHost) -> None:
+        self._name, self._url = name, host.url
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """As requests', with the name that the certificate has to bear."""
+        kwargs |= {"server_hostname": self._name, "assert_hostname": self._name}
+        super().init_poolmanager(*args, **kwargs)
+
+    def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """As requests', to that address."""
+        request.url = self._url + request.path_url
+        return super().send(request, *args, **kwargs)

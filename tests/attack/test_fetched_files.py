@@ -1,0 +1,321 @@
+"""Hosts of lists and tables in the wrong hands: what they send is refused in a sentence, at little cost."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import resource
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from crawler import as2org, crux_list, https, rib, routeviews, tranco_list
+from crawler.target_list import data_lines, read_lines
+from firstflight.errors import FirstflightError
+from firstflight.schedule import offer
+from tests.crawl.conftest import RIB_4, RIB_6
+from tests.crawl.test_as2org import TEXT
+from tests.crawl.test_rib import whole_records
+
+from .evil_https import Answer, EvilHost, InPlaceOf, endless, serving, whole
+from .mutation import mutations
+
+DAY = date(2024, 8, 7)
+JSONL = b"\n".join(
+    json.dumps(entry).encode()
+    for entry in (
+        {"type": "Organization", "organizationId": "ORG-1", "name": "One", "country": "DE", "source": "RIPE"},
+        {"type": "ASN", "asn": "64496", "name": "ONE", "organizationId": "ORG-1", "source": "RIPE"},
+    )
+)
+CRUX = b"origin,rank\nhttps://www.example.com,1000\nhttp://b.example:8080,5000\n"
+NAMES = b"rank,domain\n1,a.example\n2,m\xc3\xbcller.example # ours\n\nb.example\n"
+
+
+def _first_records(path: Path, size: int) -> bytes:
+    data, at = whole_records(path), 0
+    while at < size:
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    return data[:at]
+
+
+def _as2org(path: Path) -> list[str]:
+    as2org.read(path)
+    return []
+
+
+def _crux(path: Path) -> list[str]:
+    lines = crux_list._lines(path.read_bytes(), path)
+    return [line.reason for line in crux_list.parse("x", lines, None, path).rejected]
+
+
+def _crux_lines(path: Path) -> list[str]:
+    lines = iter(path.read_text("utf-8", "replace").split("\n"))
+    return [line.reason for line in crux_list.parse("x", lines, None, path).rejected]
+
+
+def _own_list(path: Path) -> list[str]:
+    return [line.reason for line in read_lines("x", data_lines(path.read_bytes()), None).rejected]
+
+
+def _rib(path: Path) -> list[str]:
+    table = rib.RoutingTable()
+    rib.read(path, table)
+    rib.write(table, path.with_suffix(".pyasn"), "x")
+    return []
+
+
+def _offer(path: Path) -> list[str]:
+    try:
+        inputs = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return ["is no JSON"]  # as the client says
+    offer.check(inputs, RUN)
+    return []
+
+
+RUN = "20260101T000000Z-000000"
+OFFER = json.dumps(
+    {
+        "manifest": {
+            "id": RUN, "name": "x", "tool_version": "1", "started_at": "2026-01-01T00:00:00+00:00",
+            "repetitions": 1, "seed": 1, "cid_key": "0" * 32,
+        },
+        "files": [{"name": "targets/targets.parquet", "bytes": 5, "sha256": "0" * 64}],
+    }
+).encode()  # fmt: skip
+
+# Each reads a file and gives its complaints of single lines; samples; number of mutations.
+PARSERS: dict[str, tuple[Callable[[Path], list[str]], list[bytes], int]] = {
+    "as2org text": (_as2org, [TEXT.encode(), JSONL], 1500),
+    "as2org gzip": (_as2org, [gzip.compress(TEXT.encode()), gzip.compress(JSONL)], 500),
+    "crux": (_crux, [gzip.compress(CRUX)], 500),
+    "crux lines": (_crux_lines, [CRUX], 1500),
+    "own list": (_own_list, [NAMES], 1500),
+    "rib": (_rib, [_first_records(RIB_4, 8000), _first_records(RIB_6, 8000)], 600),
+    "rib bz2": (_rib, [bz2.compress(_first_records(RIB_4, 8000))], 200),
+    "offer": (_offer, [OFFER], 2000),
+}
+
+
+@pytest.mark.parametrize("what", PARSERS)
+def test_broken_files_are_refused_in_one_sentence(what: str, tmp_path: Path) -> None:
+    parse, samples, count = PARSERS[what]
+    path = tmp_path / "x"
+    refused = 0
+    for sample in samples:
+        path.write_bytes(sample)
+        assert parse(path) == [], "or it would prove nothing"
+    for number, content in enumerate(mutations(7, samples, count)):
+        path.write_bytes(content)
+        try:
+            complaints = parse(path)
+        except FirstflightError as error:
+            complaints = [str(error)]
+        refused += bool(complaints)
+        for complaint in complaints:
+            assert complaint.isprintable() and len(complaint) < 2000, (what, number, complaint)
+    assert refused > count / 20, "the mutations were not bad enough"
+
+
+BOMB = bytes(1 << 20)
+
+
+def _gzip_bomb(size: int) -> bytes:
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=1) as stream:
+        for _ in range(size >> 20):
+            stream.write(BOMB)
+    return out.getvalue()
+
+
+def _zip_bomb(size: int) -> bytes:
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("top-1m.csv", "w", force_zip64=True) as member,
+    ):
+        for _ in range(size >> 20):
+            member.write(BOMB)
+    return out.getvalue()
+
+
+def _in_little_memory(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
+    """A process of its own that may have 1.5 GiB, half of what the bombs hold."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
+
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom firstflight.errors import FirstflightError\n"
+        f"try:\n    {code}\nexcept FirstflightError as error:\n    sys.exit(str(error))\n"
+    )
+    argv = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(argv, capture_output=True, text=True, preexec_fn=limit, check=False)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from crawler import as2org; as2org.read(Path(sys.argv[1]))",
+        "from crawler import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p.read_bytes(), p))",
+        "from crawler import rib; rib.read(Path(sys.argv[1]), rib.RoutingTable())",
+    ],
+    ids=["as2org", "crux", "rib"],
+)
+def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, code: str) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(_gzip_bomb(3 << 30))
+    done = _in_little_memory(code, path)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "decompressed" in done.stderr or "is not an MRT table dump" in done.stderr
+
+
+def tranco_from(folder: Path, answer: Answer) -> EvilHost:
+    """Read a day's list from such a host; what was asked of it."""
+    with serving(folder / "host", answer, "tranco-list.eu") as host:
+        session = https.Session(host.authority)
+        session.mount("https://tranco-list.eu", InPlaceOf("tranco-list.eu", host))
+        try:
+            tranco_list.read(date=DAY, list_id=None, top=10, cache_dir=folder / "cache", session=session)
+        except FirstflightError as error:
+            assert "\n" not in str(error) and str(error).isprintable()
+            raise
+        return host
+
+
+def _list_zip(content: bytes = b"1,a.example\r\n2,b.example\r\n") -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("top-1m.csv", content)
+    return out.getvalue()
+
+
+def _listed(archive: Iterable[bytes], list_id: str = "K2X9W") -> Answer:
+    return lambda path: [whole(list_id.encode())] if "daily_list_id" in path else archive
+
+
+def test_the_honest_list_host_is_believed(tmp_path: Path) -> None:
+    host = tranco_from(tmp_path, _listed([whole(_list_zip())]))
+    assert [path.name for path in sorted((tmp_path / "cache").iterdir())] == ["K2X9W.csv", f"daily-{DAY}.id"]
+    assert len(host.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "list_id",
+    [
+        "../../../evil",
+        "/tmp/evil",
+        "..",
+        "",
+        "a/b",
+        "x\0yz",
+        "K2X9W\n",
+        "K2X9W/../../evil",
+        "<html>",
+        "\u0661" * 5,
+    ],
+    ids=ascii,
+)
+def test_a_list_id_writes_no_file_elsewhere(tmp_path: Path, list_id: str) -> None:
+    """The package makes a file of the id that the host gives."""
+    folder = tmp_path / "in" / "the" / "depth"
+    folder.mkdir(parents=True)
+    with pytest.raises(FirstflightError, match=r"is no list \(.* is no id of a list\)"):
+        tranco_from(folder, _listed([whole(_list_zip())], list_id))
+    assert list((folder / "cache").iterdir()) == []
+    outside = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert outside == {"ca.pem", "ca.key", "evil.pem", "evil.key"}
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        [whole(b"PK")],
+        [whole(_list_zip()[:-30])],
+        [whole(_list_zip().replace(b"top-1m.csv", b"top-2m.csv"))],
+        [whole(_list_zip(b""))],
+        [whole(_list_zip(b"no comma\r\n"))],
+        [whole(_list_zip(b"1,\xff\xfe\r\n"))],
+        [whole(_zip_bomb(1 << 29))],
+        [whole(b"", "Location: http://127.0.0.1:9/", status="302 Found")],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nPK"],
+        [whole(gzip.compress(b"x"), "Content-Encoding: gzip")],
+        [whole(b"x", "Content-Encoding: gzip")],
+        [whole(b"", status="403 Forbidden")],
+    ],
+    ids=range(12),
+)
+def test_an_archive_that_is_none(tmp_path: Path, archive: list[bytes]) -> None:
+    with pytest.raises(FirstflightError):
+        tranco_from(tmp_path, _listed(archive))
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_broken_archives(tmp_path: Path) -> None:
+    """Over HTTPS, as they would come."""
+    broken = mutations(3, [_list_zip(b"".join(b"%d,a%d.example\r\n" % (n, n) for n in range(50)))], 60)
+    refused = 0
+    for number, content in enumerate(broken):
+        (tmp_path / str(number)).mkdir()
+        try:
+            tranco_from(tmp_path / str(number), _listed([whole(content)]))
+        except FirstflightError:
+            refused += 1
+    assert refused > 30
+
+
+def test_bodies_without_end_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages, downloads, what packages fetch, and redirections; the limits are lowered, to be quick."""
+    monkeypatch.setattr(https, "MAX_PAGE_BYTES", 1 << 20)
+    with serving(tmp_path / "host", lambda _: endless(b"x" * 65536)) as host:
+        session = https.Session(host.authority)
+        with pytest.raises(https.FetchError, match="more than 1048576 bytes"):
+            https.get_text(session, host.url)
+        with pytest.raises(https.FetchError, match="more than 100000 bytes"):
+            https.download(session, host.url, tmp_path / "kept" / "x", 100_000)
+        assert list((tmp_path / "kept").iterdir()) == []
+        session.max_bytes = 1000
+        with pytest.raises(https.FetchError, match="more than 1000 bytes"), https.explained("x"):
+            session.get(host.url)
+    packed = [whole(gzip.compress(bytes(1 << 24)), "Content-Encoding: gzip")]
+    redirection = [b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:9/\r\n\r\n", *[b"x" * 65536] * 100]
+    for answer in (packed, redirection):
+        with serving(tmp_path / "host", lambda _, answer=answer: answer) as host:  # type: ignore[misc]
+            session = https.Session(host.authority)
+            session.max_bytes = 1 << 20
+            with pytest.raises(https.FetchError, match="more than 1048576 bytes"), https.explained("x"):
+                session.get(host.url, allow_redirects=True)
+
+
+def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(https, "MAX_BODY_S", 0.0)
+    with (
+        serving(tmp_path / "host", lambda _: endless(b"x" * 65536)) as host,
+        pytest.raises(https.FetchError, match="no answer in time"),
+    ):
+        https.get_text(https.Session(host.authority), host.url)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "../../rib.20240807.0200.bz2",
+        "rib.20240807.0200.bz2/../x",
+        "/etc/rib.20240807.0200.bz2",
+        "rib.20240807.02\n00.bz2",
+    ],
+)
+def test_links_of_a_directory_page_are_plain_names(link: str) -> None:
+    assert routeviews._newest(f'<a href="{link}">x</a>', DAY) is None
+    assert routeviews._newest('<a href="rib.20240807.0200.bz2">x</a>', DAY) == "rib.20240807.0200.bz2"
+    assert not as2org._LINK.findall(
+        f'<a href="{link.replace("rib.", "").replace(".0200.bz2", ".as-org2info.txt.gz")}">'
+    )
