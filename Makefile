@@ -6,7 +6,7 @@ FF := .venv/bin/firstflight
 .PHONY: help setup build demo airflow test lint audit bench format clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: ## Install what is missing and build the native programs.
 	@deploy/setup.sh

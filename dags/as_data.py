@@ -12,6 +12,7 @@ AS_DATA = Asset("as_data")
 
 with DAG(
     "as_data",
+    description="The day's routing table, as AS and CDN of every prefix",
     schedule="@daily",
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,

@@ -35,6 +35,7 @@ SOON = {
 
 with DAG(
     "cdn_watch",
+    description="First answers of a few names, every minute of every hour",
     # Early enough for the vantage points to fetch their inputs before the hour begins.
     schedule=CronTriggerTimetable("55 * * * *", timezone="UTC"),
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),

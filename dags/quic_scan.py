@@ -23,6 +23,7 @@ ROWS = Asset("quic_probe")
 
 with DAG(
     "quic_scan",
+    description="First answers of all names from every vantage point, when list and table are new",
     schedule=[Asset("targets"), Asset("as_data")],
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,

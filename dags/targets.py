@@ -12,6 +12,7 @@ TARGETS = Asset("targets")
 
 with DAG(
     "targets",
+    description="The day's list of names to measure",
     schedule="@daily",
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,

@@ -46,9 +46,9 @@ def of(task):
         "delay_s": task.retry_delay.total_seconds(), "most_s": task.max_retry_delay.total_seconds(),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": task.trigger_rule.value}
-print(json.dumps({"cost_s": cost, "errors": bag.import_errors, "heavy": heavy,
+print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_errors, "heavy": heavy,
     "warnings": [str(w.message) for w in warned if "airflow" in str(w.filename) or "dags" in str(w.filename)],
-    "dags": {d.dag_id: {"doc": d.doc_md, "params": {k: p.schema for k, p in
+    "dags": {d.dag_id: {"doc": d.doc_md, "description": d.description, "params": {k: p.schema for k, p in
         ((k, d.params.get_param(k)) for k in d.params)},
         "defaults": {k: d.params[k] for k in d.params}, "catchup": d.catchup,
         "paused": d.is_paused_upon_creation,

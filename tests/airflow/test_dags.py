@@ -27,8 +27,9 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
     assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch"}
 
 
-def test_parsing_costs_less_than_a_cpu_second_and_no_heavy_import(parsed: dict[str, Any]) -> None:
-    assert parsed["cost_s"] < 1.0
+def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> None:
+    """CPU time, by that of importing Airflow in the same process: it is a tenth of it, 0.2 s."""
+    assert parsed["cost_s"] < parsed["import_s"] / 4
     assert parsed["heavy"] == []
 
 
@@ -102,6 +103,7 @@ def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
+        assert 20 < len(dag["description"]) < 100, "what the list of DAGs shows beside its name"
         assert "**Run it now:**" in dag["doc"] and "fails:**" in dag["doc"], name
         assert max(map(len, dag["doc"].splitlines())) <= 110
         # What the page names is there: parameters, queries, views, DAGs to fill back.

@@ -1,0 +1,30 @@
+"""`make help` lists what documents tell people to type, and nothing is left out of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+# As a command: in code, `make NAME` or at the beginning of an indented line.
+NAMED = re.compile(r"(?:`|^ {4,}(?:\w+=\S+ )?)make ([a-z][a-z-]*)", re.MULTILINE)
+
+
+def listed() -> set[str]:
+    """Targets that `make help` shows."""
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  make ([a-z-]+) +\S", shown, re.MULTILINE))
+
+
+def test_help_lists_every_target_that_documents_name() -> None:
+    named = {name for path in DOCUMENTS for name in NAMED.findall(path.read_text(encoding="utf-8"))}
+    assert {"demo", "test", "airflow"} <= named <= listed()
+
+
+def test_help_lists_every_target() -> None:
+    targets = re.findall(
+        r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert listed() == set(targets)
