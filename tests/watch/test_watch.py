@@ -100,8 +100,8 @@ def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dic
         for column in ("domain", "ip", "outcome", "ack_us", "sh_us", "asn", "cdn"):
             assert row[column] == slot[column]
         assert (row["attempts"], row["address_rank"]) == (1, None)
-    late_us = sorted(slot["late_us"] for slot in probed)
-    assert late_us[0] >= 0 and late_us[len(late_us) // 2] < 20_000, late_us
+    # The machine, or a test, may make any of them late; a prober that waits too long makes all.
+    assert 0 <= min(slot["late_us"] for slot in probed) < 20_000
     return slots
 
 
