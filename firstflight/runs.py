@@ -195,9 +195,11 @@ class Run:
         return self._read_report(path)
 
     def reports(self) -> list[StageReport]:
-        """All stages' reports, in order of their start."""
-        found = [self._read_report(path) for path in self.path.glob("**/report.json")]
-        return sorted(found, key=lambda report: report.started_at)
+        """All stages' reports, in order of their start; copies put aside under other names are left out."""
+        of_run = self.path.glob("*/report.json")
+        of_repetitions = self.path.glob("*/[0-9]*/*/report.json")
+        paths = [*of_run, *(path for path in of_repetitions if path.parts[-3].isdecimal())]
+        return sorted(map(self._read_report, paths), key=lambda report: report.started_at)
 
     def done(self, stage: str, vantage: str | None = None, repetition: int | None = None) -> bool:
         """Whether a stage ended well and all its outputs are still there."""
@@ -205,7 +207,8 @@ class Run:
         return (
             report is not None
             and report.state == "done"
-            and all(path_names.inside(self.path, name).exists() for name in report.outputs)
+            # A folder of the run may be a link, to another disk say: nothing is written by these names.
+            and all((self.path / path_names.relative(name)).exists() for name in report.outputs)
         )
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstflight import files, settings
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.provenance import ruleset_hash
 from firstflight.runs import RUN_ID, Run, runs_root
 from tests import minimal
@@ -60,6 +61,27 @@ def test_a_stage_reports_how_it_ended(run: Run) -> None:
     cut = run.report("probe", "here", 1)
     assert cut is not None and cut.state == "interrupted"
     assert [r.stage for r in run.reports()] == ["targets", "as_data", "probe"]
+
+
+def test_a_folder_of_a_run_may_be_a_link_to_another_disk(run: Run, tmp_path: Path) -> None:
+    with run.stage("targets") as report:
+        files.write_text(run.targets, "x")
+        run.add_output(report, run.targets)
+    run.targets.parent.rename(tmp_path / "other_disk")
+    run.targets.parent.symlink_to(tmp_path / "other_disk")
+    assert run.done("targets")
+
+
+def test_a_copy_of_a_stage_is_none_of_the_runs(run: Run) -> None:
+    with run.stage("probe", "here", 1):
+        pass
+    stage = run.stage_dir("probe", "here", 1)
+    shutil.copytree(stage.parent, stage.parent.with_name("1.old"))
+    assert [(r.stage, r.repetition) for r in run.reports()] == [("probe", 1)]
+    # In the place of another stage it is a fault that a person has to see.
+    shutil.copytree(stage, run.stage_dir("probe", "here", 2))
+    with pytest.raises(InputError, match="report of another stage"):
+        run.report("probe", "here", 2)
 
 
 def test_two_holders_of_a_lock_are_refused_and_a_dead_one_is_not(run: Run) -> None:

@@ -4,8 +4,9 @@
 the default route, to somebody else's network. A namespace of the lab carries a mark (docs/interfaces.md);
 without it, such an address is contacted only where the route to it is `lo`.
 
-`enforce` hooks into Python itself (sys.addaudithook), so that it holds for whatever library opens the socket:
-the address is looked at where Python hands it to the kernel.
+`enforce` hooks into Python itself (sys.addaudithook), so that it holds for every library that uses Python's
+sockets: the address is looked at where Python hands it to the kernel. Libraries in C with their own sockets
+are not seen; the native programs look for themselves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ MARK = "firstflight-lab"
 """Alias of `lo` in the lab's namespaces, and in those of tests."""
 
 RANGES = ("198.18.0.0/15", "2001:db8::/32")
+
+# Whose last four bytes are an IPv4 address: IPv4-compatible (RFC 4291 2.5.5.1), NAT64 (RFC 6052, RFC 8215).
+_TRANSLATED = ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 
@@ -65,7 +69,7 @@ def check(address: str) -> None:
 
 
 def _of_lab(address: str) -> str | None:
-    """The address without IPv4 mapping and zone, if it lies in the ranges of the lab."""
+    """The address without IPv4 mapping and zone, if it or the IPv4 address in it lies in the lab's ranges."""
     import ipaddress  # here: most commands contact nobody
 
     try:
@@ -74,7 +78,14 @@ def _of_lab(address: str) -> str | None:
         return None
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
-    inside = any(ip in ipaddress.ip_network(network) for network in RANGES)
+    contacted = [ip]
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.sixtofour is not None:
+            contacted.append(ip.sixtofour)
+        if any(ip in ipaddress.ip_network(network) for network in _TRANSLATED):
+            contacted.append(ipaddress.IPv4Address(ip.packed[-4:]))
+    networks = [ipaddress.ip_network(network) for network in RANGES]
+    inside = any(one in network for one in contacted for network in networks)
     return str(ip) if inside else None
 
 
@@ -88,8 +99,10 @@ def _look(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _check_host(host: object) -> None:
+    if isinstance(host, bytes | bytearray):
+        host = host.decode("ascii", "replace")
     if not isinstance(host, str):
-        return
+        raise NotTheLab(f"{host!r} is no address and no name; nothing was sent")
     if _is_address(host):
         check(host)
     else:  # a name that the socket looks up by itself: as it will, and all that it may find
@@ -99,7 +112,7 @@ def _check_host(host: object) -> None:
 
 def _is_address(host: object) -> bool:
     """Whether there is nothing to be looked up for this host."""
-    if isinstance(host, bytes):
+    if isinstance(host, bytes | bytearray):
         host = host.decode("ascii", "replace")
     if not isinstance(host, str):
         return host is None

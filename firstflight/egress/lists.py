@@ -21,6 +21,9 @@ _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.AS
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _NOT_A_NAME = "is no address, network or range, and no name either"
 
+# Of `10.1.2.0-24`: 25 addresses, or a slip for the 256 of `10.1.2.0/24`.
+_AMBIGUOUS = "may be a range or a network: write out the last address, or a slash"
+
 
 def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
     """Read all lists. InputError with file and line if one holds a line that is not understood, and if
@@ -90,6 +93,8 @@ def addresses(text: str) -> Range | None:
     if not dash or first is None:
         return None
     if first.version == 4 and _NUMBER.fullmatch(end) and len(end) <= 3 and int(end) <= 255:
+        if start.endswith(".0") and 8 <= int(end) <= 32:
+            raise ValueError(_AMBIGUOUS)
         end = f"{start.rpartition('.')[0]}.{end}"
     last = _address(end)
     if last is None:

@@ -16,6 +16,9 @@ pub enum Entry {
     Name(String),
 }
 
+/// Of `10.1.2.0-24`: 25 addresses, or a slip for the 256 of `10.1.2.0/24`.
+const AMBIGUOUS: &str = "may be a range or a network: write out the last address, or a slash";
+
 /// Reads the content of a line (see [`content`]). The error says what is wrong with it.
 pub fn entry(text: &str) -> Result<Entry, &'static str> {
     if let Some((first, last)) = addresses(text)? {
@@ -71,7 +74,10 @@ fn addresses(text: &str) -> Result<Option<(IpAddr, IpAddr)>, &'static str> {
     };
     let last = match (first, number(last).map(u8::try_from)) {
         (IpAddr::V4(v4), Some(Ok(octet))) => {
-            let [a, b, c, _] = v4.octets();
+            let [a, b, c, d] = v4.octets();
+            if d == 0 && (8..=32).contains(&octet) {
+                return Err(AMBIGUOUS);
+            }
             Ok(IpAddr::from([a, b, c, octet]))
         }
         _ => last.parse(),
