@@ -4,7 +4,7 @@
 //! Time (UTC) is cut into turns of one length. A prefix belongs to one vantage point per turn, the next one in the next
 //! turn; where it begins is a fixed hash of the prefix. At the end of each turn is a pause in which nobody probes
 //! the prefix: it absorbs what the vantage points' clocks differ by and what packets are under way. See
-//! docs/design/ledger.
+//! docs/design/0008-limits-of-all.md.
 
 use std::net::IpAddr;
 

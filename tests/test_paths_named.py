@@ -1,0 +1,29 @@
+"""Files that comments and documents name are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = "bench|cli|crawler|dags|deploy|dissector|docs|downloader|examples|firstflight|lab|scanner|schemas"
+NAMED = re.compile(rf"(?<![\w./-])(?:{FOLDERS}|tests|wire)/[\w./-]+\.(?:py|rs|md|toml|yaml|sql|csv|sh)\b")
+SAYS = {".py", ".rs", ".go", ".md", ".toml", ".yaml", ".sql", ".sh"}
+# What stands for many files.
+PATTERNS = {"schemas/queries/NAME.sql", "schemas/records/KIND.yaml"}
+
+
+def test_files_that_are_named_exist() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    missing = {}
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.suffix not in SAYS or not path.is_file() or name.startswith("tests/"):
+            continue
+        for named in NAMED.findall(path.read_text(encoding="utf-8")):
+            # From the top, or from where the naming file lies, a crate say.
+            folders = Path(name).parents
+            if named not in PATTERNS and not any((ROOT / one / named).exists() for one in folders):
+                missing[named] = name
+    assert missing == {}
