@@ -55,7 +55,7 @@ def serve(
     STORE.address, by which commands of the same user come in by themselves.
     """
     from firstflight.store import secrets, served_address
-    from firstflight.store.confine.process import confine
+    from firstflight.store.confine.process import confine, seal
     from firstflight.store.native import listening
     from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
@@ -83,7 +83,8 @@ def serve(
         address = served_address.write(
             place.path, where, on, DATABASE, user, password, tls=access.tls is not None
         )
-        lacking = confine(place.path)
+        lacking = confine(place.path, only_reads=read_only and not place.empty)
+        seal(place.path)
         # Only now: the engine starts threads, and those are bound that come after.
         from firstflight.store.native import server
 

@@ -6,20 +6,7 @@ from firstflight.errors import UsageError
 from firstflight.store import migrate
 from firstflight.store.base import Store
 from firstflight.store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
-from firstflight.store.place import EmbeddedPlace, find, nothing_there, open_store
-
-
-def confine(url: str | None = None) -> None:
-    """Leave this process the folder of the embedded store that it will ask, for good, where the kernel can.
-
-    For a process that has one thread and only asks. Nothing happens if a server is asked: it needs its
-    connection, and the engine here sees answers only.
-    """
-    place = find(url)
-    if isinstance(place, EmbeddedPlace) and not place.empty and not place.served():
-        from firstflight.store.confine.process import confine
-
-        confine(place.path)
+from firstflight.store.place import find, nothing_there, open_store
 
 
 def formatted(query: str, output_format: str, url: str | None = None) -> bytes:
