@@ -215,7 +215,10 @@ class Session:
             self._engine.on_progress(self._progress)
             self._applied, self._locked = {}, False
         for name in self._applied.keys() - wanted.keys():
-            self._engine.run(f"SET {statement.setting_name(name)} = DEFAULT")
+            if name == "log_comment":
+                self._set(name, "", important=True)
+            else:
+                self._engine.run(f"SET {statement.setting_name(name)} = DEFAULT")
         self._applied = {}
         only_reads = wanted.pop("readonly", "0")
         if self._read_only:
@@ -230,9 +233,9 @@ class Session:
             self._applied["readonly"] = settings["readonly"].value
 
     def _set(self, name: str, value: str, *, important: bool) -> None:
-        if name == "log_comment":
-            value = f"{self._tag} {value}"
-        if not vocabulary.is_allowed_setting(name) and self._knows(name):
+        if name == "log_comment":  # the tag must stay, so it is for a packet to set, and for no statement
+            value = f"{self._tag} {value}".strip()
+        elif not vocabulary.is_allowed_setting(name) and self._knows(name):
             raise Refusal(SETTING_NOT_ALLOWED, f"the setting {name} is not for clients of this server")
         try:
             self._engine.set({statement.setting_name(name): value})
