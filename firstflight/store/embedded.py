@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import UsageError
-from firstflight.store import access, guard
+from firstflight.store import access, guard, prepared
 from firstflight.store.base import Parameters
 from firstflight.store.engine import Engine, EngineError, escaped, literal
 from firstflight.store.errors import from_engine
@@ -43,6 +43,7 @@ class EmbeddedStore:
         except EngineError as error:
             raise self._not_opened(str(error)) from error
         try:
+            prepared.check(self._engine, self.place)
             self._engine.set(_SETTINGS | (_WRITE_SETTINGS if write else {}))
             if write:
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
@@ -54,6 +55,9 @@ class EmbeddedStore:
         except EngineError as error:
             self._engine.close()
             raise from_engine(str(error), self.place) from error
+        except UsageError:
+            self._engine.close()
+            raise
 
     @property
     def place(self) -> str:
