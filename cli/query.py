@@ -55,7 +55,7 @@ def command(
         confined.asking()
         with interrupt.heard():
             answer = query.formatted(name, parameters, output_format)
-        stdout.write(terminal.answer(answer, output_format, terminal=sys.stdout.isatty()))
+        stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

@@ -30,7 +30,7 @@ def command(query: str, output_format: str) -> None:
     confined.asking()
     with interrupt.heard():
         answer = ask.formatted(text, output_format)
-    stdout.write(terminal.answer(answer, output_format, text, terminal=sys.stdout.isatty()))
+    stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 
 
 def _from_stdin() -> str:

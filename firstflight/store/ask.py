@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from firstflight.errors import UsageError
 from firstflight.store import migrate
-from firstflight.store.base import Store
+from firstflight.store.base import Answer, Store
 from firstflight.store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
 from firstflight.store.place import find, nothing_there, open_store
 
 
-def formatted(query: str, output_format: str, url: str | None = None) -> bytes:
+def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
     """The answer to `query` in one of ClickHouse's formats.
 
     StoreError: the engine refused, with its reason in one sentence. UsageError: the store holds no tables.

@@ -1,7 +1,8 @@
 """What somebody else may have put into a store: looked at before anything of it is evaluated.
 
 A client of `store serve` can leave expressions behind (a column's default, a view, a dictionary's source, a
-function), and who opens the store evaluates them. What today's guard would not let a client make is not opened.
+function), and who opens the store evaluates them. A store with what the guard would not let a client make
+today is not opened.
 """
 
 from __future__ import annotations
@@ -32,6 +33,6 @@ def check(engine: Engine, place: str) -> None:
             guard.check_stored(stored["text"])
         except UsageError as error:
             raise UsageError(
-                f"the store in {place} was not opened, since {stored['name']} in it is not safe to use: {error}; "
-                "drop it by a client of `firstflight store serve`"
+                f"the store in {place} is not opened, since {stored['name']} in it is not safe to use: "
+                f"{error}; drop it by a client of `firstflight store serve`"
             ) from error

@@ -141,7 +141,7 @@ def test_sql_is_confined(tables: Path) -> None:
     script = (
         "from firstflight.store import ask\n"
         "from firstflight.store.confine import command; command.asking()\n"
-        "print(ask.formatted('SELECT 1', 'TSV'));\n"
+        "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"
         "    try:\n        attempt()\n    except OSError as error:\n        print(error.strerror)\n"
