@@ -1,4 +1,4 @@
-"""A store in which somebody left expressions that reach beside it, opened later by the user's own commands."""
+"""A store in which somebody left expressions that reach beside it, opened by the user's own commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEFT = {
     "a default that asks a dictionary": (
         "CREATE DICTIONARY asked (a UInt64, b String) PRIMARY KEY a LAYOUT(FLAT()) LIFETIME(0) "
         "SOURCE(HTTP(URL '{url}' FORMAT 'TSV'));"
-        "ALTER TABLE quic_probe ADD COLUMN left String DEFAULT dictGet('firstflight.asked', 'b', toUInt64(1))",
+        "ALTER TABLE quic_probe ADD COLUMN left String DEFAULT dictGet('firstflight.asked', 'b', 1::UInt64)",
         "firstflight.asked",
     ),
     "a view that reads a file": (
