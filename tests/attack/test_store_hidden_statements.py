@@ -143,10 +143,11 @@ def test_rows_in_a_statement_are_rows(client: Client) -> None:
         "INSERT INTO kept (a) SETTINGS async_insert = 0 SELECT '9'",
     ):
         client.execute(statement)
+    client.execute("INSERT INTO {t:Identifier} (a) SELECT 'B'", {"t": "kept"})
     client.execute("INSERT INTO kept (a) VALUES", [("A",)])
     assert client.execute("SELECT * FROM kept ORDER BY a") == [
         ("1", "b; DROP TABLE kept"), ("2", "--"), ("3", "of 3"), ("4", "of 4"), ("5é", "of 5é"), ("6", "x"),
-        ("7", "y"), ("8", "8"), ("9", "of 9"), ("A", "of A"),
+        ("7", "y"), ("8", "8"), ("9", "of 9"), ("A", "of A"), ("B", "of B"),
     ]  # fmt: skip
     client.execute("DROP TABLE kept")
 
@@ -189,7 +190,7 @@ STORED = [
     "SOURCE(CLICKHOUSE(QUERY 'SELECT file(\\'x\\')')) " + _FLAT,
     "CREATE MATERIALIZED VIEW x.m REFRESH EVERY 1 HOUR TO x.t AS SELECT 1 AS a",
     "CREATE FUNCTION f AS x -> file(x)",
-    "CREATE something",
+    "CREATE TABLE without columns (",
 ]  # fmt: skip
 
 
