@@ -75,7 +75,7 @@ def main() -> int:
                     f"(SELECT DISTINCT domain FROM quic_probe ORDER BY domain LIMIT {options.names}) "
                     "ORDER BY domain, ip, port, vantage, run, repetition",
                     "Parquet",
-                )
+                ).content
             )
         with open_store(f"chdb:{folder}/store", write=True) as store:
             migrate.migrate(store)

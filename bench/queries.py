@@ -79,7 +79,7 @@ def _questions(store: Store) -> Mapping[str, str]:
 def _time(store: Store, sql: str) -> tuple[float, float, int]:
     """Wall and CPU seconds of a question as `firstflight query` puts it, and the answer's rows."""
     wall, cpu = time.monotonic(), _cpu_s()
-    answer = store.formatted(sql, "JSONEachRow")
+    answer = store.formatted(sql, "JSONEachRow").content
     return time.monotonic() - wall, _cpu_s() - cpu, answer.count(b"\n")
 
 

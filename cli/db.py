@@ -17,7 +17,9 @@ def migrate() -> None:
     """Bring tables, views and comments to this version of firstflight; a second time does nothing."""
     from firstflight.store import migrate as migration
     from firstflight.store import open_store
+    from firstflight.store.confine import command as confined
 
+    confined.changing()
     with open_store(write=True) as store:
         steps = migration.migrate(store)
         for step in steps:
@@ -31,8 +33,10 @@ def status() -> None:
     from firstflight import interrupt
     from firstflight.store import migrate as migration
     from firstflight.store import open_store
+    from firstflight.store.confine import command as confined
 
     stdout.check_open()
+    confined.asking()
     with interrupt.heard(), open_store() as store:
         terminal.echo(f"store: {store.place}")
         for row in migration.applied(store):
@@ -63,13 +67,17 @@ def retention(table: str | None, months: str | None) -> None:
     from firstflight.errors import UsageError
     from firstflight.store import open_store
     from firstflight.store import retention as kept
+    from firstflight.store.confine import command as confined
 
     if months is not None:
         assert table is not None  # click gives the first argument first
         if months != "forever" and not (months.isdigit() and 0 < int(months) <= 1200):
             raise UsageError(f"{months!r} is no number of months from 1 to 1200, and not `forever`")
+        confined.changing()
         with open_store(write=True) as store:
             kept.keep(store, table, None if months == "forever" else int(months))
+    else:
+        confined.asking()
     with open_store() as store:
         every = kept.each(store)
         if table is not None and all(table != one.table for one in every):

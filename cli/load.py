@@ -22,18 +22,23 @@ def command(what: tuple[str, ...]) -> None:
     Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read,
     contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
     """
-    from firstflight.load import loader
+    from firstflight.load import reached
     from firstflight.runs import Run
+    from firstflight.store.confine import command as confined
 
-    results: list[loader.Result] = []
     what = tuple(dict.fromkeys(what))
     files = [Path(name) for name in what if Path(name).is_file()]
     missing = [name for name in what if name.endswith(".parquet") and not Path(name).is_file()]
     if missing:
         raise UsageError(f"there is no file {missing[0]}")
-    for name in what:
-        if not Path(name).is_file():
-            results += loader.load_run_folder(Run.open(name), told=_tell)
+    runs = [Run.open(name) for name in what if not Path(name).is_file()]
+    given = [*files, *(run.path for run in runs)]
+    confined.changing(readable=[path for one in given for path in reached.paths(one)])
+    from firstflight.load import loader  # may bring threads of Arrow's
+
+    results: list[loader.Result] = []
+    for run in runs:
+        results += loader.load_run_folder(run, told=_tell)
     if files:
         results += loader.load_files(files, told=_tell)
     _sum_up(results)

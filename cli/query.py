@@ -34,7 +34,8 @@ def command(
     docs/queries.md describes them all.
     """
     from firstflight import interrupt, query, stdout
-    from firstflight.store import DATABASE, ask
+    from firstflight.store import DATABASE
+    from firstflight.store.confine import command as confined
     from schemas.sql import Dialect
 
     stdout.check_open()
@@ -51,10 +52,10 @@ def command(
     elif show_sql:
         terminal.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
-        ask.confine()
+        confined.asking()
         with interrupt.heard():
             answer = query.formatted(name, parameters, output_format)
-        stdout.write(terminal.answer(answer, output_format, terminal=sys.stdout.isatty()))
+        stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
+import tempfile
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -50,9 +52,15 @@ def command(
 
 
 def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
-    from firstflight import interrupt
-    from firstflight.report import page
+    from firstflight import interrupt, provenance
     from firstflight.store import open_store
+    from firstflight.store.confine import command as confined
+
+    provenance.tool_version()  # kept for the page: it is asked of a program
+    confined.asking(added_to=[confined.nearest_folder(out)])
+    # Its list of fonts; those of the page come with it.
+    os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
+    from firstflight.report import page  # brings threads of numpy's
 
     with interrupt.heard(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
@@ -90,13 +98,16 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     The table gives percent; jsonl and csv give shares from 0 to 1, declared ones as declared_*.
     """
     from firstflight import interrupt
-    from firstflight.report import table1 as made
-    from firstflight.report import text
     from firstflight.report import truth as truths
     from firstflight.store import open_store
+    from firstflight.store.confine import command as confined
 
     stdout.check_open()
     declared = truths.read(truth) if truth else None
+    confined.asking()
+    from firstflight.report import table1 as made  # brings threads of numpy's
+    from firstflight.report import text
+
     with interrupt.heard(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
     if output_format == "table":

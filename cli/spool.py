@@ -28,8 +28,16 @@ def status() -> None:
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")
 def load() -> None:
     """Load what waits into the store; what is there already stays as it is."""
+    from firstflight.load import reached
+    from firstflight.runs import runs_root
     from firstflight.schedule import spool
+    from firstflight.store.confine import command as confined
 
+    runs = {part.run.path: part.run for part in spool.places()}
+    stores = {run.settings.store.url for run in runs.values()}
+    if len(stores) == 1:  # which is so unless somebody changed the settings of the schedule
+        read = [path for folder in runs for path in reached.paths(folder)]
+        confined.changing(stores.pop(), readable=read, writable=[runs_root()])
     came_in, faults = spool.load_waiting()
     terminal.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
     if faults:

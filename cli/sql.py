@@ -23,13 +23,14 @@ def command(query: str, output_format: str) -> None:
     """
     from firstflight import interrupt, stdout, terminal
     from firstflight.store import ask
+    from firstflight.store.confine import command as confined
 
     stdout.check_open()
     text = _from_stdin() if query == "-" else query
-    ask.confine()
+    confined.asking()
     with interrupt.heard():
         answer = ask.formatted(text, output_format)
-    stdout.write(terminal.answer(answer, output_format, text, terminal=sys.stdout.isatty()))
+    stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 
 
 def _from_stdin() -> str:

@@ -18,8 +18,10 @@ import click
 from firstflight import children, clock, files, terminal
 from firstflight.campaign import process
 from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.load import reached
 from firstflight.runs import Run
 from firstflight.settings.types import DAY_S, Command
+from firstflight.store.confine import command as confined
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1
 
@@ -126,7 +128,15 @@ def command(
                     raise UsageError("stage load takes --vantage and --repetition together, or neither")
                 run.settings.vantage_named(vantage)
                 place = (vantage, repetition)
-            _one(run, name, module, place, again, {})
+            if name == "load" and len(names) > 1:
+                # It is confined for good, and the other stages could not do their work so.
+                _alone(name, process.stage_argv((), None, [name], run.path, *place))
+            else:
+                if name == "load":
+                    confined.changing(
+                        run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
+                    )
+                _one(run, name, module, place, again, {})
             report = run.report(name, *place)
             rejected = rejected or bool(report is not None and report.rejected)
     if rejected:  # the rest is done
@@ -181,14 +191,7 @@ def _elsewhere(
     before = run.report(name, *place)
     _hear_signals()
     argv = process.stage_argv(*behind, [name], run.path, vantage, repetition, more)
-    child = children.start(argv)
-    try:
-        status = child.wait()
-    except BaseException:  # it ends in order, as it would have here
-        children.stop(child, process.GRACE_S)
-        raise
-    if status < 0:
-        raise FirstflightError(f"stage {name} was ended by signal {-status}")
+    status = _ended(name, argv)
     # What an earlier try left says nothing of this one: the command may never have reached the place.
     report = run.report(name, *place)
     if report is not None and report != before and run.done(name, *place):
@@ -199,6 +202,27 @@ def _elsewhere(
         f"stage {name} did not run: {' '.join(argv[: len(behind[0])])} ended without an error and left no "
         "report of it; see what that command does"
     )
+
+
+def _alone(name: str, argv: Sequence[str]) -> None:
+    """Run a stage as a process of its own; ends with its status if that is not 0."""
+    _hear_signals()
+    status = _ended(name, argv)
+    if status:
+        sys.exit(status)
+
+
+def _ended(name: str, argv: Sequence[str]) -> int:
+    """The status of a process that runs a stage. It is ended in order if this one is."""
+    child = children.start(argv)
+    try:
+        status = child.wait()
+    except BaseException:  # it ends in order, as it would have here
+        children.stop(child, process.GRACE_S)
+        raise
+    if status < 0:
+        raise FirstflightError(f"stage {name} was ended by signal {-status}")
+    return status
 
 
 def _one(

@@ -55,7 +55,7 @@ def serve(
     STORE.address, by which commands of the same user come in by themselves.
     """
     from firstflight.store import secrets, served_address
-    from firstflight.store.confine.process import confine
+    from firstflight.store.confine.process import confine, seal
     from firstflight.store.native import listening
     from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
@@ -80,10 +80,19 @@ def serve(
     made(place)
     with listening.listener(host, port, access) as listener, held(place, WAIT_S):
         where, on = listening.address_of(listener)
-        address = served_address.write(
-            place.path, where, on, DATABASE, user, password, tls=access.tls is not None
-        )
-        lacking = confine(place.path)
+        drawn = password is not None and password_file is None
+        address: Path | None = None
+        told = []
+        try:
+            address = served_address.write(
+                place.path, where, on, DATABASE, user, password, tls=access.tls is not None, drawn=drawn
+            )
+        except UsageError as error:
+            if drawn:  # it stands nowhere else
+                raise
+            told.append(f"{error}: give clients the address yourself")
+        told += confine(place.path, only_reads=read_only and not place.empty)
+        seal(place.path)
         # Only now: the engine starts threads, and those are bound that come after.
         from firstflight.store.native import server
 
@@ -98,8 +107,9 @@ def serve(
             signal.signal(number, end)
         shown = f"[{where}]" if ":" in where else where
         terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
-        terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
-        for sentence in lacking:
+        if address is not None:
+            terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
+        for sentence in told:
             terminal.echo(f"firstflight: {sentence}", err=True)
         serving.serve()
     if signal.SIGINT in caught:

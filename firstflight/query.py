@@ -21,6 +21,7 @@ import yaml
 from firstflight import terminal
 from firstflight.errors import UsageError
 from firstflight.store import Store, migrate, open_store
+from firstflight.store.base import Answer
 from firstflight.store.errors import StoreError
 from schemas import sql
 
@@ -123,7 +124,7 @@ def rows(store: Store, name: str, given: Mapping[str, str] | None = None) -> lis
     return store.rows(load(name).rendered(given or {}, store.dialect))
 
 
-def formatted(name: str, given: Mapping[str, str], output_format: str, url: str | None = None) -> bytes:
+def formatted(name: str, given: Mapping[str, str], output_format: str, url: str | None = None) -> Answer:
     """The answer in one of ClickHouse's formats. `url` as in `open_store`.
 
     UsageError for what a person got wrong; StoreError if the store refuses.

@@ -19,7 +19,6 @@ _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 # Colours that the engine gives its tables on a terminal: bold heads, underlined thousands, grey numbers.
 _ENGINE_STYLES = re.compile("\x1b\\[(?:0|1|4|90)m")
 _FOR_PEOPLE = ("pretty", "vertical", "markdown")
-_FORMAT_CLAUSE = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -46,14 +45,13 @@ def echo(text: object, *, err: bool = False, end: str = "\n") -> None:
     stream.flush()
 
 
-def answer(content: bytes, output_format: str, query: str = "", *, terminal: bool) -> bytes:
-    """The answer to `query` as it goes out: exact for programs, visible for people.
+def answer(content: bytes, output_format: str, *, terminal: bool) -> bytes:
+    """An answer in `output_format` as it goes out: exact for programs, visible for people.
 
     Tables (Pretty, Vertical, Markdown) are for people wherever they go; other formats when they go to a
-    `terminal`. A FORMAT clause at the end of the query wins over `output_format`, as it does for the engine.
+    `terminal`.
     """
-    clause = _FORMAT_CLAUSE.search(query)
-    name = (clause[1] if clause else output_format).lower()
+    name = output_format.lower()
     if not terminal and not name.startswith(_FOR_PEOPLE):
         return content
     text = content.decode(errors="surrogateescape")

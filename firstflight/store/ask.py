@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from firstflight.errors import UsageError
 from firstflight.store import migrate
-from firstflight.store.base import Store
+from firstflight.store.base import Answer, Store
 from firstflight.store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
-from firstflight.store.place import EmbeddedPlace, find, nothing_there, open_store
+from firstflight.store.place import find, nothing_there, open_store
 
 
-def confine(url: str | None = None) -> None:
-    """Leave this process the folder of the embedded store that it will ask, for good, where the kernel can.
-
-    For a process that has one thread and only asks. Nothing happens if a server is asked: it needs its
-    connection, and the engine here sees answers only.
-    """
-    place = find(url)
-    if isinstance(place, EmbeddedPlace) and not place.empty and not place.served():
-        from firstflight.store.confine.process import confine
-
-        confine(place.path)
-
-
-def formatted(query: str, output_format: str, url: str | None = None) -> bytes:
+def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
     """The answer to `query` in one of ClickHouse's formats.
 
     StoreError: the engine refused, with its reason in one sentence. UsageError: the store holds no tables.

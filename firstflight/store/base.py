@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from schemas.sql import Dialect
 
@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Parameters = Mapping[str, str | int]
+
+
+class Answer(NamedTuple):
+    """An answer in one of ClickHouse's formats, and which: a FORMAT clause wins over what was wanted."""
+
+    content: bytes
+    output_format: str
 
 
 class Store(Protocol):
@@ -30,8 +37,8 @@ class Store(Protocol):
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
         """Run a query; one dict per row. Points in time come as text, 64-bit integers as int."""
 
-    def formatted(self, sql: str, output_format: str) -> bytes:
-        """Run a query and give its result in one of ClickHouse's formats."""
+    def formatted(self, sql: str, output_format: str) -> Answer:
+        """Run a query that came from a person and give its result in one of ClickHouse's formats."""
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
         """Add all rows of `batch` as one block, which is written wholly or not at all.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import UsageError
-from firstflight.store import access, guard
-from firstflight.store.base import Parameters
+from firstflight.store import access, answers, guard, prepared
+from firstflight.store.base import Answer, Parameters
 from firstflight.store.engine import Engine, EngineError, escaped, literal
 from firstflight.store.errors import from_engine
 from schemas.sql import Dialect
@@ -43,6 +43,7 @@ class EmbeddedStore:
         except EngineError as error:
             raise self._not_opened(str(error)) from error
         try:
+            prepared.check(self._engine, self.place)
             self._engine.set(_SETTINGS | (_WRITE_SETTINGS if write else {}))
             if write:
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
@@ -54,6 +55,9 @@ class EmbeddedStore:
         except EngineError as error:
             self._engine.close()
             raise from_engine(str(error), self.place) from error
+        except UsageError:
+            self._engine.close()
+            raise
 
     @property
     def place(self) -> str:
@@ -74,13 +78,13 @@ class EmbeddedStore:
         lines = self._run(sql, "JSONEachRow", parameters).splitlines()
         return [json.loads(line) for line in lines if line]
 
-    def formatted(self, sql: str, output_format: str) -> bytes:
+    def formatted(self, sql: str, output_format: str) -> Answer:
         """Run a query that came from a person; what would read or write beside the store is refused."""
         try:
-            guard.check_reading(self._engine, sql)
+            parsed = guard.check_reading(self._engine, sql)
         except EngineError as error:
             raise from_engine(str(error), self.place) from error
-        return self._run(sql, output_format)
+        return Answer(self._run(sql, output_format), answers.format_of(parsed) or output_format)
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
         """Add all rows of `batch` as one block."""

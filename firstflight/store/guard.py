@@ -8,41 +8,39 @@ statements, functions and settings, and refuses what is not among them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from firstflight.errors import UsageError
-from firstflight.store import vocabulary
+from firstflight.store import calls, dictionaries, vocabulary
 from firstflight.store.access import ENGINES
-from firstflight.store.engine import Engine, EngineError
+from firstflight.store.engine import Engine, EngineError, session_of_process
+from firstflight.store.parsed import Parsed
+from firstflight.store.tokens import Kind
 
-_READING = re.compile(r"\(*(SELECT|WITH|SHOW|DESCRIBE|EXPLAIN|EXISTS|CHECK TABLE)\b")
-_SESSION = re.compile(r"(USE (?!ROLE)|SET (?!ROLE|DEFAULT ROLE|TRANSACTION))")
-_CHANGING = re.compile(
-    r"(INSERT INTO|DELETE FROM|UPDATE|TRUNCATE|OPTIMIZE TABLE|RENAME|EXCHANGE|SYSTEM SYNC REPLICA"
-    r"|(CREATE|REPLACE|CREATE OR REPLACE) (TEMPORARY )?(DATABASE|TABLE|VIEW|MATERIALIZED VIEW|DICTIONARY"
-    r"|FUNCTION)"
-    r"|DROP (TEMPORARY )?(DATABASE|TABLE|VIEW|DICTIONARY|FUNCTION)|ALTER TABLE)\b"
+_READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS", "CHECK TABLE")
+_ROLES = ("USE ROLE", "SET ROLE", "SET DEFAULT ROLE", "SET TRANSACTION")
+_MADE = ("DATABASE", "TABLE", "VIEW", "MATERIALIZED VIEW", "DICTIONARY", "FUNCTION")
+_MAKING = tuple(
+    f"{verb} {what}"
+    for verb in ("CREATE", "REPLACE", "CREATE OR REPLACE")
+    for what in (*_MADE, "TEMPORARY TABLE", "TEMPORARY VIEW")
 )
-_LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
-_NAME = re.compile(r"`(?P<quoted>(?:[^`\\]|\\.)*)`|(?P<plain>[A-Za-z_]\w*)")
-_PARAMETER = re.compile(r"\{\w+:")
-_OUTFILE = re.compile(r"^\s*INTO OUTFILE\b", re.MULTILINE)
-# Clauses that lead elsewhere, or lend other rights, and the kinds of ALTER that do.
-_CLAUSE = re.compile(
-    r"\b(FROM INFILE|PARALLEL WITH|SQL SECURITY|DEFINER|TO DISK|TO VOLUME|ON CLUSTER|CLONE AS|ATTACH"
-    r"|EXECUTE AS|NAMED COLLECTION|SETTINGS(?=\())"
-)
-_ALTER = re.compile(
-    r"^    \((?!ADD|DROP|MODIFY|RENAME|CLEAR|COMMENT|MATERIALIZE|RESET|REMOVE|DELETE|UPDATE)", re.M
-)
-_ENGINE = re.compile(r"\bENGINE = (\w+)")
-_SOURCE = re.compile(r"\bSOURCE\((?P<kind>\w+)(?:\((?P<inside>.*?)\)\))?", re.DOTALL)
-_SOURCE_WORDS = re.compile(r"\s*(?:(?:QUERY|INVALIDATE_QUERY|TABLE|DB) '(?:[^'\\]|\\.|'')*'\s*)*")
-_SOURCE_QUERY = re.compile(r"QUERY '((?:[^'\\]|\\.|'')*)'", re.DOTALL)
-_SETTINGS = re.compile(r"(?<!`)\b(?:SETTINGS?|RESET SETTING)\s+|^SET ", re.MULTILINE)
-_PAIR = re.compile(r"`?(\w+)`?(?: = )?")
-_INSERT_FORMAT = re.compile(r"^INSERT INTO .*\bFORMAT (\w+)\s*$", re.DOTALL)
+_CHANGING = (
+    "INSERT INTO", "DELETE FROM", "UPDATE", "TRUNCATE", "OPTIMIZE TABLE", "RENAME", "EXCHANGE",
+    "SYSTEM SYNC REPLICA", "ALTER TABLE", *_MAKING,
+    *(f"DROP {what}" for what in (*_MADE, "TEMPORARY TABLE", "TEMPORARY VIEW")),
+)  # fmt: skip
+# Clauses that lead elsewhere, or lend other rights, or go on when nobody asks.
+_CLAUSES = (
+    "FROM INFILE", "PARALLEL WITH", "SQL SECURITY", "DEFINER", "TO DISK", "TO VOLUME", "ON CLUSTER",
+    "CLONE AS", "ATTACH", "EXECUTE AS", "NAMED COLLECTION", "REFRESH EVERY", "REFRESH AFTER",
+)  # fmt: skip
+_ALTERS = frozenset({
+    "ADD", "DROP", "MODIFY", "RENAME", "CLEAR", "COMMENT", "MATERIALIZE", "RESET", "REMOVE", "DELETE",
+    "UPDATE",
+})  # fmt: skip
+_NOT_IN_NAMES = frozenset("'`\\\n\r\0")
+_UNREADABLE = "this statement cannot be told apart with certainty"
 
 
 def check_reading(engine: Engine, sql: str) -> str:
@@ -50,150 +48,169 @@ def check_reading(engine: Engine, sql: str) -> str:
 
     UsageError says what it may not do; EngineError if it cannot be parsed.
     """
-    parsed = engine.formatted(sql)
-    bare = without_literals(parsed)
-    if _OUTFILE.search(bare):
+    text = engine.formatted(sql)
+    parsed = _parsed(text)
+    if parsed is None:
+        raise UsageError(_UNREADABLE)
+    if any(parsed.where("INTO OUTFILE")):
         raise UsageError("INTO OUTFILE writes a file, and sql only reads: redirect standard output instead")
-    reaching = _refused_function(engine, bare)
+    reaching = calls.refused_function(engine, parsed)
     if reaching:
         raise UsageError(f"{reaching}() reads what is not in the store, and sql reads nothing else")
-    if not (_READING.match(bare) or _SESSION.match(bare)):
+    if not _reads(parsed):
         raise UsageError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN")
-    reason = _clauses(bare) or _settings(bare)
+    reason = _names(parsed) or _parts(engine, parsed)
     if reason:
         raise UsageError(f"{reason}: sql only reads")
-    return parsed
+    return text
 
 
-def refused_to_clients(engine: Engine, parsed: str, *, asking: bool = False) -> str | None:
+def refused_to_clients(
+    engine: Engine, text: str, *, asking: bool = False, stored: bool = False
+) -> str | None:
     """Why a parsed statement of a client of `store serve` is refused; None if it is not.
 
-    `asking`: it is part of another and may only read. Whether a client may write is the engine's to say.
+    `asking`: it is part of another and may only read. `stored`: the engine printed it, and named columns by
+    their expressions. Whether a client may write is the engine's to say.
     """
-    bare = without_literals(parsed)
-    if _OUTFILE.search(bare):
+    parsed = _parsed(text)
+    if parsed is None:
+        return _UNREADABLE
+    if any(parsed.where("INTO OUTFILE")):
         return "files are read and written at the client, not by this server"
-    if not (_READING.match(bare) or _SESSION.match(bare) or (not asking and _CHANGING.match(bare))):
-        words = " ".join(re.findall(r"[A-Za-z]+", bare)[:2])
-        return f"{words} is not for clients of this server"
-    reaching = _refused_function(engine, bare)
+    if not (_reads(parsed) or (not asking and any(map(parsed.stands, _CHANGING)))):
+        return f"{parsed.words(0)} is not for clients of this server"
+    reaching = calls.refused_function(engine, parsed)
     if reaching:
         return f"{reaching} would reach beside the store that this server holds"
-    return _clauses(bare) or _settings(bare) or _engines(bare) or _sources(engine, parsed) or _inline(bare)
+    return (None if stored else _names(parsed)) or _parts(engine, parsed)
 
 
-def without_literals(parsed: str) -> str:
-    """A parsed statement with each string literal emptied."""
-    return _LITERAL.sub("''", parsed)
+def check_stored(statement: str) -> None:
+    """Refuse what a store holds by `statement` if no client could make it today.
+
+    `statement` is a CREATE as the engine prints it (system.tables.create_table_query,
+    system.functions.create_query). Who opens a store without walls evaluates its expressions with all rights
+    of the user.
+    UsageError says what is not allowed, without the name of the table.
+    """
+    with session_of_process() as engine:
+        try:
+            reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
+        except EngineError:
+            reason = _UNREADABLE
+    if reason:
+        raise UsageError(reason)
 
 
-def _clauses(bare: str) -> str | None:
-    found = _CLAUSE.search(bare) or (_ALTER.search(bare) if bare.startswith("ALTER") else None)
-    if not found:
+def _parsed(text: str) -> Parsed | None:
+    try:
+        return Parsed(text)
+    except ValueError:
         return None
-    words = " ".join(re.findall(r"[A-Za-z]+", bare[found.start() :])[:2])
-    return f"{words} is not done here: it leads out of the store, or to other rights"
 
 
-def _settings(bare: str) -> str | None:
-    for name in _named_settings(bare):
+def _reads(parsed: Parsed) -> bool:
+    begin = next((n for n in range(len(parsed)) if parsed.sign(n) != "("), 0)
+    if any(parsed.stands(phrase, begin) for phrase in _READING):
+        return True
+    return parsed.word(0) in ("USE", "SET") and not any(map(parsed.stands, _ROLES))
+
+
+def _names(parsed: Parsed) -> str | None:
+    for token in parsed.tokens:
+        if token.kind is Kind.QUOTED and _NOT_IN_NAMES.intersection(token.text):
+            return f"the name {token.text!r} holds a quote, backslash or line end, which names here do not"
+    return None
+
+
+def _parts(engine: Engine, parsed: Parsed) -> str | None:
+    def refused_query(query: str) -> str | None:
+        try:
+            return refused_to_clients(engine, engine.formatted(query), asking=True)
+        except EngineError:
+            return "the query of a dictionary's source cannot be read"
+
+    return (
+        _clauses(parsed)
+        or _settings(parsed)
+        or _engines(parsed)
+        or dictionaries.refused(parsed, refused_query)
+        or calls.refused_structure(engine, parsed)
+        or _rows_in_text(parsed)
+    )
+
+
+def _clauses(parsed: Parsed) -> str | None:
+    places = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
+    places += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
+    # No grant holds tables of `system`. This one shows the process's insides, and interrupts its threads.
+    places += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
+    # The parser stops where the rows of an insert begin: within another statement, nobody looks behind them.
+    places += [number for number in parsed.where("INSERT INTO") if number]
+    if parsed.stands("ALTER"):
+        places += [
+            number + 1
+            for number in range(len(parsed))
+            if not parsed.depth[number]
+            and parsed.sign(number) == "("
+            and parsed.word(number + 1) not in _ALTERS
+        ]
+    for number in places:
+        what = parsed.words(number) or parsed.at(number).text
+        return f"{what} is not done here: it leads out of the store, to other rights, or goes on by itself"
+    return None
+
+
+def _settings(parsed: Parsed) -> str | None:
+    for name in _named_settings(parsed):
         if not vocabulary.is_allowed_setting(name):
             return f"the setting {name} is not among those that statements may change here"
     return None
 
 
-def _named_settings(bare: str) -> Iterator[str]:
-    """The names that each SETTINGS clause, SET and MODIFY SETTING gives a value."""
-    for clause in _SETTINGS.finditer(bare):
-        at = clause.end()
-        while pair := _PAIR.match(bare, at):
-            yield pair[1]
-            at = _after_value(bare, pair.end())
-            if not bare.startswith(", ", at):
+def _named_settings(parsed: Parsed) -> Iterator[str]:
+    """The names that each SETTINGS clause, SET, MODIFY SETTING and RESET SETTING gives a value."""
+    for number in range(len(parsed)):
+        if parsed.word(number) not in ("SETTINGS", "SETTING") and not (number == 0 and parsed.stands("SET")):
+            continue
+        at = number + 1
+        while parsed.at(at).is_name:
+            name = parsed.at(at).text
+            while parsed.sign(at + 1) == ".":
+                name, at = f"{name}.{parsed.at(at + 2).text}", at + 2
+            given = parsed.sign(at + 1) == "="
+            if name.isupper() and not given:
+                break  # a column called SETTINGS stood before a keyword
+            yield name
+            at = _after_value(parsed, at + 2) if given else at + 1
+            if parsed.sign(at) != ",":
                 break
-            at += 2
+            at += 1
 
 
-def _after_value(text: str, at: int) -> int:
-    """Where the value of a setting that begins at `at` ends: at a comma, bracket or line of its own level."""
-    depth = 0
-    while at < len(text):
-        character = text[at]
-        if character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        if depth < 0 or (not depth and character in ",\n"):
-            break
+def _after_value(parsed: Parsed, at: int) -> int:
+    """Where the value of a setting that begins at `at` ends."""
+    if parsed.sign(at) in ("-", "+"):
         at += 1
-    return at
+    if parsed.at(at).is_name and parsed.sign(at + 1) == "(":
+        at += 1
+    return (parsed.closing(at) if parsed.sign(at) in ("(", "[", "{") else at) + 1
 
 
-def _engines(bare: str) -> str | None:
-    for name in _ENGINE.findall(bare):
-        if name.removeprefix("Replicated") not in ENGINES:
-            return f"{name} would reach beside the store that this server holds"
+def _engines(parsed: Parsed) -> str | None:
+    for number in parsed.where("ENGINE"):
+        if parsed.sign(number + 1) == "=":
+            name = parsed.at(number + 2).text
+            if name.removeprefix("Replicated") not in ENGINES:
+                return f"{name} would reach beside the store that this server holds"
     return None
 
 
-def _sources(engine: Engine, parsed: str) -> str | None:
-    """Dictionaries read tables of this store, by queries that are statements, too."""
-    if not re.match(r"(CREATE|REPLACE|CREATE OR REPLACE) DICTIONARY", parsed):
-        return None
-    for source in _SOURCE.finditer(parsed):
-        kind, inside = source["kind"].upper(), source["inside"] or ""
-        if kind == "NULL":
-            continue
-        if kind != "CLICKHOUSE":
-            return f"{kind} would reach beside the store that this server holds"
-        if not _SOURCE_WORDS.fullmatch(inside):
-            return "a dictionary's source is in the store that this server holds: QUERY, TABLE and DB name it"
-        for quoted in _SOURCE_QUERY.findall(inside):
-            try:
-                query = engine.formatted(_plain(quoted))
-            except EngineError:
-                return "the query of a dictionary's source cannot be read"
-            reason = refused_to_clients(engine, query, asking=True)
-            if reason:
-                return reason
+def _rows_in_text(parsed: Parsed) -> str | None:
+    last = len(parsed) - 2
+    if parsed.stands("INSERT") and parsed.stands("FORMAT", last):
+        name = parsed.at(last + 1).text
+        if not vocabulary.INSERT_FORMATS.fullmatch(name):
+            return f"rows of an INSERT in the format {name} are not taken from its text"
     return None
-
-
-def _inline(bare: str) -> str | None:
-    found = _INSERT_FORMAT.match(bare)
-    if found and not vocabulary.INSERT_FORMATS.fullmatch(found[1]):
-        return f"rows of an INSERT in the format {found[1]} are not taken from its text"
-    return None
-
-
-def _plain(quoted: str) -> str:
-    """The text of a literal as the parser writes it."""
-    return re.sub(
-        r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted, flags=re.DOTALL
-    )
-
-
-def _refused_function(engine: Engine, bare: str) -> str | None:
-    """The first function in a statement that is not among those allowed."""
-    names = vocabulary.refused_functions(engine)
-    bare = _PARAMETER.sub("{:", bare)  # what parameters are called is the asker's affair
-    for found in _NAME.finditer(bare):
-        name = found["plain"] or found["quoted"] or ""
-        lower = name.lower()
-        if lower not in names:
-            continue
-        # A name may be handed on without a call, as in `arrayMap(file, ...)` or `* APPLY file`.
-        handed_on = vocabulary.LEFT_OUT.fullmatch(lower) and not _is_alias(bare, found.start())
-        if _called(bare, found.end()) or handed_on:
-            return name
-    return None
-
-
-def _called(text: str, at: int) -> bool:
-    return text[at:].lstrip().startswith("(")
-
-
-def _is_alias(text: str, at: int) -> bool:
-    """Whether the name at `at` is given to something (`AS name`), or is part of another (`x.name`)."""
-    before = text[:at].rstrip()
-    return before.endswith(".") or re.search(r"\bAS$", before) is not None

@@ -12,6 +12,7 @@ from firstflight.errors import UsageError
 from firstflight.lock import locked
 from firstflight.store import secrets, served_address
 from firstflight.store.base import Store
+from firstflight.store.confine import process
 from firstflight.store.errors import StoreHeld
 from firstflight.store.url import SCHEMES, ServerPlace, nothing_in, parse
 
@@ -88,9 +89,10 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
         refuse_no_folder(place)
         raise UsageError(nothing_there(place))
     with held(place, wait_s):
-        from firstflight.store.embedded import (
-            EmbeddedStore,
-        )  # the engine is large; import it when it is needed
+        if not write:
+            process.seal(place.path)
+        # The engine is large, and starts threads when it is imported.
+        from firstflight.store.embedded import EmbeddedStore
 
         store = EmbeddedStore(place.path, DATABASE, write=write)
         try:

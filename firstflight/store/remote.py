@@ -15,7 +15,7 @@ from clickhouse_driver import errors as driver_errors
 
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.store import answers, guard
-from firstflight.store.base import Parameters
+from firstflight.store.base import Answer, Parameters
 from firstflight.store.driver import BlockClient
 from firstflight.store.engine import Engine, EngineError, literal
 from firstflight.store.errors import (
@@ -106,12 +106,13 @@ class ServerStore:
             raise from_engine(str(error), self.place) from error
         return [json.loads(line) for line in lines if line]
 
-    def formatted(self, sql: str, output_format: str) -> bytes:
+    def formatted(self, sql: str, output_format: str) -> Answer:
         """Run a query that came from a person; the local engine gives the answer its form."""
         try:
             parsed = guard.check_reading(self._engine, sql)
             blocks = self._ask(sql)
-            return answers.formatted(self._engine, blocks, answers.format_of(parsed) or output_format)
+            wanted = answers.format_of(parsed) or output_format
+            return Answer(answers.formatted(self._engine, blocks, wanted), wanted)
         except EngineError as error:
             raise from_engine(str(error), self.place) from error
 

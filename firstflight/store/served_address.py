@@ -1,8 +1,9 @@
 """The file STORE.address beside the folder STORE: the whole address of the `store serve` that holds it.
 
 Its first line is what FIRSTFLIGHT_STORE_FILE wants; only the user who serves can read it (mode 0600). It
-stays when the server ends, and the next one takes its password from there. The second line names the
-server's process: the address is used only while that one holds the store.
+stays when the server ends, and the next one takes its password from there if it was drawn. The second line
+names the server's process: the address is used only while that one holds the store. The third says that the
+password was drawn.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from firstflight.store.url import ServerPlace, parse
 
 LOCK = "firstflight.lock"  # of a store, beside the engine's files
 _PROCESS = "process "
+_DRAWN = "drawn"
 
 
 def path_of(store: Path) -> Path:
@@ -36,9 +38,9 @@ def of(store: Path, database: str) -> ServerPlace | None:
 
 
 def password(store: Path, user: str) -> str:
-    """The password of `user` at the last start, or a new one of 192 bits."""
+    """The password that was drawn for `user` at an earlier start, or a new one of 192 bits."""
     lines = _lines(store)
-    if lines:
+    if _DRAWN in lines[2:]:
         try:
             known = parse(lines[0], "firstflight")
         except UsageError:
@@ -49,9 +51,19 @@ def password(store: Path, user: str) -> str:
 
 
 def write(
-    store: Path, host: str, port: int, database: str, user: str, secret: str | None, *, tls: bool
+    store: Path,
+    host: str,
+    port: int,
+    database: str,
+    user: str,
+    secret: str | None,
+    *,
+    tls: bool,
+    drawn: bool = False,
 ) -> Path:
     """Write the address of this process's server; UsageError if that cannot be done.
+
+    `drawn`: the password is one of `password`, which the next start may take again.
 
     With TLS the certificate is not checked: it is for names by which others know this machine, and what
     answers at the address is the process that holds the store.
@@ -72,7 +84,7 @@ def write(
         with os.fdopen(
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w"
         ) as file:
-            file.write(f"{url}\n{_PROCESS}{os.getpid()}\n")
+            file.write(f"{url}\n{_PROCESS}{os.getpid()}\n" + f"{_DRAWN}\n" * drawn)
         part.replace(path)
     except OSError as error:
         raise UsageError(f"cannot write the store's address to {path}: {error.strerror}") from error

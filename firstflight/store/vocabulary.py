@@ -46,7 +46,7 @@ _PREFIXES = (
 )  # fmt: skip
 _SETTINGS = frozenset({
     "asterisk_include_alias_columns", "asterisk_include_materialized_columns", "async_insert",
-    "readonly", "extremes", "log_comment", "log_queries", "limit", "offset", "final",
+    "readonly", "extremes", "log_queries", "limit", "offset", "final",
     "session_timezone", "print_pretty_type_names", "priority", "wait_for_async_insert",
     "wait_end_of_query", "default_compression_codec", "ttl_only_drop_parts", "flatten_nested",
     "exact_rows_before_limit", "interval_output_format", "data_type_default_nullable",
@@ -54,6 +54,8 @@ _SETTINGS = frozenset({
     "rows_before_aggregation", "connect_timeout", "receive_timeout", "send_timeout",
     "bool_true_representation", "bool_false_representation", "network_compression_method",
 })  # fmt: skip
+# Of those families, what is an expression in a text, which nobody would look at.
+_TEXTS_OF_SQL = frozenset({"parallel_replicas_custom_key"})
 _refused: list[frozenset[str]] = []
 # Formats whose rows may stand in the text of an INSERT: none takes its form from a file or another host.
 INSERT_FORMATS = re.compile(r"Values|TSV\w*|TabSeparated\w*|CSV\w*|JSON\w*|Native|LineAsString")
@@ -71,4 +73,4 @@ def refused_functions(engine: Engine) -> frozenset[str]:
 
 def is_allowed_setting(name: str) -> bool:
     """Whether a statement or a query's packet may give the setting a value."""
-    return name in _SETTINGS or name.startswith(_PREFIXES)
+    return name in _SETTINGS or (name.startswith(_PREFIXES) and name not in _TEXTS_OF_SQL)

@@ -136,10 +136,12 @@ def test_every_thread_of_a_server_is_bound(tmp_path: Path) -> None:
 
 
 def test_sql_is_confined(tables: Path) -> None:
-    """A process as `firstflight sql` is after `ask.confine`."""
+    """A process as `firstflight sql` is when it has been confined."""
     assert tables.is_dir()
     script = (
-        "from firstflight.store import ask; ask.confine(); print(ask.formatted('SELECT 1', 'TSV'));\n"
+        "from firstflight.store import ask\n"
+        "from firstflight.store.confine import command; command.asking()\n"
+        "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"
         "    try:\n        attempt()\n    except OSError as error:\n        print(error.strerror)\n"

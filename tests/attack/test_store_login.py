@@ -77,6 +77,41 @@ def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> N
             one.close()
 
 
+def test_those_who_guess_shut_nobody_out(served: Served) -> None:
+    """More at once than there are places, each again as soon as it has its answer."""
+    over = threading.Event()
+    answered = []
+
+    def guess() -> None:
+        while not over.is_set():
+            try:
+                with served.client(password="guess") as client:
+                    client.execute("SELECT 1")
+            except ServerException:
+                answered.append(time.monotonic())
+            except (OSError, EOFError):
+                continue
+
+    began = time.monotonic()
+    crowd = [threading.Thread(target=guess) for _ in range(admission.MAX_WAITING * 3 // 2)]
+    for one in crowd:
+        one.start()
+    try:
+        while len(answered) < admission.MAX_WAITING:
+            assert time.monotonic() - began < 120
+            time.sleep(0.1)
+        for _ in range(10):
+            with served.client() as client:
+                assert client.execute("SELECT 1") == [(1,)]
+    finally:
+        over.set()
+        for one in crowd:
+            one.join()
+    # As many at once as there are places, for a second each.
+    lasted = max(answered) - began
+    assert len(answered) <= admission.MAX_WAITING * (lasted / admission.WRONG_PASSWORD_S + 1)
+
+
 def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
     with socket.create_connection((served.host, served.port), timeout=1) as slow:
         slow.sendall(varint(0) + varint(4000))
@@ -94,20 +129,26 @@ def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
 
 
 def test_places_before_the_login() -> None:
-    """The one that has waited longest gives way, but not one that pays for a wrong password."""
+    """The one that has waited longest gives way, but no new one, and none that pays for a wrong password."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(4)]
     pairs = [(near, far) for far, near in ends]
-    door = Admission(seconds=60, places=2, delay_s=0)
-    assert door.enter(0, pairs[0][0])
-    assert door.enter(1, pairs[1][0])
+    door = Admission(seconds=60, places=2, delay_s=0, own_s=0.5)
+    door.enter(0, pairs[0][0])
+    door.enter(1, pairs[1][0])
     door.wrong_password(0, "user")
-    assert door.enter(2, pairs[2][0])
+    began = time.monotonic()
+    door.enter(2, pairs[2][0])
+    assert time.monotonic() - began > 0.25, "a new one has its place for a while"
     assert pairs[1][1].recv(1) == b"", "the one that only waited is cut"
     door.wrong_password(2, "user")
-    assert not door.enter(3, pairs[3][0])
+    waits = threading.Thread(target=door.enter, args=(3, pairs[3][0]))
+    waits.start()
+    waits.join(0.7)
+    assert waits.is_alive(), "all places are held"
     door.leave(0)
-    assert door.enter(3, pairs[3][0])
+    waits.join(60)
+    assert not waits.is_alive()
     pairs[3][1].setblocking(False)
     with pytest.raises(BlockingIOError):
         pairs[3][1].recv(1)
@@ -152,6 +193,45 @@ def test_the_password_stays_from_start_to_start(tmp_path: Path) -> None:
     address.chmod(0o644)  # known to others, so no secret any more
     with serving(store) as third:
         assert third.password not in (first.password, "")
+
+
+def test_a_password_of_ones_own_is_not_taken_for_a_drawn_one(tmp_path: Path) -> None:
+    own = tmp_path / "password"
+    own.write_text("chosen by a person\n", encoding="utf-8")
+    store = tmp_path / "store"
+    with serving(store, "--password-file", str(own)):
+        pass
+    with serving(store) as drawn:
+        assert len(drawn.password) >= 32
+    with serving(store) as again:
+        assert again.password == drawn.password
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
+    """The address is wanted where a password was drawn, and a help otherwise."""
+    store = tmp_path / "store"
+    store.mkdir()
+    # What stands in the way of the file holds for root, too.
+    (tmp_path / "store.address" / "in the way").mkdir(parents=True)
+    options = ["--no-password"] if own else []
+    process = subprocess.Popen(
+        [FIRSTFLIGHT, "store", "serve", "--port", "0", *options], stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{store}"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = [process.stderr.readline(), process.stderr.readline() if own else ""]
+    if own:
+        process.terminate()
+    status = process.wait(60)
+    process.stderr.close()
+    if own:
+        assert status == 0 and " at 127.0.0.1:" in said[0]
+        assert (
+            "cannot write the store's address" in said[1] and "give clients the address yourself" in said[1]
+        )
+    else:
+        assert status == 2 and "cannot write the store's address" in said[0]
 
 
 def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:

@@ -61,24 +61,21 @@ def test_json_is_exact_and_harmless() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output_format", "query", "to_terminal", "exact"),
+    ("output_format", "to_terminal", "exact"),
     [
-        ("PrettyCompact", "SELECT 1", False, False),
-        ("vertical", "SELECT 1", False, False),
-        ("Markdown", "SELECT 1", False, False),
-        ("JSONEachRow", "SELECT 1 FORMAT Pretty", False, False),
-        ("Pretty", "SELECT 1 FORMAT RawBLOB;", False, True),
-        ("CSV", "SELECT 'FORMAT Pretty'", False, True),
-        ("Parquet", "SELECT 1", False, True),
-        ("TSV", "SELECT 1", True, False),
-        ("Parquet", "SELECT 1", True, False),
+        ("PrettyCompact", False, False),
+        ("vertical", False, False),
+        ("Markdown", False, False),
+        ("RawBLOB", False, True),
+        ("CSV", False, True),
+        ("Parquet", False, True),
+        ("TSV", True, False),
+        ("Parquet", True, False),
     ],
 )
-def test_formats_for_people_and_for_programs(
-    output_format: str, query: str, to_terminal: bool, exact: bool
-) -> None:
+def test_formats_for_people_and_for_programs(output_format: str, to_terminal: bool, exact: bool) -> None:
     content = EVIL.encode() + b"\xff\x9b\n"
-    made = terminal.answer(content, output_format, query, terminal=to_terminal)
+    made = terminal.answer(content, output_format, terminal=to_terminal)
     assert (made == content) is exact
     assert exact or harmless(made.decode())
 
@@ -131,6 +128,35 @@ def test_sql_for_programs_is_exact(store: str) -> None:
     assert json.loads(lines.stdout) == {"detail": EVIL}
     table = subprocess.run([*argv, "PrettyCompact"], env=environment, capture_output=True, check=True)
     assert harmless(table.stdout.decode()) and "owned" in table.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "FORMAT RowBinary -- all",
+        "FORMAT RowBinary /* FORMAT Pretty */",
+        "FORMAT RowBinary SETTINGS readonly = 1",
+        "SETTINGS readonly = 1 FORMAT RowBinary;",
+        "FORMAT /* of */ RowBinary -- FORMAT Vertical",
+    ],
+)
+def test_bytes_for_programs_are_exact_wherever_the_format_stands(store: str, clause: str) -> None:
+    everything = bytes(range(256)) * 2
+    argv = [FIRSTFLIGHT, "sql", f"SELECT unhex('{everything.hex()}') {clause}"]
+    done = subprocess.run(
+        argv, env={**os.environ, "FIRSTFLIGHT_STORE": store}, capture_output=True, check=True
+    )
+    assert done.stdout == b"\x80\x04" + everything  # the length comes first
+
+
+def test_formats_with_bytes_of_their_own_are_exact(store: str) -> None:
+    environment = {**os.environ, "FIRSTFLIGHT_STORE": store}
+    for wanted, begin, end in (("Parquet", b"PAR1", b"PAR1"), ("CSV", b'"\xff\x1b\x9b"\n', b"")):
+        argv = [FIRSTFLIGHT, "sql", f"SELECT unhex('ff1b9b') AS a FORMAT {wanted} -- Pretty"]
+        done = subprocess.run(argv, env=environment, capture_output=True, check=True)
+        assert done.stdout.startswith(begin) and done.stdout.endswith(end)
+    table = [FIRSTFLIGHT, "sql", "SELECT unhex('1b9b') AS a FORMAT Vertical -- RowBinary"]
+    assert harmless(subprocess.run(table, env=environment, capture_output=True, check=True).stdout.decode())
 
 
 def test_a_message_that_quotes_evil_words(store: str) -> None:

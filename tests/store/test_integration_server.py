@@ -297,9 +297,9 @@ def test_answers_in_any_format(url: str, output_format: str, answer: bytes) -> N
         "NULL::Nullable(Int8) AS d, 18446744073709551615 AS e"
     )
     with open_store(url) as store:
-        found = store.formatted(query, output_format)
+        found = store.formatted(query, output_format).content
         assert answer in found
-        assert store.formatted(f"{query} FORMAT {output_format}", "TSV")[:4] == found[:4]
+        assert store.formatted(f"{query} FORMAT {output_format}", "TSV").content[:4] == found[:4]
         with pytest.raises(StoreError, match="Unknown format Nonsense"):
             store.formatted(query, "Nonsense")
 

@@ -101,7 +101,7 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
     with open_store(f"{url}&ca_certs={authority}") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
         # A user that may set nothing gets no settings, and is asked nothing that needs them.
-        assert store.formatted("SELECT 2 AS two", "TSV") == b"2\n"
+        assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
     said = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"

@@ -17,12 +17,18 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 15
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 # How many rights on files each ABI knows: later ones add to the end of the list.
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
 _ALL_RIGHTS = 16
 _TCP_BIND_AND_CONNECT = 3  # from ABI 4 on
 _SIGNALS_AND_ABSTRACT_SOCKETS = 3  # from ABI 6 on: to processes outside
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_READ = _READ_FILE | _READ_DIR
+# To clear away and to rename, and no file is made or written.
+_TIDY = _READ | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _REFER
+# To add to a folder that is not to be read.
+_ADD = _MAKE_DIR | _MAKE_REG | _WRITE_FILE | _TRUNCATE | _REMOVE_FILE | _REFER
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -49,10 +55,18 @@ def no_new_privileges() -> None:
         raise _error("prctl")
 
 
-def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> None:
+def restrict(
+    readable: Iterable[Path],
+    writable: Iterable[Path],
+    *,
+    tidied: Iterable[Path] = (),
+    added_to: Iterable[Path] = (),
+) -> None:
     """Leave nothing but reading below `readable` and everything below `writable`; no TCP, no signals outside.
 
-    What is missing is passed over. Open files stay usable. OSError if the kernel refuses.
+    Below `tidied` entries can be removed and renamed, but no file written; below `added_to` files can be
+    made and replaced, but none read. What cannot be opened is passed over. Open files stay usable. OSError
+    if the kernel refuses.
     """
     version = abi()
     rights = (1 << _RIGHTS_BY_ABI.get(version, _ALL_RIGHTS)) - 1
@@ -68,10 +82,11 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> None:
     if handle < 0:
         raise _error("landlock_create_ruleset")
     try:
-        for path in readable:
-            _allow(handle, path, rights & (_READ_FILE | _READ_DIR))
-        for path in writable:
-            _allow(handle, path, rights & ~_EXECUTE)
+        for paths, wanted in (
+            (readable, _READ), (writable, ~_EXECUTE), (tidied, _TIDY), (added_to, _ADD)
+        ):  # fmt: skip
+            for path in paths:
+                _allow(handle, path, rights & wanted)
         if _libc.syscall(_RESTRICT_SELF, ctypes.c_int(handle), ctypes.c_uint32(0)):
             raise _error("landlock_restrict_self")
     finally:
@@ -81,7 +96,7 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> None:
 def _allow(handle: int, path: Path, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:  # then nothing can be reached there anyway
         return
     try:
         rule = _PathBeneath(rights if path.is_dir() else rights & _ON_FILES, parent)

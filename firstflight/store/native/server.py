@@ -57,10 +57,8 @@ class NativeServer:
                     break
                 time.sleep(_PAUSE_S)  # too many open files, for example
                 continue
-            if self._admission.enter(number, sock):
-                threading.Thread(target=self._serve_client, args=(sock, number), daemon=True).start()
-            else:
-                sock.close()
+            self._admission.enter(number, sock)
+            threading.Thread(target=self._serve_client, args=(sock, number), daemon=True).start()
         with self._changing:
             left = list(self._connections.values())
         for connection, _ in left:

@@ -56,6 +56,11 @@ class Spool:
             self._file.write(block.native())
         self.rows += block.rows
 
+    def add_text(self, rows: str) -> None:
+        """Keep rows that stood in a statement."""
+        with _kept():
+            self._file.write(rows.encode())
+
     def close(self) -> None:
         """Forget the blocks."""
         with contextlib.suppress(OSError):
@@ -121,6 +126,9 @@ class Session:
 
     def answer(self, asked: statement.Statement) -> Iterator[Block]:
         """The blocks of the answer; the first one tells names and types, also when there are no rows."""
+        if asked.insert_of_text:
+            self._insert_text(asked.insert_of_text)
+            return
         header = Block()
         blocks = self._blocks(asked)
         for block in blocks:
@@ -189,6 +197,16 @@ class Session:
             f"min_insert_block_size_rows = {rows}, min_insert_block_size_bytes = 0"
         )
 
+    def _insert_text(self, asked: statement.Insert) -> None:
+        """Insert rows of a statement's text, as a file: in a text, statements could stand behind them."""
+        columns = f"({asked.columns})" if asked.columns else ""
+        with self.spool() as spool:
+            spool.add_text(asked.rows)
+            self._engine.run(
+                f"INSERT INTO {asked.table} {columns} FROM INFILE {literal(spool.path)} {asked.settings} "
+                f"FORMAT {asked.format}"
+            )
+
     def close(self) -> None:
         """End it, and what is temporary in it."""
         self._engine.close()
@@ -215,7 +233,10 @@ class Session:
             self._engine.on_progress(self._progress)
             self._applied, self._locked = {}, False
         for name in self._applied.keys() - wanted.keys():
-            self._engine.run(f"SET {statement.setting_name(name)} = DEFAULT")
+            if name == "log_comment":
+                self._set(name, "", important=True)
+            else:
+                self._engine.run(f"SET {statement.setting_name(name)} = DEFAULT")
         self._applied = {}
         only_reads = wanted.pop("readonly", "0")
         if self._read_only:
@@ -230,9 +251,9 @@ class Session:
             self._applied["readonly"] = settings["readonly"].value
 
     def _set(self, name: str, value: str, *, important: bool) -> None:
-        if name == "log_comment":
-            value = f"{self._tag} {value}"
-        if not vocabulary.is_allowed_setting(name) and self._knows(name):
+        if name == "log_comment":  # the tag must stay, so it is for a packet to set, and for no statement
+            value = f"{self._tag} {value}".strip()
+        elif not vocabulary.is_allowed_setting(name) and self._knows(name):
             raise Refusal(SETTING_NOT_ALLOWED, f"the setting {name} is not for clients of this server")
         try:
             self._engine.set({statement.setting_name(name): value})
