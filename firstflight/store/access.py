@@ -74,18 +74,22 @@ class Role:
         )
 
 
-_ASK = "GRANT SHOW, SELECT, dictGet ON *.*"
+_ASK = (
+    "GRANT SHOW, SELECT, dictGet, CHECK ON *.*",
+    "REVOKE SELECT ON system.stack_trace",  # it shows this process's insides, and interrupts each thread
+)
 _CHANGE = (
-    "GRANT SHOW, SELECT, dictGet, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON *.*",
+    *_ASK,
+    "GRANT INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON *.*",
     # These write or read beside the tables.
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
-READER = Role((_ASK,), limits=_QUERY_LIMITS)
+READER = Role(_ASK, limits=_QUERY_LIMITS)
 LOADER = Role((*_CHANGE, "GRANT READ ON FILE"))
 SERVER = Role(LOADER.grants, limits=_QUERY_LIMITS)
 # A table function without a table of its own counts as a temporary one.
-FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
+FORMATTER = Role((*_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
 
 
 def configured(role: Role) -> str:

@@ -116,9 +116,17 @@ class Engine:
         self._connection.close()
 
 
-def session_of_process() -> Engine:
-    """A session that this process has open, since it can open no second folder; a new one if it has none."""
-    return _sessions[0] if _sessions else Engine()
+@contextmanager
+def session_of_process() -> Iterator[Engine]:
+    """A session that this process has open, since it can open no second folder; if none, one in memory."""
+    if _sessions:
+        yield _sessions[0]
+        return
+    engine = Engine()
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 @cache

@@ -94,11 +94,11 @@ def check_stored(statement: str) -> None:
     of the user.
     UsageError says what is not allowed, without the name of the table.
     """
-    engine = session_of_process()
-    try:
-        reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
-    except EngineError:
-        reason = _UNREADABLE
+    with session_of_process() as engine:
+        try:
+            reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
+        except EngineError:
+            reason = _UNREADABLE
     if reason:
         raise UsageError(reason)
 
@@ -113,8 +113,7 @@ def _parsed(text: str) -> Parsed | None:
 def _reads(parsed: Parsed) -> bool:
     begin = next((n for n in range(len(parsed)) if parsed.sign(n) != "("), 0)
     if any(parsed.stands(phrase, begin) for phrase in _READING):
-        # The parser stops where the rows of an insert begin, and what follows them would not be looked at.
-        return not any(parsed.where("INSERT INTO"))
+        return True
     return parsed.word(0) in ("USE", "SET") and not any(map(parsed.stands, _ROLES))
 
 
@@ -145,6 +144,8 @@ def _parts(engine: Engine, parsed: Parsed) -> str | None:
 def _clauses(parsed: Parsed) -> str | None:
     places = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
     places += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
+    # The parser stops where the rows of an insert begin: within another statement, nobody looks behind them.
+    places += [number for number in parsed.where("INSERT INTO") if number]
     if parsed.stands("ALTER"):
         places += [
             number + 1
@@ -154,7 +155,8 @@ def _clauses(parsed: Parsed) -> str | None:
             and parsed.word(number + 1) not in _ALTERS
         ]
     for number in places:
-        return f"{parsed.words(number)} is not done here: it leads out of the store, or to other rights"
+        what = parsed.words(number)
+        return f"{what} is not done here: it leads out of the store, to other rights, or goes on by itself"
     return None
 
 

@@ -56,6 +56,11 @@ class Spool:
             self._file.write(block.native())
         self.rows += block.rows
 
+    def add_text(self, rows: str) -> None:
+        """Keep rows that stood in a statement."""
+        with _kept():
+            self._file.write(rows.encode())
+
     def close(self) -> None:
         """Forget the blocks."""
         with contextlib.suppress(OSError):
@@ -121,6 +126,9 @@ class Session:
 
     def answer(self, asked: statement.Statement) -> Iterator[Block]:
         """The blocks of the answer; the first one tells names and types, also when there are no rows."""
+        if asked.insert_of_text:
+            self._insert_text(asked.insert_of_text)
+            return
         header = Block()
         blocks = self._blocks(asked)
         for block in blocks:
@@ -188,6 +196,16 @@ class Session:
             f"SETTINGS max_threads = 1, max_insert_threads = 1, max_insert_block_size = {rows}, "
             f"min_insert_block_size_rows = {rows}, min_insert_block_size_bytes = 0"
         )
+
+    def _insert_text(self, asked: statement.Insert) -> None:
+        """Insert rows of a statement's text, as a file: in a text, statements could stand behind them."""
+        columns = f"({asked.columns})" if asked.columns else ""
+        with self.spool() as spool:
+            spool.add_text(asked.rows)
+            self._engine.run(
+                f"INSERT INTO {asked.table} {columns} FROM INFILE {literal(spool.path)} {asked.settings} "
+                f"FORMAT {asked.format}"
+            )
 
     def close(self) -> None:
         """End it, and what is temporary in it."""

@@ -6,30 +6,35 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from firstflight.store.native.refusal import NOT_IMPLEMENTED, Refusal
+from firstflight.store.parsed import Parsed
+from firstflight.store.tokens import Kind, tokens
 
 _FORMAT_LINE = re.compile(r"^FORMAT \w+\n?", re.MULTILINE)
 _SELECT = re.compile(r"\(*(SELECT|WITH)\b")
 _OTHER_ROWS = re.compile(r"(SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS|CHECK)\b")
 _TOTALS = re.compile(r"^\s*WITH TOTALS$", re.MULTILINE)
-_NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
-_INSERT = re.compile(
-    rf"INSERT INTO (?:TABLE )?(?P<table>{_NAME}(?:\.{_NAME})?)\s*"
-    r"(?:\((?P<columns>.*)\))?\s*(?P<settings>SETTINGS [^\n]*)?\s*FORMAT \w+\s*",
-    re.DOTALL,
-)
-_DATA_FOLLOWS = re.compile(r"\b(VALUES|FORMAT\s+\w+)\s*;?\s*$", re.IGNORECASE)
+# Rows begin on the next line if there is one, and they may be empty lines.
+_BEFORE_ROWS = re.compile(r"[ \t\f]*\r?\n?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a": "\a", "v": "\v"}
 _SETTING = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class Insert:
-    """An insert whose rows the client sends: table, columns and settings as the statement has them."""
+    """An insert of rows: table, columns and settings as the statement has them, and the rows' format.
+
+    `rows` stood behind it in the text; nothing if the client sends them in blocks.
+    """
 
     table: str
     columns: str
     settings: str
+    format: str
+    rows: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,88 @@ class Statement:
     @property
     def insert(self) -> Insert | None:
         """The insert that it is, if its rows are to come in blocks."""
-        found = _INSERT.fullmatch(self.parsed)
-        if not found or not _DATA_FOLLOWS.search(self.given):
-            return None
-        return Insert(found["table"], found["columns"] or "", found["settings"] or "")
+        return self._insert if self._insert and not self._insert.rows else None
+
+    @property
+    def insert_of_text(self) -> Insert | None:
+        """The insert that it is, if its rows stand in its text."""
+        return self._insert if self._insert and self._insert.rows else None
+
+    @cached_property
+    def _insert(self) -> Insert | None:
+        return _insert(Parsed(self.parsed), self.given) if self.parsed.startswith("INSERT ") else None
+
+
+def _insert(parsed: Parsed, given: str) -> Insert | None:
+    """The insert of rows that a statement is; None if it selects them.
+
+    What stands in `given` behind the part that was parsed is rows, and goes to the engine as nothing else.
+    Refusal if the two parts cannot be told apart.
+    """
+    last = len(parsed) - 2
+    at = 3
+    while parsed.sign(at) == "." and parsed.at(at + 1).is_name:
+        at += 2
+    table = parsed.text[parsed.at(2).begin : parsed.at(at - 1).end]
+    columns = ""
+    if parsed.sign(at) == "(":
+        end = parsed.closing(at)
+        columns = parsed.text[parsed.at(at).end : parsed.at(end).begin]
+        at = end + 1
+    if not parsed.stands("FORMAT", last):
+        selects = parsed.word(at) in ("SELECT", "WITH", "SETTINGS") or parsed.sign(at) == "("
+        if not selects and parsed.word(2) != "FUNCTION":
+            raise Refusal(NOT_IMPLEMENTED, "an INSERT has a table and either rows or a SELECT")
+        return None
+    settings = parsed.text[parsed.at(at).begin : parsed.at(last).begin].strip() if at < last else ""
+    whole = at == last or (parsed.stands("SETTINGS", at) and not any(parsed.where("SELECT")))
+    if not whole or not parsed.at(2).is_name:
+        raise Refusal(
+            NOT_IMPLEMENTED, "rows are inserted into a table, and a SELECT has no FORMAT in an INSERT"
+        )
+    format_name = parsed.at(last + 1).text
+    try:
+        rows = _rows(given)
+    except ValueError as error:
+        raise Refusal(
+            NOT_IMPLEMENTED, f"where the rows of this INSERT begin is not certain: {error}"
+        ) from error
+    if format_name == "Values" and _goes_on(rows):
+        raise Refusal(NOT_IMPLEMENTED, "one statement at a time: the rows of an INSERT end with it")
+    return Insert(table, columns, settings, format_name, "" if rows.strip() in ("", ";") else rows)
+
+
+def _rows(given: str) -> str:
+    """What stands behind VALUES or FORMAT of an insert."""
+    before, depth, names = "", 0, False
+    for token in tokens(given):
+        word = token.text.upper() if token.kind is Kind.WORD else ""
+        if names and token.is_name:
+            begin = _BEFORE_ROWS.match(given, token.end)
+            return given[begin.end() if begin else token.end :]
+        if token.kind is Kind.COMMENT:
+            continue
+        if token.kind is Kind.OTHER:
+            depth += (token.text == "(") - (token.text == ")")
+        if not depth and before not in ("INTO", "TABLE", "."):
+            if word == "VALUES":
+                return given[token.end :]
+            names = word == "FORMAT"
+        before = word or token.text
+    return ""
+
+
+def _goes_on(rows: str) -> bool:
+    """Whether anything but comments follows the end of a statement."""
+    ended = False
+    try:
+        for token in tokens(rows):
+            if ended and token.kind is not Kind.COMMENT and token.text != ";":
+                return True
+            ended = ended or (token.kind is Kind.OTHER and token.text == ";")
+    except ValueError:
+        return ended
+    return False
 
 
 def quoted_name(name: str) -> str:

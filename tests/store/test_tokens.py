@@ -1,0 +1,76 @@
+"""SQL as tokens, beside what the engine's own lexer makes of the same text."""
+
+from __future__ import annotations
+
+import pytest
+
+from firstflight.store.engine import Engine
+from firstflight.store.parsed import Parsed
+from firstflight.store.tokens import Kind, tokens
+
+W, Q, L, N, C, O = Kind.WORD, Kind.QUOTED, Kind.LITERAL, Kind.NUMBER, Kind.COMMENT, Kind.OTHER  # noqa: E741
+
+TEXTS = [
+    ("SELECT a1, _b", [(W, "SELECT"), (W, "a1"), (O, ","), (W, "_b")]),
+    (r"'a''b' 'a\'b' '\\' '\n'", [(L, "a'b"), (L, "a'b"), (L, "\\"), (L, "\n")]),
+    (r"'a`\"b' '--' '/*'", [(L, 'a`"b'), (L, "--"), (L, "/*")]),
+    ("`a'b` `c``d` `e\\`f` `g\"h`", [(Q, "a'b"), (Q, "c`d"), (Q, "e`f"), (Q, 'g"h')]),
+    ('"a\'b" "c""d" "e`f"', [(Q, "a'b"), (Q, 'c"d'), (Q, "e`f")]),
+    ("'\"' file '\"'", [(L, '"'), (W, "file"), (L, '"')]),
+    ("$$it's$$ $a$ $$ ` $a$", [(L, "it's"), (L, " $$ ` ")]),
+    ("$a b$ x", [(W, "$a"), (W, "b$"), (W, "x")]),
+    ("a -- ' b\nc # '\n#! '\nd", [(W, "a"), (C, "-- ' b"), (W, "c"), (C, "# '"), (C, "#! '"), (W, "d")]),
+    ("a /* ' /* */ ` */ b", [(W, "a"), (C, "/* ' /* */ ` */"), (W, "b")]),
+    (
+        "1 1.5 .5 1e-5 0x1F 0b11 1_000 2.",
+        [(N, "1"), (N, "1.5"), (N, ".5"), (N, "1e-5"), (N, "0x1F"), (N, "0b11"), (N, "1_000"), (N, "2.")],
+    ),
+    ("t.1 1.file(2)", [(W, "t"), (N, ".1"), (W, "1"), (O, "."), (W, "file"), (O, "("), (N, "2"), (O, ")")]),
+    ("1file 'x'", [(W, "1file"), (L, "x")]),
+    ("a->b - -1", [(W, "a"), (O, "-"), (O, ">"), (W, "b"), (O, "-"), (O, "-"), (N, "1")]),
+    ("é ‘'’'", [(O, "é"), (O, "‘"), (L, "’")]),
+    (r"'\x41' '\q'", [(L, "A"), (L, "q")]),
+    ("'two\nlines' x", [(L, "two\nlines"), (W, "x")]),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS)
+def test_each_token_is_what_it_is(text: str, expected: list[tuple[Kind, str]]) -> None:
+    assert [(token.kind, token.text) for token in tokens(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["'a", r"'a\'", "`a", '"a', "`a``", "/* a", "/* /* */", "a 'b"])
+def test_what_has_no_end_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="has no end"):
+        list(tokens(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("SELECT 1 -- x", "comment"), ("a)(b", "brackets"), ("(a", "brackets")]
+)
+def test_what_no_parser_gives_back_is_no_statement(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Parsed(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a'b", "a`b", 'a"b', "a\\b", "a\nb", "a\\'b", "--", "/*", "$$", "x y", "\\", "'", "``", "a\tb", "é"],
+)
+def test_names_are_those_that_the_engine_means(name: str) -> None:
+    """Whatever a name holds, the tokens of the parser's text give it back, and nothing else moves."""
+    engine = Engine()
+    try:
+        quoted = name.replace("\\", "\\\\").replace("`", "\\`")
+        parsed = Parsed(engine.formatted(f"SELECT 1 AS `{quoted}`, 'x' AS after"))
+    finally:
+        engine.close()
+    assert [token.text for token in parsed.tokens] == ["SELECT", "1", "AS", name, ",", "x", "AS", "after"]
+
+
+def test_arguments_are_told_apart() -> None:
+    parsed = Parsed("f(a, g(b, [c, d]), 'e, f') + h()")
+    shown = [[parsed.at(n).text for n in argument] for argument in parsed.arguments(1)]
+    assert shown == [["a"], ["g", "(", "b", ",", "[", "c", ",", "d", "]", ")"], ["e, f"]]
+    assert parsed.arguments(len(parsed) - 2) == []
