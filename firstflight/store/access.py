@@ -2,7 +2,7 @@
 
 chDB has one user, `default`, and reads users.xml when it opens a store, so each process chooses one role:
 
-- READER asks (`sql`, `query`, `report`): SELECT and SHOW within limits, and nothing can be changed.
+- READER asks (`sql`, `query`, `report`): SELECT, SHOW and CHECK within limits, and nothing can be changed.
 - LOADER loads and migrates the embedded store, and may read files; no statement of others is put to it.
 - SERVER is behind `store serve`: as LOADER with limits, because the rows of inserts come in by files.
 - FORMATTER has no store: it gives answers of a server their form, and reads them from a file.
@@ -74,22 +74,19 @@ class Role:
         )
 
 
-_ASK = (
-    "GRANT SHOW, SELECT, dictGet, CHECK ON *.*",
-    "REVOKE SELECT ON system.stack_trace",  # it shows this process's insides, and interrupts each thread
-)
+_ASK = "GRANT SHOW, SELECT, dictGet, CHECK ON *.*"
 _CHANGE = (
-    *_ASK,
+    _ASK,
     "GRANT INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON *.*",
     # These write or read beside the tables.
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
-READER = Role(_ASK, limits=_QUERY_LIMITS)
+READER = Role((_ASK,), limits=_QUERY_LIMITS)
 LOADER = Role((*_CHANGE, "GRANT READ ON FILE"))
 SERVER = Role(LOADER.grants, limits=_QUERY_LIMITS)
 # A table function without a table of its own counts as a temporary one.
-FORMATTER = Role((*_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
+FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
 
 
 def configured(role: Role) -> str:

@@ -144,6 +144,8 @@ def _parts(engine: Engine, parsed: Parsed) -> str | None:
 def _clauses(parsed: Parsed) -> str | None:
     places = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
     places += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
+    # No grant holds tables of `system`. This one shows the process's insides, and interrupts its threads.
+    places += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
     # The parser stops where the rows of an insert begin: within another statement, nobody looks behind them.
     places += [number for number in parsed.where("INSERT INTO") if number]
     if parsed.stands("ALTER"):
@@ -155,7 +157,7 @@ def _clauses(parsed: Parsed) -> str | None:
             and parsed.word(number + 1) not in _ALTERS
         ]
     for number in places:
-        what = parsed.words(number)
+        what = parsed.words(number) or parsed.at(number).text
         return f"{what} is not done here: it leads out of the store, to other rights, or goes on by itself"
     return None
 
