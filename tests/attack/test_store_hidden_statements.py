@@ -189,7 +189,7 @@ STORED = [
     "SOURCE(CLICKHOUSE(QUERY 'SELECT file(\\'x\\')')) " + _FLAT,
     "CREATE MATERIALIZED VIEW x.m REFRESH EVERY 1 HOUR TO x.t AS SELECT 1 AS a",
     "CREATE FUNCTION f AS x -> file(x)",
-    "CREATE something",
+    "CREATE TABLE without columns (",
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from firstflight.store.errors import StoreHeld
 
 from .serving import FIRSTFLIGHT, Served, serving
 
-SLOW = "SELECT sum(sleepEachRow(0.05)) FROM numbers(400) SETTINGS max_block_size = 1, log_comment = 'mine'"
+SLOW = "SELECT sum(sleepEachRow(0.05)) FROM numbers(400) SETTINGS max_block_size = 1"
 
 
 @pytest.fixture(scope="module")

@@ -96,15 +96,14 @@ def _insert(parsed: Parsed, given: str) -> Insert | None:
     at = 3
     while parsed.sign(at) == "." and parsed.at(at + 1).is_name:
         at += 2
-    table = parsed.text[parsed.at(2).begin : parsed.at(at - 1).end]
+    table = ".".join(quoted_name(parsed.at(place).text) for place in range(2, at, 2))
     columns = ""
     if parsed.sign(at) == "(":
         end = parsed.closing(at)
         columns = parsed.text[parsed.at(at).end : parsed.at(end).begin]
         at = end + 1
     if not parsed.stands("FORMAT", last):
-        selects = parsed.word(at) in ("SELECT", "WITH", "SETTINGS") or parsed.sign(at) == "("
-        if not selects and parsed.word(2) != "FUNCTION":
+        if not any(parsed.where("SELECT")):
             raise Refusal(NOT_IMPLEMENTED, "an INSERT has a table and either rows or a SELECT")
         return None
     settings = parsed.text[parsed.at(at).begin : parsed.at(last).begin].strip() if at < last else ""
