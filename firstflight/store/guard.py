@@ -171,9 +171,8 @@ def _settings(parsed: Parsed) -> str | None:
 
 def _named_settings(parsed: Parsed) -> Iterator[str]:
     """The names that each SETTINGS clause, SET, MODIFY SETTING and RESET SETTING gives a value."""
-    for number in range(len(parsed)):
-        if parsed.word(number) not in ("SETTINGS", "SETTING") and not (number == 0 and parsed.stands("SET")):
-            continue
+    begins = [*parsed.where("SETTINGS"), *parsed.where("SETTING"), *([0] if parsed.stands("SET") else [])]
+    for number in begins:
         at = number + 1
         while parsed.at(at).is_name:
             name = parsed.at(at).text

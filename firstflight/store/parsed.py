@@ -18,10 +18,13 @@ class Parsed:
         self.text = text
         self.tokens = list(tokens(text))
         self.depth: list[int] = []
+        self._places: dict[str, list[int]] = {}
         depth = 0
-        for token in self.tokens:
+        for number, token in enumerate(self.tokens):
             if token.kind is Kind.COMMENT:
                 raise ValueError("a comment")
+            if token.kind is Kind.WORD:
+                self._places.setdefault(token.text, []).append(number)
             bracket = token.text if token.kind is Kind.OTHER else ""
             depth -= bracket in _CLOSE if bracket else 0
             self.depth.append(depth)
@@ -52,7 +55,8 @@ class Parsed:
 
     def where(self, phrase: str) -> Iterator[int]:
         """Each place where the words of `phrase` stand."""
-        return (number for number in range(len(self)) if self.stands(phrase, number))
+        places = self._places.get(phrase.split()[0], ())
+        return (number for number in places if self.stands(phrase, number))
 
     def closing(self, number: int) -> int:
         """The bracket that closes the one at `number`."""
