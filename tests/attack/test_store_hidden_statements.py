@@ -143,11 +143,10 @@ def test_rows_in_a_statement_are_rows(client: Client) -> None:
         "INSERT INTO kept (a) SETTINGS async_insert = 0 SELECT '9'",
     ):
         client.execute(statement)
-    client.execute("INSERT INTO {t:Identifier} (a) SELECT 'B'", {"t": "kept"})
     client.execute("INSERT INTO kept (a) VALUES", [("A",)])
     assert client.execute("SELECT * FROM kept ORDER BY a") == [
         ("1", "b; DROP TABLE kept"), ("2", "--"), ("3", "of 3"), ("4", "of 4"), ("5é", "of 5é"), ("6", "x"),
-        ("7", "y"), ("8", "8"), ("9", "of 9"), ("A", "of A"), ("B", "of B"),
+        ("7", "y"), ("8", "8"), ("9", "of 9"), ("A", "of A"),
     ]  # fmt: skip
     client.execute("DROP TABLE kept")
 
