@@ -239,7 +239,7 @@ def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with serving(store) as found:
         path = served_address.path_of(store)
-        url, _ = path.read_text(encoding="utf-8").splitlines()
+        url, *_ = path.read_text(encoding="utf-8").splitlines()
         path.write_text(f"{url}\nprocess {os.getpid()}\n", encoding="utf-8")
         with pytest.raises(StoreHeld), open_store(f"chdb:{store}", wait_s=0.1):
             pass
