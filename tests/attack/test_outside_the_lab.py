@@ -179,30 +179,30 @@ def test_where_the_route_is_the_loopback_no_mark_is_needed(outside: Outside, tmp
     assert outside.heard() == before
 
 
-def test_stage_resolve(outside: Outside, runs: Path) -> None:
+def with_targets(outside: Outside, runs: Path) -> Run:
+    """A new run that knows its targets and AS data, from files."""
     run = new_run(runs)
     for stage in ("targets", "as_data"):
         done = outside.run([*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
         assert done.returncode == 0, done.stderr
+    return run
+
+
+def test_stage_resolve(outside: Outside, runs: Path) -> None:
+    run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "2", "--here"]
     quiet(outside, [*FIRSTFLIGHT, "stage", "resolve", *place])
 
 
 def test_stage_probe(outside: Outside, runs: Path) -> None:
-    run = new_run(runs)
-    for stage in ("targets", "as_data"):
-        done = outside.run([*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
-        assert done.returncode == 0, done.stderr
+    run = with_targets(outside, runs)
     resolved(run)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
     quiet(outside, [*FIRSTFLIGHT, "stage", "probe", *place])
 
 
 def test_stage_watch(outside: Outside, runs: Path) -> None:
-    run = new_run(runs)
-    for stage in ("targets", "as_data"):
-        done = outside.run([*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
-        assert done.returncode == 0, done.stderr
+    run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
     quiet(outside, [*FIRSTFLIGHT, "stage", "watch", *place])
 

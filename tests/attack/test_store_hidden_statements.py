@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,9 @@ from clickhouse_driver.errors import ServerException
 from firstflight.errors import UsageError
 from firstflight.store import guard, migrate
 from firstflight.store.place import open_store
-from tests.store.serving import FIRSTFLIGHT, Served, serving
+from tests.attack.statements import client as client
+from tests.attack.statements import served as served
+from tests.store.serving import FIRSTFLIGHT, serving
 
 NOT_IMPLEMENTED = 48
 _DICTIONARY = "CREATE DICTIONARY d (a UInt64, b String{}) PRIMARY KEY a {} LIFETIME(0)"
@@ -65,19 +66,6 @@ CHANGING = [
     "CREATE VIEW v AS SELECT 1 AS `q'`, file('{secret}') AS `'`",
     "CREATE TABLE u AS format(JSONEachRow, 'x String DEFAULT file(''{secret}'')', '{}')",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("hidden") / "store") as found:
-        yield found
-
-
-@pytest.fixture
-def client(served: Served) -> Iterator[Client]:
-    with served.client() as found:
-        found.execute("CREATE TABLE IF NOT EXISTS t (a String) ENGINE = MergeTree ORDER BY a")
-        yield found
 
 
 def _filled(statement: str, folder: Path) -> str:

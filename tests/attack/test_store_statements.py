@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,9 @@ from clickhouse_driver.errors import ServerException
 from firstflight.store import vocabulary
 from firstflight.store.engine import Engine
 from firstflight.store.errors import from_engine
-from tests.store.serving import Served, serving
+from tests.attack.statements import client as client
+from tests.attack.statements import served as served
+from tests.store.serving import serving
 
 NOT_IMPLEMENTED, NOT_ALLOWED, DISABLED, READONLY = 48, 452, 344, 164
 _DICTIONARY = "CREATE DICTIONARY d (a UInt64, b String) PRIMARY KEY a SOURCE({}) LAYOUT(FLAT()) LIFETIME(0)"
@@ -55,19 +56,6 @@ SHAPES = [
     ("DETACH TABLE t", NOT_IMPLEMENTED),
     ("EXECUTE AS x SELECT 1", NOT_IMPLEMENTED),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("statements") / "store") as found:
-        yield found
-
-
-@pytest.fixture
-def client(served: Served) -> Iterator[Client]:
-    with served.client() as found:
-        found.execute("CREATE TABLE IF NOT EXISTS t (a String) ENGINE = MergeTree ORDER BY a")
-        yield found
 
 
 @pytest.mark.parametrize(("statement", "code"), SHAPES)

@@ -8,9 +8,9 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
+from tests.segments import rows_of
 from tests.waiting import until
 
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
@@ -47,11 +47,7 @@ def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
 
 def segment_targets(run: Path, vantage: str) -> Counter[int]:
     """How often each target stands in the closed segments."""
-    seen: Counter[int] = Counter()
-    for path in sorted((run / vantage / "1" / "probe" / "segments").glob("seg-*.arrow")):
-        with pa.memory_map(str(path)) as source:
-            seen.update(pa.ipc.open_file(source).read_all()["target"].to_pylist())
-    return seen
+    return Counter(row["target"] for row in rows_of(run / vantage / "1" / "probe" / "segments"))
 
 
 def check_traces(world: World, run: Path) -> None:

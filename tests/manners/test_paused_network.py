@@ -8,13 +8,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from firstflight.campaign.process import this_program
 from tests.end_to_end.site import ROOT, Site
 from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
+from tests.segments import rows_of
 from tests.waiting import until
 
 OPTIONS = sets(
@@ -57,15 +55,6 @@ def server_of(host: str, site: Site) -> int:
     return pid
 
 
-def segments(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all closed segments."""
-    found = []
-    for path in sorted(folder.glob("seg-*.arrow")):
-        with pa.memory_map(str(path)) as source:
-            found += pa.ipc.open_file(source).read_all().to_pylist()
-    return found
-
-
 def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Site) -> None:
     file = config(site, "paused", names_of(site, (CLOUDFLARE, FASTLY)), ["hamburg"])
     runs = site.folder / "runs"
@@ -78,7 +67,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
 
     def answered(folder: Path) -> int:
         """How many rows of Cloudflare's names are in closed segments."""
-        return sum(1 for row in segments(folder / "segments") if "cloudflare" in row["domain"])
+        return sum(1 for row in rows_of(folder / "segments") if "cloudflare" in row["domain"])
 
     campaign = subprocess.Popen(
         [*this_program(), "campaign", "run", "--config", str(file), *OPTIONS],

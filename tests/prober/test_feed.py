@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from scanner.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
+from tests.segments import rows_of
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
@@ -60,11 +60,7 @@ class Fed:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All records."""
-        found = []
-        for path in sorted((self.folder / "segments").glob("*.arrow")):
-            with pa.memory_map(str(path)) as source:
-                found += pa.ipc.open_file(source).read_all().to_pylist()
-        return found
+        return rows_of(self.folder / "segments")
 
     @property
     def skipped(self) -> dict[int, str]:
@@ -258,9 +254,7 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
     sent: list[tuple[int, int]] = []
     for index, (folder, process) in enumerate(running):
         assert process.wait(timeout=120) == 0
-        for path in folder.glob("*.arrow"):
-            with pa.memory_map(str(path)) as source:
-                sent += [(at, index) for at in pa.ipc.open_file(source).read_all()["sent_at"].to_pylist()]
+        sent += [(row["sent_at"], index) for row in rows_of(folder)]
     sent.sort()
     assert [index for _, index in sent].count(0) == 20 == [index for _, index in sent].count(1)
     # Limit and slack hold for the moments of deciding; the kernel's stamps come somewhat later, which moves

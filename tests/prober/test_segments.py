@@ -6,27 +6,19 @@ import resource
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pyarrow.ipc
 
 from schemas import records
 from tests.prober.conftest import FAST, LOOPBACK, Probe, argv, write_targets
+from tests.segments import rows_of
 from tests.waiting import until
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("seg-*.arrow")):
-        with pyarrow.ipc.open_file(path) as reader:
-            rows.extend(reader.read_all().to_pylist())
-    return rows
 
 
 def test_segments_hold_what_json_says(probe: Probe, responder: int, tmp_path: Path) -> None:
     targets = [(f"127.4.0.{i}", f"n{i}.test", responder) for i in range(1, 40)] + [("127.4.0.1", "", 9)]
     done = probe(targets, "--segments", tmp_path / "seg", "--format", "jsonl")
-    rows = {row.pop("target"): row for row in read(tmp_path / "seg")}
+    rows = {row.pop("target"): row for row in rows_of(tmp_path / "seg")}
     assert sorted(rows) == list(range(2, 42)), "the line of each target"
     assert sorted(row["client_cid"] for row in rows.values()) == sorted(
         row["client_cid"] for row in done.rows
@@ -51,7 +43,7 @@ def test_segments_hold_what_json_says(probe: Probe, responder: int, tmp_path: Pa
 
 def test_without_format_nothing_goes_to_standard_output(probe: Probe, tmp_path: Path) -> None:
     done = probe([("127.0.0.1", "a.test", 9)], "--segments", tmp_path / "seg")
-    assert (done.status, done.rows, len(read(tmp_path / "seg"))) == (0, [], 1)
+    assert (done.status, done.rows, len(rows_of(tmp_path / "seg"))) == (0, [], 1)
     again = probe([("127.0.0.1", "a.test", 9)], "--segments", tmp_path / "seg")
     assert again.status == 2 and "--resume" in again.messages
 
@@ -62,20 +54,20 @@ def test_kill_loses_no_closed_segment_and_resume_does_the_rest(responder: int, t
     folder = tmp_path / "seg"
     common = ("--targets", path, *LOOPBACK, *FAST, "--segments", folder, "--rate", 500, "--linger-ms", 100)
     process = subprocess.Popen(argv(*common), stderr=subprocess.DEVNULL)
-    until(lambda: len(read(folder)) >= 500, "500 rows in closed segments")
+    until(lambda: len(rows_of(folder)) >= 500, "500 rows in closed segments")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = read(folder)
+    before = rows_of(folder)
     assert 500 <= len(before) < 2000
     done = subprocess.run(argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    rows = read(folder)
+    rows = rows_of(folder)
     assert sorted(row["target"] for row in rows) == list(range(2, 2002)), "each target once"
     assert "2000 of 2000" in done.stderr
     nothing = subprocess.run(
         argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False
     )
-    assert nothing.returncode == 0 and len(read(folder)) == 2000
+    assert nothing.returncode == 0 and len(rows_of(folder)) == 2000
     write_targets(path, targets[::-1])
     other = subprocess.run(argv(*common, "--resume"), capture_output=True, text=True, timeout=60, check=False)
     assert other.returncode == 2 and "list of the first run" in other.stderr

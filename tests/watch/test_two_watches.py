@@ -14,8 +14,9 @@ import pytest
 from firstflight.runs import Run
 from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World
+from tests.segments import rows_of
 from tests.waiting import until
-from tests.watch.test_watch import SECOND_NS, firstflight, in_segments, records, settings, sql
+from tests.watch.test_watch import SECOND_NS, firstflight, records, settings, sql
 
 EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
@@ -48,7 +49,7 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
 
     def last_ns() -> int:
         """When the second watch has last probed."""
-        times = [row["sent_at"] or 0 for row in in_segments(segments)]
+        times = [row["sent_at"] or 0 for row in rows_of(segments)]
         return max(times, default=0)
 
     until(last_ns, "its first probes")

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests import segments
 from tests.campaign_loopback.world import FIRSTFLIGHT, OPTED_OUT, World
 from tests.waiting import until
 
@@ -107,16 +107,7 @@ def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dic
 
 def probed_since(folder: Path, at_ns: int) -> bool:
     """Whether closed segments hold a probe sent at `at_ns` or later."""
-    return any((row["sent_at"] or 0) >= at_ns for row in in_segments(folder / "segments"))
-
-
-def in_segments(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all closed segments."""
-    found = []
-    for path in sorted(folder.glob("seg-*.arrow")):
-        with pa.memory_map(str(path)) as source:
-            found += pa.ipc.open_file(source).read_all().to_pylist()
-    return found
+    return any((row["sent_at"] or 0) >= at_ns for row in segments.rows_of(folder / "segments"))
 
 
 def child(pid: int, program: str) -> int:

@@ -1,0 +1,25 @@
+"""A server of `store serve` for a module of tests, and a client with a table to try statements on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from clickhouse_driver import Client
+
+from tests.store.serving import Served, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of a new store."""
+    with serving(tmp_path_factory.mktemp("statements") / "store") as found:
+        yield found
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    """A client of it; there is a table `t`."""
+    with served.client() as found:
+        found.execute("CREATE TABLE IF NOT EXISTS t (a String) ENGINE = MergeTree ORDER BY a")
+        yield found
