@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY = ":memory:"
-# The sessions that are open, oldest first.
-_sessions: list[Engine] = []
 # Standard error belongs to the whole process.
 _opening = threading.Lock()
 # The engine streams the answers of SELECT only, and says so before it begins.
@@ -57,7 +55,6 @@ class Engine:
                 self._connection = Connection(f"{path}?config-file={_configuration(role)}")
             except (RuntimeError, ChdbError) as error:
                 raise EngineError(str(error) + said()) from error
-        _sessions.append(self)
 
     def run(
         self,
@@ -111,22 +108,7 @@ class Engine:
 
     def close(self) -> None:
         """End the session; the folder is free when all sessions have ended."""
-        if self in _sessions:
-            _sessions.remove(self)
         self._connection.close()
-
-
-@contextmanager
-def session_of_process() -> Iterator[Engine]:
-    """A session that this process has open, since it can open no second folder; if none, one in memory."""
-    if _sessions:
-        yield _sessions[0]
-        return
-    engine = Engine()
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from firstflight.errors import UsageError
 from firstflight.store import calls, dictionaries, vocabulary
 from firstflight.store.access import ENGINES
-from firstflight.store.engine import Engine, EngineError, session_of_process
+from firstflight.store.engine import Engine, EngineError
 from firstflight.store.parsed import Parsed
 from firstflight.store.tokens import Kind
 
@@ -86,7 +86,7 @@ def refused_to_clients(
     return (None if stored else _names(parsed)) or _parts(engine, parsed)
 
 
-def check_stored(statement: str) -> None:
+def check_stored(engine: Engine, statement: str) -> None:
     """Refuse what a store holds by `statement` if no client could make it today.
 
     `statement` is a CREATE as the engine prints it (system.tables.create_table_query,
@@ -94,11 +94,10 @@ def check_stored(statement: str) -> None:
     of the user.
     UsageError says what is not allowed, without the name of the table.
     """
-    with session_of_process() as engine:
-        try:
-            reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
-        except EngineError:
-            reason = _UNREADABLE
+    try:
+        reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
+    except EngineError:
+        reason = _UNREADABLE
     if reason:
         raise UsageError(reason)
 

@@ -30,7 +30,7 @@ def check(engine: Engine, place: str) -> None:
     for line in engine.run(_STORED, "JSONEachRow").splitlines():
         stored = json.loads(line)
         try:
-            guard.check_stored(stored["text"])
+            guard.check_stored(engine, stored["text"])
         except UsageError as error:
             raise UsageError(
                 f"the store in {place} is not opened, since {stored['name']} in it is not safe to use: "
