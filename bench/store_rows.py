@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench import lab_answers
-from firstflight import files, settings
-from firstflight.runs import Run
+from firstflight import settings
+from firstflight.run.run import Run
+from firstflight.system import files
 from lab import internet
 from lab.internet import Internet
 from schemas import records

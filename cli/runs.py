@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from firstflight import stdout, terminal
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import stdout, terminal
 
-# A campaign gives its stages 40 s to end in order (firstflight/campaign/process.py).
+# A campaign gives its stages 40 s to end in order (orchestration/process.py).
 STOP_WAIT_S = 60.0
 
 
@@ -26,7 +26,7 @@ def command(names: tuple[str, ...], form: str) -> None:
     `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
     written. A run of a schedule is stopped at the centre; its vantage points hear of it within seconds.
     """
-    from firstflight.runs import Run, runs_root
+    from firstflight.run.run import Run, runs_root
 
     if names and names[0] == "stop":
         if len(names) == 1:
@@ -49,7 +49,7 @@ def command(names: tuple[str, ...], form: str) -> None:
 
 
 def _stop(run: Any) -> None:
-    from firstflight import files
+    from firstflight.system import files
 
     files.write_text(run.stop_file, "")
     manifest = run.manifest
@@ -78,7 +78,7 @@ def _stop(run: Any) -> None:
 
 
 def _entry(run: Any) -> dict[str, Any]:
-    from firstflight.campaign.record import stage_entries
+    from orchestration.local.manifest import stage_entries
 
     manifest = run.manifest
     stages = stage_entries(run)

@@ -15,13 +15,14 @@ from typing import NoReturn
 
 import click
 
-from firstflight import children, clock, files, terminal
-from firstflight.campaign import process
 from firstflight.errors import FirstflightError, Interrupted, UsageError
-from firstflight.load import reached
-from firstflight.runs import Run
+from firstflight.run import clock
+from firstflight.run.run import Run
 from firstflight.settings.types import DAY_S, Command
-from firstflight.store.confine import command as confined
+from firstflight.system import children, files, terminal
+from orchestration import process
+from store.confine import command as confined
+from store.load import reached
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1
 
@@ -30,13 +31,13 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 
 # stage -> (module with a function `stage`, whether it belongs to a vantage point and repetition)
 STAGES: dict[str, tuple[str, bool]] = {
-    "targets": ("crawler.targets", False),
-    "as_data": ("crawler.as_data", False),
-    "resolve": ("scanner.resolve", True),
-    "probe": ("scanner.probe", True),
+    "targets": ("crawler.lists.stage", False),
+    "as_data": ("crawler.routing.stage", False),
+    "resolve": ("scanner.resolve.stage", True),
+    "probe": ("scanner.first_answer.stage", True),
     "dissect": ("dissector.stage", True),
-    "watch": ("scanner.watch", True),
-    "load": ("firstflight.load.loader", False),
+    "watch": ("scanner.watch.stage", True),
+    "load": ("store.load.loader", False),
 }
 
 # Stages that send packets to those who are measured, or ask about them: only from where the settings say.

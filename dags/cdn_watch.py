@@ -7,10 +7,10 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
 
-from firstflight.schedule.centre import LoadCentre
-from firstflight.schedule.dag_run import period_of
-from firstflight.schedule.opening import OpenWatch
-from firstflight.schedule.operators import (
+from orchestration.airflow.centre import LoadCentre
+from orchestration.airflow.dag_run import period_of
+from orchestration.airflow.open_run import OpenWatch
+from orchestration.airflow.operators import (
     ACTIVE_TASKS,
     RETRIES,
     RETRY_DELAY_S,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pendulum
 from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, task, task_group
 
-from firstflight.schedule.centre import Gather, LoadCentre, Report
-from firstflight.schedule.due import LONGEST
-from firstflight.schedule.opening import OpenScan
-from firstflight.schedule.operators import (
+from orchestration.airflow.centre import Gather, LoadCentre, Report
+from orchestration.airflow.due import LONGEST
+from orchestration.airflow.open_run import OpenScan
+from orchestration.airflow.operators import (
     ACTIVE_TASKS,
     RETRIES,
     FetchInputs,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from firstflight.terminal import visible
+from firstflight.system.terminal import visible
 
 TREE = Path(__file__).resolve().parent.parent
 VARIABLE = "FIRSTFLIGHT_ADVISORIES"

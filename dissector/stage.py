@@ -11,11 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firstflight import capture, children, files, native
+from firstflight import capture
 from firstflight.errors import InputError, Interrupted
-from firstflight.runs import Run
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
 from firstflight.settings import Settings
-from firstflight.stage_report import StageReport
+from firstflight.system import binaries, children, files
 from schemas import records
 
 
@@ -99,7 +100,7 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
         ("--idle-s", idle_s),
         ("--max-connections", live),
     ]
-    argv = [str(native.find("firstflight-dissect")), *map(str, captures)]
+    argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
     for option, value in options:
         argv += [option, str(value)]
     process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -108,7 +109,7 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
     except KeyboardInterrupt as error:
         children.stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
-    broken = native.unreadable(process.returncode, said)
+    broken = binaries.unreadable(process.returncode, said)
     return broken[-1] if broken else None
 
 

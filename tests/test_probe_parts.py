@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firstflight import accounting
 from firstflight.capture import CaptureRecord
 from firstflight.errors import FirstflightError, InputError, UsageError
-from scanner import choose, merge
+from firstflight.run import accounting
+from scanner.driver import choose
+from scanner.records import merge
 from schemas import records
 
 SECOND = 1_000_000_000

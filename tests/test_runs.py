@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
+from firstflight import settings
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.provenance import ruleset_hash
-from firstflight.runs import RUN_ID, Run, runs_root
+from firstflight.run.provenance import ruleset_hash
+from firstflight.run.run import RUN_ID, Run, runs_root
+from firstflight.system import files
 from tests import minimal
 
 
@@ -86,7 +87,7 @@ def test_a_copy_of_a_stage_is_none_of_the_runs(run: Run) -> None:
 
 def test_two_holders_of_a_lock_are_refused_and_a_dead_one_is_not(run: Run) -> None:
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom firstflight.runs import Run\n"
+        "import sys, time\nfrom pathlib import Path\nfrom firstflight.run.run import Run\n"
         "with Run(Path(sys.argv[1])).lock():\n print('held', flush=True)\n time.sleep(60)\n"
     )
     with subprocess.Popen(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
-from firstflight.runs import Run
+from firstflight import settings
+from firstflight.run.run import Run
+from firstflight.system import files
 from tests import minimal
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))

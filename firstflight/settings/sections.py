@@ -48,7 +48,7 @@ class Campaign(Section):
     # Run here before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
     # The limits of [probe] per address and prefix hold for all vantage points together
-    # (firstflight/ledger.py).
+    # (firstflight/egress/shared_limits.py).
     shared_limits: bool = True
     # What the clocks of vantage points may differ by, and packets be under way, without harm to that.
     clock_slack_s: float = Field(default=2.0, gt=0, le=60)

@@ -17,7 +17,7 @@ HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 MAX_CONTACT_BYTES = 500
 
-# What a run's folder holds beside the folders of vantage points (firstflight/runs.py).
+# What a run's folder holds beside the folders of vantage points (firstflight/run/run.py).
 NO_VANTAGE_NAMES = {"targets", "as_data", "lists", "load", "lock", "logs", "rules", "stop"}
 
 # Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).

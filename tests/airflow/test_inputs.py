@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from firstflight import files
 from firstflight.errors import InputError
-from firstflight.runs import Run
-from firstflight.schedule import centre_token, inputs, site, vantage_points
-from firstflight.schedule.centre_client import CentreUnreachable
-from firstflight.schedule.vantage_points import VantagePoint
-from firstflight.stage_report import StageReport
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from firstflight.system import files
+from orchestration.site import centre_token, inputs, site, vantage_points
+from orchestration.site.centre_client import CentreUnreachable
+from orchestration.site.vantage_points import VantagePoint
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 
 SECRET = "s" * 64
@@ -67,7 +67,7 @@ def serving(folder: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     mount = (
-        "from fastapi import FastAPI; import uvicorn; from firstflight.schedule.inputs_app import app\n"
+        "from fastapi import FastAPI; import uvicorn; from orchestration.airflow.inputs_app import app\n"
         "main = FastAPI(); main.mount('/firstflight/v1', app)\n"
         f"uvicorn.run(main, host='127.0.0.1', port={port}, log_level='warning')"
     )
@@ -232,7 +232,7 @@ _ELSEWHERE = """
 from pathlib import Path
 from tests.airflow.test_inputs import HAMBURG, token_for
 from firstflight.errors import FirstflightError
-from firstflight.schedule import inputs
+from orchestration import inputs
 try:
     inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
 except FirstflightError as error:

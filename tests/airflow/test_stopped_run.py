@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.runs import Run
-from firstflight.schedule import inputs, outcome, site, spool, vantage_points
-from firstflight.schedule.child import EXIT_INTERRUPTED
-from firstflight.store import open_store
+from firstflight.run.run import Run
+from orchestration.child import EXIT_INTERRUPTED
+from orchestration.site import inputs, outcome, pending_uploads, site, vantage_points
+from store import open_store
 from tests.airflow.conftest import airflow_environment
 from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
@@ -42,7 +42,7 @@ def listed(run: str) -> tuple[str, int]:
 _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
-from firstflight.schedule.operators import StageOperator
+from orchestration.airflow.operators import StageOperator
 for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2), ("dissect", 2)]:
     task = StageOperator(task_id=stage, stage=stage, vantage="east", run=sys.argv[1], repetition=repetition)
     try:
@@ -117,7 +117,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
     assert given["dissect 2"] == {"rows": 0}, "a repetition without a capture"
-    assert [part.loaded for part in spool.places()] == [True]
+    assert [part.loaded for part in pending_uploads.places()] == [True]
     with open_store() as store:
         assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
     with monkeypatch.context() as at_centre:

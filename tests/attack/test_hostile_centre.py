@@ -14,11 +14,11 @@ from urllib.parse import unquote
 import pytest
 
 from firstflight.errors import FirstflightError
-from firstflight.path_names import UnsafeName
-from firstflight.runs import Run
-from firstflight.schedule import inputs
-from firstflight.schedule.centre_client import CentreUnreachable
-from firstflight.schedule.offer import BadOffer
+from firstflight.run.run import Run
+from firstflight.system.path_names import UnsafeName
+from orchestration.site import inputs
+from orchestration.site.centre_client import CentreUnreachable
+from orchestration.site.offer import BadOffer
 from tests.airflow.test_inputs import HAMBURG, centre_files, open_run
 
 from .evil_https import EvilHost, endless, serving, whole

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.egress import lab
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from lab import namespaces
 from schemas import records
 from tests.attack.outside import Outside, udp_to

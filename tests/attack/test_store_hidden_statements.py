@@ -12,9 +12,9 @@ from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
-from firstflight.store import guard, migrate
-from firstflight.store.engine import Engine
-from firstflight.store.place import open_store
+from store import guard, migrate
+from store.engine import Engine
+from store.place import open_store
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served
 from tests.store.serving import FIRSTFLIGHT, serving

@@ -11,11 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import as2org, as_data
-from crawler.as2org import Organisation
+from crawler.routing import as2org
+from crawler.routing import stage as as_data
+from crawler.routing.as2org import Organisation
 from firstflight.errors import InputError, UsageError
-from firstflight.load import loader
-from firstflight.store import open_store
+from store import open_store
+from store.load import loader
 
 from .conftest import MakeRun
 from .test_as_data import ROUTES

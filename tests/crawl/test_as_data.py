@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler import as_data, cdn_map, rib
-from crawler.cdn_map import TABLE_5
+from crawler.routing import cdn_map, rib
+from crawler.routing import stage as as_data
+from crawler.routing.cdn_map import TABLE_5
 from firstflight.as_map import Mapper, Origin
 from firstflight.errors import InputError, UsageError
-from firstflight.runs import Run
+from firstflight.run.run import Run
 
 from .conftest import RIB_4, MakeRun
 from .test_rib import route, sequence, whole_records

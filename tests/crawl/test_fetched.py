@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import as2org
+from crawler.routing import as2org
 from firstflight.as_map import Mapper
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from lab import crux_host, list_host
 from tests.lab_services.conftest import Running
 from tests.lab_services.world import Done

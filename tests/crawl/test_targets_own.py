@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import own_list, targets
+from crawler.lists import own_list
+from crawler.lists import stage as targets
+from crawler.lists.target_list import Target
 from crawler.names import NotAName, normalise
-from crawler.target_list import Target
 from firstflight.errors import InputError, UsageError
 
 from .conftest import MakeRun

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dissector.stage import stage
-from firstflight import files, settings
+from firstflight import settings
 from firstflight.errors import InputError
-from firstflight.load.record_file import RecordFile
-from firstflight.runs import Run
+from firstflight.run.run import Run
+from firstflight.system import files
+from store.load.record_file import RecordFile
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from firstflight.campaign.record import stage_entries
-from firstflight.load import loader
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load as load_settings
+from orchestration.local.manifest import stage_entries
+from store.load import loader
 from tests.store.rows import DAY_NS, probe, write
 
 VANTAGES = {"hamburg": "Hamburg", "los_angeles": "Los Angeles", "sao_paulo": "São Paulo"}

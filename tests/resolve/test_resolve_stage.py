@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import targets
+from crawler.lists import stage as targets
 from firstflight.errors import InputError
-from firstflight.runs import Run
-from scanner import resolve
-from scanner.resolve_engine import ResolverDown
+from firstflight.run.run import Run
+from scanner.resolve import stage as resolve
+from scanner.resolver.engine import ResolverDown
 from schemas import records
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
@@ -80,7 +80,7 @@ def test_without_targets_it_says_what_to_do(make_run: MakeRun) -> None:
 def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanner.resolve_engine.SILENCE", 5)
+    monkeypatch.setattr("scanner.resolver.engine.SILENCE", 5)
     folder = tmp_path / "named"
     folder.mkdir()
     names = [f"n{i}.example.test" for i in range(300)]

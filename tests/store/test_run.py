@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, InputError
-from firstflight.load import loader
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load as load_settings
-from firstflight.store import open_store
+from store import open_store
+from store.load import loader
 
 from .rows import many, probe, write
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World
 from tests.segments import rows_of
