@@ -15,9 +15,9 @@ def command() -> None:
 @command.command(epilog="Example: FIRSTFLIGHT_STORE=chdb:/data/store firstflight db migrate")
 def migrate() -> None:
     """Bring tables, views and comments to this version of firstflight; a second time does nothing."""
+    from store import confined_command as confined
     from store import migrate as migration
     from store import open_store
-    from store.confine import command as confined
 
     confined.changing()
     with open_store(write=True) as store:
@@ -31,9 +31,9 @@ def migrate() -> None:
 def status() -> None:
     """List what was applied, what is pending, and the size of each table."""
     from firstflight.system import interrupt
+    from store import confined_command as confined
     from store import migrate as migration
     from store import open_store
-    from store.confine import command as confined
 
     stdout.check_open()
     confined.asking()
@@ -65,9 +65,9 @@ def retention(table: str | None, months: str | None) -> None:
     can be loaded again.
     """
     from firstflight.errors import UsageError
+    from store import confined_command as confined
     from store import open_store
     from store import retention as kept
-    from store.confine import command as confined
 
     if months is not None:
         assert table is not None  # click gives the first argument first

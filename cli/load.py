@@ -23,7 +23,7 @@ def command(what: tuple[str, ...]) -> None:
     contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
     """
     from firstflight.run.run import Run
-    from store.confine import command as confined
+    from store import confined_command as confined
     from store.load import reached
 
     what = tuple(dict.fromkeys(what))

@@ -37,7 +37,7 @@ def command(
     from reports import query
     from schemas.sql import Dialect
     from store import DATABASE
-    from store.confine import command as confined
+    from store import confined_command as confined
 
     stdout.check_open()
     if name is None:

@@ -54,8 +54,8 @@ def command(
 def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
     from firstflight.run import provenance
     from firstflight.system import interrupt
+    from store import confined_command as confined
     from store import open_store
-    from store.confine import command as confined
 
     provenance.tool_version()  # kept for the page: it is asked of a program
     confined.asking(added_to=[confined.nearest_folder(out)])
@@ -100,8 +100,8 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     """
     from firstflight.system import interrupt
     from reports.numbers import truth as truths
+    from store import confined_command as confined
     from store import open_store
-    from store.confine import command as confined
 
     stdout.check_open()
     declared = truths.read(truth) if truth else None

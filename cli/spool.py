@@ -30,7 +30,7 @@ def load() -> None:
     """Load what waits into the store; what is there already stays as it is."""
     from firstflight.run.run import runs_root
     from orchestration.site import pending_uploads
-    from store.confine import command as confined
+    from store import confined_command as confined
     from store.load import reached
 
     runs = {part.run.path: part.run for part in pending_uploads.places()}

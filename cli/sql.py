@@ -23,7 +23,7 @@ def command(query: str, output_format: str) -> None:
     """
     from firstflight.system import interrupt, stdout, terminal
     from store import ask
-    from store.confine import command as confined
+    from store import confined_command as confined
 
     stdout.check_open()
     text = _from_stdin() if query == "-" else query

@@ -21,7 +21,7 @@ from firstflight.run.run import Run
 from firstflight.settings.types import DAY_S, Command
 from firstflight.system import children, files, terminal
 from orchestration import process
-from store.confine import command as confined
+from store import confined_command as confined
 from store.load import reached
 
 _EPILOG = """Example: firstflight stage probe --run 20261120T063905Z-a1b2c3 --vantage hamburg --repetition 1

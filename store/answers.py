@@ -6,9 +6,9 @@ import re
 import tempfile
 from collections.abc import Sequence
 
-from store.clickhouse.blocks import Block
-from store.clickhouse.statement import quoted_name
 from store.engine import Engine, literal
+from store.protocol.blocks import Block
+from store.statements.statement import quoted_name
 
 # As interfaces.md wants answers.
 SETTINGS = {

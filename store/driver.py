@@ -17,9 +17,9 @@ from clickhouse_driver.connection import Connection
 from clickhouse_driver.protocol import ServerPacketTypes
 from clickhouse_driver.streams.compressed import CompressedBlockInputStream, CompressedBlockOutputStream
 
-from store.clickhouse.blocks import Block, read_wire
-from store.clickhouse.columns import Window
-from store.clickhouse.wire import ProtocolError
+from store.protocol.blocks import Block, read_wire
+from store.protocol.columns import Window
+from store.protocol.wire import ProtocolError
 from store.url import ServerPlace
 
 # Servers send sparse columns, whose form only an engine can read, from 54465 on.

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import UsageError
 from schemas.sql import Dialect
-from store import access, answers, guard, prepared
+from store import access, answers
 from store.base import Answer, Parameters
 from store.engine import Engine, EngineError, escaped, literal
 from store.errors import from_engine
+from store.statements import guard, prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa

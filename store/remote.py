@@ -15,12 +15,8 @@ from clickhouse_driver import errors as driver_errors
 
 from firstflight.errors import FirstflightError, UsageError
 from schemas.sql import Dialect
-from store import answers, guard
+from store import answers
 from store.base import Answer, Parameters
-from store.clickhouse.blocks import Block, each_native
-from store.clickhouse.columns import UnsupportedType
-from store.clickhouse.statement import quoted_name
-from store.clickhouse.wire import ProtocolError
 from store.driver import BlockClient
 from store.engine import Engine, EngineError, literal
 from store.errors import (
@@ -32,6 +28,11 @@ from store.errors import (
     StoreUnreachable,
     from_engine,
 )
+from store.protocol.blocks import Block, each_native
+from store.protocol.columns import UnsupportedType
+from store.protocol.wire import ProtocolError
+from store.statements import guard
+from store.statements.statement import quoted_name
 from store.url import ServerPlace, nothing_in
 
 if TYPE_CHECKING:

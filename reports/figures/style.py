@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from reports.page import wording
+from reports import wording
 
 INK = "#222222"
 FAINT = "#6b6b6b"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from reports import wording
 from reports.figures.ack_delay import OUTCOMES
 from reports.figures.cdf import Curve
 from reports.figures.delay import Panel
 from reports.figures.first_pto import Place
 from reports.figures.pto import Case
-from reports.page import wording
 
 
 def delays(panels: Sequence[Panel]) -> str:

@@ -22,9 +22,10 @@ from firstflight.errors import UsageError
 from firstflight.run.provenance import tool_version
 from firstflight.system import files
 from firstflight.system.terminal import lines
+from reports import wording
 from reports.figures import ack_delay, delay, first_pto, pto, style
 from reports.numbers import bootstrap
-from reports.page import alt, content, wording
+from reports.page import alt, content
 from reports.page.content import Content
 from reports.question import Answer
 from store import Store

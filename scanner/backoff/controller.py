@@ -18,7 +18,7 @@ from firstflight.system import files, progress
 from scanner.backoff.detector import SECOND_NS, Detector, Seen
 from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.records.merge import closed_segments
+from scanner.driver.segments import closed_segments
 
 
 class Guard:

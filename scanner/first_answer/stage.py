@@ -24,8 +24,9 @@ from scanner.backoff.controller import Guard
 from scanner.driver import choose, process, rules
 from scanner.driver.capture import capture_beside
 from scanner.driver.feed import FIRST_SLOT, Feed
+from scanner.driver.segments import closed_segments, targets_in
 from scanner.planned import control
-from scanner.records import merge, quic_probe
+from scanner.records import quic_probe
 
 
 def stage(run: Run, vantage: str, repetition: int) -> None:
@@ -44,7 +45,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
         report.rows_in = plan.num_rows
         segments = folder / "segments"
-        begun = merge.closed_segments(segments)
+        begun = closed_segments(segments)
         mapper = Mapper(run.as_data)
         choose.write_targets(
             plan,
@@ -55,7 +56,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         )
         in_force = rules.rule_files(run)
         rules.keep(run, in_force)
-        answered = sum(1 for path in begun for target in merge.targets_in(path) if target < FIRST_SLOT)
+        answered = sum(1 for path in begun for target in targets_in(path) if target < FIRST_SLOT)
         stopped: Interrupted | None = None
         # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
@@ -88,7 +89,7 @@ def _probe(
         folder,
         seed=(int(manifest["seed"]) ^ int(process.derive(key, vantage.name, repetition, 7), 16)),
         cid_key=process.derive(key, vantage.name, repetition, 16),
-        resume=bool(merge.closed_segments(segments)),
+        resume=bool(closed_segments(segments)),
         turn=shared_limits.turn_of(settings, vantage.name),
         clock=clock.of(run, vantage.name, repetition),
     )

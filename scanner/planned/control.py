@@ -18,9 +18,9 @@ from firstflight.settings import Vantage
 from scanner.driver.feed import Feed
 from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
-from scanner.resolve.stage import the_resolver
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.engine import Name
+from scanner.resolver.names import the_resolver
 
 RECORDS = "watch_slot.parquet"
 LIST_ID = "control"

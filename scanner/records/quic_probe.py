@@ -15,6 +15,7 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from scanner.backoff import pauses
 from scanner.driver.feed import FIRST_SLOT
+from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import control
 from scanner.planned import records as planned_records
 from scanner.records import merge
@@ -59,10 +60,10 @@ def write(
         run.add_output(report, out)
         return
     folder = run.stage_dir("probe", vantage, repetition)
-    closed = merge.closed_segments(folder / "segments")
+    closed = closed_segments(folder / "segments")
     if stopped and not (closed and (folder / "summary.json").is_file()):
         return
-    everything = merge.read_segments(closed)
+    everything = read_segments(closed)
     segments = _listed(everything)
     summary = files.read_json(folder / "summary.json")
     note(summary, report)

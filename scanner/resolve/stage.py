@@ -9,12 +9,7 @@ import asyncio
 import signal
 from collections import Counter
 
-import dns.exception
-import dns.resolver
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.errors import FirstflightError, Interrupted
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.settings import Resolve
@@ -22,6 +17,7 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolver.answer import QTYPES, Outcome
 from scanner.resolver.engine import Done, Name, ResolverDown, resolve_all
+from scanner.resolver.names import read_targets, the_resolver
 from scanner.resolver.query import Resolver
 from scanner.resolver.segments import Segments, rows
 
@@ -74,30 +70,6 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         report.rows_out = counts.pop("rows")
         report.counts = dict(counts)
         run.add_output(report, path)
-
-
-def read_targets(run: Run) -> list[Name]:
-    """The names of the run's list, in its order."""
-    if not run.targets.is_file():
-        raise InputError(f"there is no {run.targets}: run the targets stage of this run first")
-    try:
-        columns = pq.ParquetFile(run.targets).read(["rank", "domain", "list_id"]).to_pydict()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {run.targets} ({error}): run the targets stage again") from error
-    return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
-
-
-def the_resolver(settings: Resolve) -> Resolver:
-    """The resolver that the settings name, or else the first of /etc/resolv.conf here."""
-    address = settings.resolver
-    if address is None:
-        try:
-            address = str(dns.resolver.Resolver().nameservers[0])
-        except (dns.exception.DNSException, OSError, IndexError) as error:
-            raise UsageError(
-                "/etc/resolv.conf names no resolver here: name one as [resolve] resolver"
-            ) from error
-    return Resolver(address, settings.port, settings.timeout_s, settings.attempts)
 
 
 def _account(counts: Counter[str], names: int) -> None:

@@ -20,13 +20,13 @@ from scanner.backoff.controller import Guard
 from scanner.driver import process
 from scanner.driver.capture import capture_beside
 from scanner.driver.feed import Feed
+from scanner.driver.segments import closed_segments
 from scanner.planned import records
 from scanner.planned.precedence import RightOfWay
 from scanner.planned.probes import Feeder, Slot
-from scanner.records import merge
-from scanner.resolve.stage import the_resolver
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.engine import Name
+from scanner.resolver.names import the_resolver
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _arguments(period: Period, ports: str) -> list[str]:
         period.folder,
         seed=int(run.manifest["seed"]) ^ int(process.derive(key, *place, 7), 16),
         cid_key=process.derive(key, *place, 16),
-        resume=bool(merge.closed_segments(period.folder / "segments")),
+        resume=bool(closed_segments(period.folder / "segments")),
         listed=False,
         ports=ports,
     )

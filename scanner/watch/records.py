@@ -15,10 +15,11 @@ from firstflight.system import files
 from scanner.backoff import pauses
 from scanner.driver import choose
 from scanner.driver.feed import FIRST_SLOT
+from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import records as planned_records
 from scanner.records import merge, provenance, quic_probe
-from scanner.resolve.stage import the_resolver
 from scanner.resolver.engine import Name
+from scanner.resolver.names import the_resolver
 from scanner.watch.period import Period
 
 # Names of owned servers that are in no list.
@@ -33,8 +34,8 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     counts do not balance.
     """
     run, report, folder = period.run, period.report, period.folder
-    closed = merge.closed_segments(folder / "segments")
-    rows: pa.Table | None = merge.read_segments(closed) if closed else None
+    closed = closed_segments(folder / "segments")
+    rows: pa.Table | None = read_segments(closed) if closed else None
     fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
     unfed = planned_records.planned(slot for slot in period.slots if slot.number not in fed)
     table = planned_records.build(

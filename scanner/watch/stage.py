@@ -25,8 +25,8 @@ from firstflight.system import files
 from scanner.driver import rules
 from scanner.planned.precedence import RightOfWay
 from scanner.planned.probes import SECOND_NS, Series, plan, series
-from scanner.resolve.stage import read_targets
 from scanner.resolver.engine import Name
+from scanner.resolver.names import read_targets
 from scanner.watch import records
 from scanner.watch.period import Period, watch
 from scanner.watch.records import OWNED_LIST_ID

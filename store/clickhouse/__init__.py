@@ -1,1 +1,1 @@
-"""ClickHouse's native protocol: its wire forms, and the server in front of the embedded engine."""
+"""The server of ClickHouse's native protocol in front of the embedded engine."""

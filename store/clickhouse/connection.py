@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from store.clickhouse import compression, packets
-from store.clickhouse.blocks import Block, read_wire
-from store.clickhouse.columns import UnsupportedType, Window
-from store.clickhouse.packets import Client, Hello, Progress, Query, Server
-from store.clickhouse.refusal import NOT_IMPLEMENTED, Refusal
 from store.clickhouse.session import Session, refusal
-from store.clickhouse.statement import Insert, Statement
-from store.clickhouse.wire import Disconnected, ProtocolError, Reader
 from store.engine import EngineError
+from store.protocol import compression, packets
+from store.protocol.blocks import Block, read_wire
+from store.protocol.columns import UnsupportedType, Window
+from store.protocol.packets import Client, Hello, Progress, Query, Server
+from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
+from store.protocol.wire import Disconnected, ProtocolError, Reader
+from store.statements.statement import Insert, Statement
 
 UNEXPECTED_PACKET = 101
 LOGICAL_ERROR = 49

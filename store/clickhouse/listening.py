@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from store.clickhouse.packets import Hello
-from store.clickhouse.refusal import AUTHENTICATION_FAILED, Refusal
+from store.protocol.packets import Hello
+from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from store import access, vocabulary
-from store.clickhouse import statement
-from store.clickhouse.blocks import Block, each_native
-from store.clickhouse.packets import Query, Setting
-from store.clickhouse.refusal import NOT_IMPLEMENTED, Refusal
+from store import access
 from store.engine import Engine, EngineError, escaped, literal
-from store.guard import refused_to_clients
+from store.protocol.blocks import Block, each_native
+from store.protocol.packets import Query, Setting
+from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
+from store.statements import statement, vocabulary
+from store.statements.guard import refused_to_clients
 
 UNKNOWN_SETTING = 115
 SETTING_NOT_ALLOWED = 452

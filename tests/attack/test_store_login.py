@@ -16,8 +16,8 @@ from clickhouse_driver.errors import ServerException
 from store import open_store, served_address
 from store.clickhouse import admission, connection
 from store.clickhouse.admission import Admission
-from store.clickhouse.wire import varint
 from store.errors import StoreHeld
+from store.protocol.wire import varint
 from tests.store.serving import FIRSTFLIGHT, Served, serving
 
 

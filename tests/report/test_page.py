@@ -11,7 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from reports.page import page, wording
+from reports import wording
+from reports.page import page
 from store import migrate, open_store
 from store.load import loader
 from tests.browser import DESK, PHONE, Browser

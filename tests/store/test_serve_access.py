@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from firstflight.errors import UsageError
 from store import open_store
-from store.clickhouse import compression, connection, packets
-from store.clickhouse.blocks import Block
+from store.clickhouse import connection
 from store.clickhouse.session import Session
-from store.clickhouse.wire import text, varint
+from store.protocol import compression, packets
+from store.protocol.blocks import Block
+from store.protocol.wire import text, varint
 
 from .serving import Served, serving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from store.engine import Engine
-from store.parsed import Parsed
-from store.tokens import Kind, tokens
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind, tokens
 
 W, Q, L, N, C, O = Kind.WORD, Kind.QUOTED, Kind.LITERAL, Kind.NUMBER, Kind.COMMENT, Kind.OTHER  # noqa: E741
 

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from store.clickhouse.columns import UnsupportedType, Window, check_type, layout
-from store.clickhouse.wire import ProtocolError, text, varint
+from store.protocol.columns import UnsupportedType, Window, check_type, layout
+from store.protocol.wire import ProtocolError, text, varint
 
 MAX_COLUMNS = 10_000
 

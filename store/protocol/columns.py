@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 
-from store.clickhouse.wire import ProtocolError, unpack_varint
+from store.protocol.wire import ProtocolError, unpack_varint
 
 MAX_BLOCK_BYTES = 1 << 28
 MAX_TYPE_BYTES = 4096

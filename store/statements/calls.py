@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from store import vocabulary
 from store.engine import Engine, EngineError
-from store.parsed import Parsed
-from store.tokens import Kind
+from store.statements import vocabulary
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind
 
 # Table functions that take columns as a text of SQL: which argument it is, and from how many arguments on.
 _STRUCTURES = {"format": (1, 3), "values": (0, 1), "generaterandom": (0, 1), "null": (0, 1)}

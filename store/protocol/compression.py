@@ -12,7 +12,7 @@ import lz4.block
 import zstd
 from clickhouse_cityhash.cityhash import CityHash128
 
-from store.clickhouse.wire import ProtocolError, Reader
+from store.protocol.wire import ProtocolError, Reader
 
 LZ4, ZSTD, STORED = 0x82, 0x90, 0x02
 _HEAD = struct.Struct("<BII")

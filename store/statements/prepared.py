@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 
 from firstflight.errors import UsageError
-from store import guard
 from store.engine import Engine
+from store.statements import guard
 
 _STORED = """
 SELECT concat(database, '.', name) AS name, create_table_query AS text FROM system.tables

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from store.clickhouse.wire import ProtocolError, Reader, text, varint
+from store.protocol.wire import ProtocolError, Reader, text, varint
 
 # The revision that clickhouse-driver 0.2.11 speaks; a newer client comes down to it.
 REVISION = 54468

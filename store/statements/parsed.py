@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.tokens import Kind, Token, tokens
+from store.statements.tokens import Kind, Token, tokens
 
 _OPEN, _CLOSE = "([{", ")]}"
 _NOTHING = Token(Kind.OTHER, "", 0, 0)

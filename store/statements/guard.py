@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstflight.errors import UsageError
-from store import calls, dictionaries, vocabulary
 from store.access import ENGINES
 from store.engine import Engine, EngineError
-from store.parsed import Parsed
-from store.tokens import Kind
+from store.statements import calls, dictionaries, vocabulary
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind
 
 _READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS", "CHECK TABLE")
 _ROLES = ("USE ROLE", "SET ROLE", "SET DEFAULT ROLE", "SET TRANSACTION")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from store.parsed import Parsed
-from store.tokens import Kind
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind
 
 _CREATES = ("CREATE DICTIONARY", "REPLACE DICTIONARY", "CREATE OR REPLACE DICTIONARY")
 _WORDS = ("QUERY", "INVALIDATE_QUERY", "TABLE", "DB")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from store.clickhouse.refusal import NOT_IMPLEMENTED, Refusal
-from store.parsed import Parsed
-from store.tokens import Kind, tokens
+from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind, tokens
 
 _FORMAT_LINE = re.compile(r"^FORMAT \w+\n?", re.MULTILINE)
 _SELECT = re.compile(r"\(*(SELECT|WITH)\b")
