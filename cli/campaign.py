@@ -60,6 +60,7 @@ def run(
     from firstflight import settings
     from firstflight.egress import lists
     from firstflight.run.run import Run
+    from orchestration import stages
     from orchestration.local import lifecycle, preview
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
@@ -68,7 +69,7 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
     if resume is not None:
         the_run = Run.open(resume)
-        if the_run.manifest.get("kind") == "watch":
+        if stages.plan_of(the_run) is stages.Plan.WATCH:
             raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):
@@ -80,7 +81,7 @@ def run(
             _print([*preview.describe(the_run.settings), *preview.outstanding(the_run)])
             return
         with the_run.lock():
-            the_run.stop_file.unlink(missing_ok=True)
+            the_run.layout.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
                 the_run.write_manifest({**the_run.manifest, "repetitions": repetitions})
     else:

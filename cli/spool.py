@@ -22,7 +22,7 @@ def status() -> None:
     stdout.check_open()
     for part in pending_uploads.places():
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
-        terminal.echo(f"{part.run.id}  {part.vantage}  {part.repetition}  {state}")
+        terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")

@@ -66,7 +66,7 @@ def trace(
     wanted = [repetition] if repetition is not None else range(1, int(run.manifest["repetitions"]) + 1)
     found = []
     for number in wanted:
-        path = run.quic_probe(vantage, number)
+        path = run.layout.quic_probe(run.key(vantage, number))
         if path.is_file():
             rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
             found += [_with_packets(run, row, path) for row in rows]

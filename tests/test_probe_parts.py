@@ -11,6 +11,7 @@ import pytest
 
 from firstflight.capture import CaptureRecord
 from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.layout import StageKey
 from firstflight.run import accounting
 from scanner.driver import choose
 from scanner.driver.segments import closed_segments, read_segments, targets_in
@@ -147,7 +148,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
     return merge.merge(
         read_segments(closed_segments(tmp_path / "segments")),
         plan,
-        merge.Provenance("R", "here", 2, "0.1", "abc", "R/quic_probe.parquet", host="vm"),
+        merge.Provenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),

@@ -35,7 +35,7 @@ def stage(run: Run) -> None:
             raise InputError(_nothing(found))
         _write(run, found)
         report.rows_out = len(found.targets)
-        run.add_output(report, run.targets)
+        run.add_output(report, run.layout.targets)
 
 
 def read(targets: Targets, network: Network, contact: str) -> TargetList:
@@ -69,7 +69,7 @@ def _write(run: Run, found: TargetList) -> None:
         "rank_bucket": [target.rank_bucket for target in found.targets],
     }
     table = pa.table(rows, schema=records.load("target").arrow_schema())
-    with files.replacing(run.targets) as part:
+    with files.replacing(run.layout.targets) as part:
         pq.write_table(table, part, compression="zstd")
 
 

@@ -46,7 +46,7 @@ def stage(run: Run) -> None:
     """
     settings = run.settings.as_data
     with run.stage("as_data") as report:
-        folder = run.as_data
+        folder = run.layout.as_data
         maps = (settings.cdn_map or cdn_map.TABLE_5, *settings.cdn_map_extra)
         cdn_of = cdn_map.load(settings.cdn_map, settings.cdn_map_extra)
         session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact)

@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from firstflight.errors import FirstflightError
+from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
 
@@ -35,14 +36,14 @@ class Offset(BaseModel):
         return max(0, abs(self.offset_us) - (self.uncertainty_us or 0))
 
 
-def compare(run: Run, vantage: str, repetition: int, centre_ns: int | None) -> str | None:
+def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
     """Compare, write clock.json beside the stages of that vantage point; give the warning there is, if any.
 
     `centre_ns` is the campaign's time (ns since 1970) when it started this process. A reference that cannot
     be reached is a warning as well: the rows then say that nothing was compared.
     """
     settings = run.settings.clock
-    path = path_of(run, vantage, repetition)
+    path = run.layout.clock(key)
     try:
         if settings.reference is not None:
             ca_bundle = run.settings.network.ca_bundle
@@ -70,14 +71,9 @@ def warning(offset: Offset, warn_s: float) -> str | None:
     )
 
 
-def path_of(run: Run, vantage: str, repetition: int) -> Path:
-    """Where the comparison of a vantage point and repetition stands."""
-    return run.path / vantage / str(repetition) / "clock.json"
-
-
-def of(run: Run, vantage: str, repetition: int) -> Offset | None:
+def of(run: Run, key: StageKey) -> Offset | None:
     """The comparison that was made; None if none was."""
-    path = path_of(run, vantage, repetition)
+    path = run.layout.clock(key)
     return Offset.model_validate(files.read_json(path)) if path.is_file() else None
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from firstflight.layout import StageKey
 from firstflight.settings.types import VantageName
 from firstflight.system.path_names import RelativeName
 
@@ -43,8 +44,14 @@ class StageReport(BaseModel):
     outputs: dict[RelativeName, str] = Field(default_factory=dict)  # path within the run -> sha256
     message: str | None = None  # the sentence of a failure
 
+    def key(self, run: str) -> StageKey | None:
+        """Key of the stage in the run of that id; None for a stage of the whole run."""
+        if self.vantage is None or self.repetition is None:
+            return None
+        return StageKey(run, self.vantage, self.repetition)
+
     @model_validator(mode="after")
-    def _is_of_a_place(self) -> StageReport:
+    def _has_a_whole_key(self) -> StageReport:
         if (self.vantage is None) != (self.repetition is None):
             raise ValueError("vantage and repetition stand there together, or neither")
         return self

@@ -70,7 +70,7 @@ def _identity(run: Run, stage: str) -> str:
     if stage == "targets":
         import pyarrow.parquet as pq
 
-        ids = pq.read_table(run.targets, columns=["list_id"])["list_id"].unique().to_pylist()
+        ids = pq.read_table(run.layout.targets, columns=["list_id"])["list_id"].unique().to_pylist()
         return ", ".join(str(value) for value in ids)
     return next(sha[:16] for name, sha in report.outputs.items() if name.endswith("rib.pyasn"))
 

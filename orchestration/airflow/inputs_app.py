@@ -33,7 +33,7 @@ def stopped(run: str, authorization: str = Header("")) -> Response:
         return refused
     if inputs.published(run) is None:
         return PlainTextResponse(f"the centre offers no run {run}", status_code=404)
-    return PlainTextResponse(STOPPED if Run(runs_root() / run).stop_file.exists() else GOES_ON)
+    return PlainTextResponse(STOPPED if Run(runs_root() / run).layout.stop_file.exists() else GOES_ON)
 
 
 def _offer(run: str, name: str | None, authorization: str) -> Response:

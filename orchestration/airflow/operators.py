@@ -29,12 +29,12 @@ from orchestration.site.vantage_points import VantagePoint, declared
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from firstflight.layout import StageKey
     from firstflight.run.run import Run
-    from orchestration.child import Child
+    from orchestration.runner import Child
 
 EDGE_EXECUTOR = "EdgeExecutor"
 CENTRE_EXECUTOR = "LocalExecutor"
-SENDING = ("resolve", "probe", "watch")
 
 # Two minutes, four, eight, ... an hour: a database or a vantage point that is away for a night is waited for.
 # The variable is for those who cannot wait, such as tests.
@@ -81,7 +81,7 @@ class FirstflightOperator(BaseOperator):
         the DAG does, otherwise it counts as failed and is tried again. `stops` is asked as often, and tells
         whether the run is stopped for good: the command then ends by itself, and that is no failure.
         """
-        from orchestration.child import EXIT_INTERRUPTED, Child
+        from orchestration.runner import EXIT_INTERRUPTED, Child
 
         self.log.info("firstflight %s", " ".join(arguments))
         self._child = Child(arguments, _provenance(context))
@@ -107,7 +107,7 @@ class FirstflightOperator(BaseOperator):
 
     def failed(self, *words: str) -> AirflowException:
         """To raise: the command has failed, with the sentence that it ended with."""
-        said = self._child.last_words if self._child is not None else ""
+        said = self._child.last_line if self._child is not None else ""
         return AirflowException(f"{' '.join(words)}: {said or 'ended without a word'}")
 
     def on_kill(self) -> None:
@@ -163,36 +163,38 @@ class StageOperator(FirstflightOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage; gives its counts."""
         from firstflight.run.run import Run
+        from orchestration import stages
 
         with in_one_sentence():
-            run, repetition = Run.with_id(str(self.run)), int(self.repetition)
+            run = Run.with_id(str(self.run))
+            key, stage = run.key(self.vantage, int(self.repetition)), stages.named(self.stage)
             stops = partial(self._is_stopped, run)
-            if self.stage in SENDING:
+            if stage.sends:
                 if stops():
-                    return self._left_as_it_is(run, repetition)
-                self._wait_until_due(run, repetition)
-            if self.stage == "load":
-                return self._load(context, run, repetition)
-            if self.stage == "dissect" and not captured(run, self.vantage, repetition):
+                    return self._skip_stopped(run, key)
+                self._wait_until_due(run, key)
+            if stage.name == stages.LOAD:
+                return self._load(context, run, key)
+            if stage.needs_capture and not captured(run, key):
                 self.log.info("there is no capture to dissect")
                 return {"rows": 0}
-            place = ("--vantage", self.vantage, "--repetition", str(repetition))
+            place = ("--vantage", key.vantage, "--repetition", str(key.repetition))
             more = ("stage", self.stage, "--run", run.id, *place, *self._more(context))
             self.firstflight(context, *more, resumes=True, stops=stops)
-            return self._counts(run, repetition)
+            return self._counts(run, key)
 
-    def _counts(self, run: Run, repetition: int) -> dict[str, Any]:
-        report = run.report(self.stage, self.vantage, repetition)
+    def _counts(self, run: Run, key: StageKey) -> dict[str, Any]:
+        report = run.report(self.stage, key)
         return {"rows": report.rows_out, **report.counts} if report is not None else {}
 
-    def _left_as_it_is(self, run: Run, repetition: int) -> dict[str, Any]:
+    def _skip_stopped(self, run: Run, key: StageKey) -> dict[str, Any]:
         """Of a stopped run: what was measured goes on to be dissected and loaded, what was not begun is
         skipped."""
         sentence = f"run {run.id} is stopped: nothing was sent"
-        if run.report(self.stage, self.vantage, repetition) is None:
+        if run.report(self.stage, key) is None:
             raise AirflowSkipException(sentence)
         self.log.info(sentence)
-        return self._counts(run, repetition)
+        return self._counts(run, key)
 
     def _is_stopped(self, run: Run) -> bool:
         """Whether the run is stopped, here or at the centre."""
@@ -205,46 +207,47 @@ class StageOperator(FirstflightOperator):
         del context
         return []
 
-    def _load(self, context: Context, run: Run, repetition: int) -> dict[str, Any]:
+    def _load(self, context: Context, run: Run, key: StageKey) -> dict[str, Any]:
         """Load this run's part, and whatever else waits in the spool."""
+        from orchestration import stages
         from orchestration.site import pending_uploads
 
         # What another part lacks is said in the log, and does not fail this one.
         self.firstflight(context, "spool", "load", judged=False)
-        if not pending_uploads.is_loaded(run, self.vantage, repetition):
+        if not pending_uploads.is_loaded(run, key):
             raise self.failed("spool", "load")
-        report = run.report("load", self.vantage, repetition)
+        report = run.report(stages.LOAD, key)
         counts: dict[str, Any] = dict(report.counts) if report is not None else {}
         for outlet in self.outlets:
-            extra: dict[str, Any] = {"run": run.id, "vantage": self.vantage, "repetition": repetition}
+            extra: dict[str, Any] = dict(key.columns())
             context["outlet_events"][outlet].extra = {**extra, "rows": counts}
         return counts
 
-    def _wait_until_due(self, run: Run, repetition: int) -> None:
+    def _wait_until_due(self, run: Run, key: StageKey) -> None:
         """Come back when the repetition is due; skip one that should have begun days ago."""
         from orchestration.airflow import due as times
 
         started = datetime.fromisoformat(str(run.manifest["started_at"]))
-        due = times.repetition(started, run.settings.campaign.repetition_interval_s, repetition)
+        due = times.repetition(started, run.settings.campaign.repetition_interval_s, key.repetition)
         now = datetime.now(UTC)
-        if run.report(self.stage, self.vantage, repetition) is not None:
+        if run.report(self.stage, key) is not None:
             return  # begun: it goes on
         if now > due + times.TOO_LATE:
             raise AirflowSkipException(
-                f"repetition {repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
+                f"repetition {key.repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
             )
         if now < due:
-            self.log.info("repetition %d begins at %s", repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
+            self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
             # Not in one sleep: a run may be stopped meanwhile.
             raise come_back(min(due, now + WHILE_WAITING))
 
 
-def captured(run: Run, vantage: str, repetition: int) -> bool:
+def captured(run: Run, key: StageKey) -> bool:
     """Whether a capture was taken there: none is without `capture.enabled`, or when there was nothing to
     probe."""
     from firstflight import capture
 
-    return bool(capture.records(run.stage_dir("capture", vantage, repetition)))
+    return bool(capture.records(run.layout.stage("capture", key)))
 
 
 def come_back(at: datetime) -> Exception:
@@ -260,7 +263,7 @@ class WatchOperator(StageOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(stage="watch", **kwargs)
 
-    def _wait_until_due(self, run: Run, repetition: int) -> None:
+    def _wait_until_due(self, run: Run, key: StageKey) -> None:
         """The stage keeps its times itself, and writes down what it comes too late for."""
 
     def _more(self, context: Context) -> list[str]:

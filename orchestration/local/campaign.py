@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
 
 from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.layout import StageKey
 from firstflight.run import clock
-from firstflight.run.run import CENTRE_STAGES, Run
-from firstflight.settings import Settings, Vantage
-from orchestration import process
-from orchestration.local.console import Show
+from firstflight.run.run import Run
+from firstflight.settings import Settings
+from orchestration import runner, stages
+from orchestration.local.console import Console
 from orchestration.local.manifest import write_state
-from orchestration.process import together
+from orchestration.runner import together
+from orchestration.stages import Plan, Stage
 
 
 class CentreFailed(FirstflightError):
@@ -43,18 +44,29 @@ class Campaign:
     """
 
     run: Run
-    show: Show
+    console: Console
+    plan: Plan = Plan.SCAN
     failures: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     rejected: int = 0
-    # The stage that sends, and what its rows are.
-    sending: ClassVar[str] = "probe"
-    rows_are: ClassVar[str] = "probes"
 
     @property
     def settings(self) -> Settings:
         """The run's settings in force."""
         return self.run.settings
+
+    @property
+    def measuring(self) -> list[Stage]:
+        """The stages whose rows this campaign is about."""
+        return stages.measuring(self.plan)
+
+    def keys(self, repetition: int) -> list[StageKey]:
+        """One key for each vantage point."""
+        return [self.run.key(vantage.name, repetition) for vantage in self.settings.vantage]
+
+    def measured(self, key: StageKey) -> bool:
+        """Whether the rows of that key exist."""
+        return all(self.run.done(stage.name, key) for stage in self.measuring)
 
     @property
     def way_on(self) -> str:
@@ -70,12 +82,12 @@ class Campaign:
     @property
     def exit_status(self) -> int:
         """0: all is done; 1: the rest is done; 2 or 3 of the first vantage point if none came to its end."""
-        places = [
-            (vantage.name, repetition)
-            for vantage in self.settings.vantage
+        keys = [
+            key
             for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
+            for key in self.keys(repetition)
         ]
-        if self.statuses and not any(self.run.done(self.sending, *place) for place in places):
+        if self.statuses and not any(map(self.measured, keys)):
             own = (UsageError.exit_status, InputError.exit_status)
             return self.statuses[0] if self.statuses[0] in own else 1
         return 1 if self.failures or self.rejected else 0
@@ -83,83 +95,78 @@ class Campaign:
     async def centre(self) -> None:
         """Targets and AS data. Raises CentreFailed."""
         centre = self.settings.centre
-        missing = [name for name in CENTRE_STAGES if not self.run.done(name)]
-        statuses = await together(
-            self.stage([name], centre.command, None, [self.run.stage_dir(name)]) for name in missing
-        )
+        names = stages.names(stages.at_centre())
+        missing = [name for name in names if not self.run.done(name)]
+        statuses = await together(self.stage([name], centre.command, None) for name in missing)
         for name, status in zip(missing, statuses, strict=True):
             if not self.run.done(name):  # whatever the status: it may be that of the command before it
                 raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
-        for name in CENTRE_STAGES:
+        for name in names:
             report = self.run.report(name)
             for line in report.rejected if report is not None else []:
                 self.rejected += 1
-                self.show.say(f"{name}: line {line.line} rejected: {line.reason}")
+                self.console.say(f"{name}: line {line.line} rejected: {line.reason}")
 
     async def _repetition(self, repetition: int) -> None:
-        waiting = [v for v in self.settings.vantage if not self.run.done("probe", v.name, repetition)]
+        waiting = [key for key in self.keys(repetition) if not self.measured(key)]
         if waiting:
             await self._wait_until_due(repetition)
             await self._hook(repetition)
-            self.show.say(f"repetition {repetition}: {', '.join(v.name for v in waiting)}")
-            await together(self._vantage(vantage, repetition) for vantage in waiting)
-        await self.dissect(repetition)
+            self.console.say(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
+            await together(self.measure(key, str(key)) for key in waiting)
+        await self.work_up(repetition)
         await self.load(f"repetition {repetition}")
 
     async def load(self, what: str) -> None:
         """Load everything after `what`: idempotent, finds out itself what is new."""
-        status = await self.stage(["load"], (), None, [])
+        status = await self.stage([stages.LOAD], (), None)
         if status != 0:
-            self._failed(f"load after {what}: {self._reason(['load'], status)}")
+            self._failed(f"load after {what}: {self._reason([stages.LOAD], status)}")
 
-    async def _vantage(self, vantage: Vantage, repetition: int) -> None:
-        names = ["resolve", "probe"]
-        folders = [self.run.stage_dir(name, vantage.name, repetition) for name in names]
-        place = (vantage.name, repetition)
-        status = await self.stage(names, vantage.command, vantage.program, folders, place)
-        self.tell(names, place, status, f"{vantage.name}, repetition {repetition}")
+    async def measure(self, key: StageKey, who: str, more: Sequence[str] = ()) -> None:
+        """Run the stages that send at a vantage point, in one process, and report how they ended."""
+        vantage = self.settings.vantage_named(key.vantage)
+        names = stages.names(stages.at_vantage(self.plan))
+        status = await self.stage(names, vantage.command, vantage.program, key, more)
+        self._report(names, key, status, who)
 
-    def tell(self, names: list[str], place: tuple[str, int], status: int, who: str) -> None:
-        """Say how the last of these stages at a vantage point ended."""
-        offset = clock.of(self.run, *place)
+    def _report(self, names: list[str], key: StageKey, status: int, who: str) -> None:
+        offset = clock.of(self.run, key)
         warning = None if offset is None else clock.warning(offset, self.settings.clock.warn_s)
         if warning is not None:
-            self.show.say(f"{who}: {warning}")
+            self.console.say(f"{who}: {warning}")
         if status != 0:
-            self._failed(f"{who}: {self._reason(names, status, place)}")
+            self._failed(f"{who}: {self._reason(names, status, key)}")
             self.statuses.append(status)
             return
-        if not self.run.done(self.sending, *place):
-            self._failed(f"{who}: {self.sending} did not run: its command ended and left no report of it")
-            self.statuses.append(1)
-            return
-        report = self.run.report(self.sending, *place)
-        if report is not None:
+        for stage in self.measuring:
+            report = self.run.report(stage.name, key)
+            if report is None or not self.run.done(stage.name, key):
+                self._failed(f"{who}: {stage.name} did not run: its command ended and left no report of it")
+                self.statuses.append(1)
+                return
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
-            self.show.say(f"{who}: {report.rows_out} {self.rows_are} ({counts})")
+            self.console.say(f"{who}: {report.rows_out} {stage.measures} ({counts})")
             for warning in report.warnings:
-                self.show.say(f"{who}: {warning}")
+                self.console.say(f"{who}: {warning}")
 
-    async def dissect(self, repetition: int) -> None:
-        """Dissect a repetition's captures here, at most one per processor at a time."""
-        if not self.settings.capture.enabled:
-            return
-        places = [
-            (vantage.name, repetition)
-            for vantage in self.settings.vantage
-            if self.run.done(self.sending, vantage.name, repetition)
-            and not self.run.done("dissect", vantage.name, repetition)
-        ]
+    async def work_up(self, repetition: int) -> None:
+        """Run the stages that work on what was measured, here, at most one key per processor at a time."""
+        captured = self.settings.capture.enabled
+        names = stages.names(stages.afterwards(self.plan, captured=captured))
         processors = asyncio.Semaphore(os.cpu_count() or 1)
 
-        async def one(place: tuple[str, int]) -> None:
-            async with processors:
-                status = await self.stage(["dissect"], (), None, [], place)
-            if status != 0:
-                reason = self._reason(["dissect"], status, place)
-                self._failed(f"dissect {place[0]}, repetition {place[1]}: {reason}")
+        async def one(key: StageKey) -> None:
+            for name in names:
+                if self.run.done(name, key):
+                    continue
+                async with processors:
+                    status = await self.stage([name], (), None, key)
+                if status != 0:
+                    self._failed(f"{name} {key}: {self._reason([name], status, key)}")
+                    return
 
-        await together(one(place) for place in places)
+        await together(one(key) for key in self.keys(repetition) if self.measured(key))
 
     async def _wait_until_due(self, repetition: int) -> None:
         """Wait until the interval since the last repetition's start is over; note this one's start."""
@@ -170,7 +177,7 @@ class Campaign:
             due = datetime.fromisoformat(before) + interval
             wait_s = (due - datetime.now(UTC)).total_seconds()
             if wait_s > 0:
-                self.show.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                self.console.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
                 await asyncio.sleep(wait_s)
         started.setdefault(str(repetition), datetime.now(UTC).isoformat())
         self.run.write_manifest({**self.run.manifest, "repetition_started": started})
@@ -179,11 +186,11 @@ class Campaign:
         hook = self.settings.campaign.before_repetition
         if not hook:
             return
-        argv = [word.replace("{repetition}", str(repetition)) for word in process.expand(hook)]
-        log = self.run.path / "logs" / f"before_repetition-{repetition}.log"
-        status = await process.run_to_end(argv, log)
+        argv = [word.replace("{repetition}", str(repetition)) for word in runner.expand(hook)]
+        log = self.run.layout.log(f"before_repetition-{repetition}")
+        status = await runner.run_to_end(argv, log)
         if status != 0:
-            words = process.last_words(log) or f"ended with status {status}"
+            words = runner.last_line(log) or f"ended with status {status}"
             raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {words}", status)
 
     async def stage(
@@ -191,36 +198,34 @@ class Campaign:
         names: list[str],
         prefix: tuple[str, ...],
         program: str | None,
-        folders: list[Path],
-        place: tuple[str, int] | None = None,
+        key: StageKey | None = None,
         more: Sequence[str] = (),
     ) -> int:
         """Run stages in one process; the manifest is up to date when it has begun and when it has ended."""
-        vantage, repetition = place or (None, None)
-        argv = process.stage_argv(prefix, program, names, self.run.path, vantage, repetition, more)
-        who = " ".join(filter(None, [vantage or names[0], "dissect" if names == ["dissect"] else ""]))
-        self.show.begin(who, folders)
+        argv = runner.stage_argv(prefix, program, names, self.run.path, key, more)
+        first = stages.named(names[0])
+        who = names[0] if key is None else key.vantage if first.sends else f"{key.vantage} {names[0]}"
+        # Where they report their progress.
+        folders = [self.run.layout.stage(name, key) for name in names if first.sends or first.fetches]
+        self.console.begin(who, folders)
         try:
-            return await process.run_to_end(argv, self._log(names, place))
+            return await runner.run_to_end(argv, self._log(names, key))
         except UsageError as error:
-            self._log(names, place).write_text(f"{error}\n", encoding="utf-8")
+            self._log(names, key).write_text(f"{error}\n", encoding="utf-8")
             return UsageError.exit_status
         finally:
-            self.show.end(who)
+            self.console.end(who)
             write_state(self.run, "running")
 
-    def _log(self, names: list[str], place: tuple[str, int] | None) -> Path:
-        where = "" if place is None else f"-{place[0]}-{place[1]}"
-        return self.run.path / "logs" / f"{'+'.join(names)}{where}.log"
+    def _log(self, names: list[str], key: StageKey | None) -> Path:
+        return self.run.layout.log("+".join(names), key)
 
-    def _reason(self, names: list[str], status: int, place: tuple[str, int] | None = None) -> str:
-        words = process.last_words(self._log(names, place))
+    def _reason(self, names: list[str], status: int, key: StageKey | None = None) -> str:
+        line = runner.last_line(self._log(names, key))
         if status < 0:
-            return f"killed by {signal.Signals(-status).name}" + (
-                f"; its last words: {words}" if words else ""
-            )
-        return words or f"ended with status {status}"
+            return f"killed by {signal.Signals(-status).name}" + (f"; its last words: {line}" if line else "")
+        return line or f"ended with status {status}"
 
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)
-        self.show.say(sentence)
+        self.console.say(sentence)

@@ -15,7 +15,7 @@ LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 30.0
 
 
-class Show:
+class Console:
     """Follows the `progress.json` of the stages at work. An asynchronous context manager."""
 
     def __init__(self) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from firstflight.egress import shared_limits
-from firstflight.run.run import CENTRE_STAGES, Run
+from firstflight.run.run import Run
 from firstflight.settings import Settings
+from orchestration import stages
 
 # A, AAAA and HTTPS per name (docs/architecture.md, resolve).
 QUERIES_PER_NAME = 3
@@ -82,15 +83,17 @@ def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterato
 
 def outstanding(run: Run) -> Iterator[str]:
     """Lines that name the stages of a run that are not done."""
-    for stage in CENTRE_STAGES:
-        if not run.done(stage):
-            yield f"to do: {stage}"
+    plan, captured = stages.plan_of(run), run.settings.capture.enabled
+    for name in stages.names(stages.at_centre()):
+        if not run.done(name):
+            yield f"to do: {name}"
+    wanted = stages.names([*stages.at_vantage(plan), *stages.afterwards(plan, captured=captured)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
-            stages = ["resolve", "probe", *(["dissect"] if run.settings.capture.enabled else [])]
-            missing = [stage for stage in stages if not run.done(stage, vantage.name, repetition)]
+            key = run.key(vantage.name, repetition)
+            missing = [name for name in wanted if not run.done(name, key)]
             if missing:
-                yield f"to do: {vantage.name}, repetition {repetition}: {', '.join(missing)}"
+                yield f"to do: {key}: {', '.join(missing)}"
 
 
 def _names(settings: Settings) -> int | None:

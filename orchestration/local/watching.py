@@ -7,11 +7,10 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
 
-from firstflight.settings import Vantage
 from orchestration.local.campaign import Campaign
-from orchestration.process import together
+from orchestration.runner import together
+from orchestration.stages import Plan
 
 # A period's stages are started so long before its first slot; source ports alternate, so the one before may
 # still wait for answers (scanner/watch/stage.py).
@@ -23,8 +22,7 @@ class Watching(Campaign):
     """The conductor of a watch run: as many periods as the manifest's `repetitions`, without a gap between
     them."""
 
-    sending: ClassVar[str] = "watch"
-    rows_are: ClassVar[str] = "slots"
+    plan: Plan = Plan.WATCH
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -49,15 +47,11 @@ class Watching(Campaign):
     async def _period(self, number: int, begin_s: float, period_s: float) -> None:
         await asyncio.sleep(max(0.0, begin_s - LEAD_S - time.time()))
         begin = datetime.fromtimestamp(begin_s, UTC)
-        self.show.say(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
-        await together(self._watch(vantage, number, begin, period_s) for vantage in self.settings.vantage)
-        async with self._loading:
-            await self.dissect(number)
-            await self.load(f"period {number}")
-
-    async def _watch(self, vantage: Vantage, number: int, begin: datetime, period_s: float) -> None:
-        place = (vantage.name, number)
+        self.console.say(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
         more = ["--period", f"{period_s:g}", "--start", begin.isoformat()]
-        folders = [self.run.stage_dir("watch", *place)]
-        status = await self.stage(["watch"], vantage.command, vantage.program, folders, place, more)
-        self.tell(["watch"], place, status, f"{vantage.name}, period {number}")
+        await together(
+            self.measure(key, f"{key.vantage}, period {number}", more) for key in self.keys(number)
+        )
+        async with self._loading:
+            await self.work_up(number)
+            await self.load(f"period {number}")

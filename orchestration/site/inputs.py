@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstflight.errors import FirstflightError
+from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
-from firstflight.run.run import CENTRE_STAGES, Run, runs_root
+from firstflight.run.run import Run, runs_root
 from firstflight.system import files, path_names
 from firstflight.system.progress import say
+from orchestration import stages
 from orchestration.site import offer as offers
 from orchestration.site import vantage_points
 from orchestration.site.centre_client import PATH, SOON_S, Centre, CentreUnreachable
 from orchestration.site.offer import Offer, OfferedFile
-from orchestration.site.site import LISTS
 from orchestration.site.vantage_points import VantagePoint
 
 if TYPE_CHECKING:
     import requests
 
-NAME = "inputs.json"
 # Beyond this a vantage point's times of day cannot be laid beside the others'.
 MAX_CLOCK_OFFSET_S = 5.0
 
@@ -40,8 +40,8 @@ class NotTheSame(FirstflightError):
 
 def publish(run: Run) -> list[dict[str, Any]]:
     """Write RUN/inputs.json at the centre and return its files: name, bytes, sha256."""
-    folders = [run.stage_dir(stage) for stage in CENTRE_STAGES] + [run.path / LISTS]
-    paths = [run.path / offers.SETTINGS, run.path / offers.CONFIG]
+    folders = [run.layout.stage(name) for name in stages.names(stages.at_centre())] + [run.layout.lists]
+    paths = [run.layout.settings, run.layout.config]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
     names = {path: str(path.relative_to(run.path)) for path in paths}
     listed = [
@@ -52,24 +52,24 @@ def publish(run: Run) -> list[dict[str, Any]]:
         }
         for path in paths
         # Record files are the centre's to load, and the largest of all.
-        if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path == run.targets)
+        if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path == run.layout.targets)
     ]
     inputs = {"manifest": run.manifest, "files": listed}
     offers.check(inputs, run.id)
-    files.write_json(run.path / NAME, inputs)
+    files.write_json(run.layout.inputs, inputs)
     return listed
 
 
 def published(run_id: str, name: str | None = None) -> Path | None:
     """The file of a run that the centre offers under that name (None: the list); None if there is none."""
     try:
-        folder = runs_root() / path_names.run_id(run_id)
-        if not (folder / NAME).is_file():
+        layout = RunLayout(runs_root() / path_names.run_id(run_id))
+        if not layout.inputs.is_file():
             return None
         if name is None:
-            return folder / NAME
-        listed = offers.check(files.read_json(folder / NAME), run_id).files
-        return path_names.inside(folder, name) if any(entry.name == name for entry in listed) else None
+            return layout.inputs
+        listed = offers.check(files.read_json(layout.inputs), run_id).files
+        return path_names.inside(layout.root, name) if any(entry.name == name for entry in listed) else None
     except (path_names.UnsafeName, offers.BadOffer):
         return None
 
@@ -96,11 +96,11 @@ def fetch(
         check_code(str(inputs["manifest"].get("tool_version")), vantage)
         offer = offers.check(inputs, run_id)
         fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
-        if not (run.path / "manifest.json").is_file():
+        if not run.layout.manifest.is_file():
             _settle(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
             # Last: with its manifest the folder counts as a run.
             here = {"vantage": vantage.name, "clock_offset_s": round(offset_s, 1)}
-            files.write_json(run.path / "manifest.json", {**inputs["manifest"], **here})
+            files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
         say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {offset_s:+.1f} s")
     return run
 
@@ -112,11 +112,11 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
     """
     import requests
 
-    if not run.stop_file.exists():
+    if not run.layout.stop_file.exists():
         with requests.Session() as session, suppress(CentreUnreachable):
             if Centre(session, centre, run.id, token, SOON_S).is_stopped():
-                files.write_text(run.stop_file, "")
-    return run.stop_file.exists()
+                files.write_text(run.layout.stop_file, "")
+    return run.layout.stop_file.exists()
 
 
 def check_clock(offset_s: float, vantage: VantagePoint) -> None:
@@ -167,15 +167,16 @@ def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
 
     BadOffer if the settings are not for this place to follow; then none are left here.
     """
-    path = run.path / offers.SETTINGS
+    path = run.layout.settings
     try:
         stored = offers.check_settings(files.read_json(path), offer, run.path)
     except FirstflightError:
         path.unlink(missing_ok=True)
         raise
     if vantage.blocked:
-        name = f"{LISTS}/blocked-{vantage.name}.conf"
-        files.write_text(run.path / name, "".join(f"{network}\n" for network in vantage.blocked))
+        path_there = run.layout.lists / f"blocked-{vantage.name}.conf"
+        name = str(path_there.relative_to(run.path))
+        files.write_text(path_there, "".join(f"{network}\n" for network in vantage.blocked))
         blocklist = stored.setdefault("probe", {}).setdefault("blocklist", [])
         if name not in blocklist:
             blocklist.append(name)

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from firstflight import settings
 from firstflight.errors import InputError, UsageError
+from firstflight.layout import LISTS
 from firstflight.run.run import CENTRE_STAGES
 from firstflight.system import path_names
 from firstflight.system.path_names import RelativeName, RunId, Sha256
-from orchestration.site.site import LISTS
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
 FOLDERS = (*CENTRE_STAGES, LISTS)

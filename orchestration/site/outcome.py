@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from store import open_store
 
@@ -16,22 +17,11 @@ VARIABLE = "FIRSTFLIGHT_REPORTS"
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one vantage point measures in one repetition."""
-
-    vantage: str
-    repetition: int
-
-    def __str__(self) -> str:
-        return f"{self.vantage}, repetition {self.repetition}"
-
-
-@dataclass(frozen=True)
 class Outcome:
     """Rows in the store per vantage point, over all repetitions, and the parts of which there is none."""
 
     rows: dict[str, int]
-    missing: list[Part]
+    missing: list[StageKey]
 
     def sentences(self) -> Iterator[str]:
         """What to tell people."""
@@ -57,10 +47,10 @@ def of(run: Run) -> Outcome:
             {"run": run.id},
         )
     # Run, vantage point, repetition (schemas/records/quic_probe.yaml).
-    loaded = {Part(vantage, int(number)) for _, vantage, number in (json.loads(u["unit"]) for u in units)}
-    found = {Part(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
+    loaded = {run.key(vantage, int(number)) for _, vantage, number in (json.loads(u["unit"]) for u in units)}
+    found = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
     names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
-    expected = [Part(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
+    expected = [run.key(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
     by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
     return Outcome(by_vantage, [part for part in expected if part not in loaded])
 
@@ -74,7 +64,7 @@ def write(run: Run, outcome: Outcome) -> None:
     run.write_manifest(
         {
             **run.manifest,
-            "state": "stopped" if run.stop_file.exists() else state,
+            "state": "stopped" if run.layout.stop_file.exists() else state,
             "ended_at": datetime.now(UTC).isoformat(),
             "rows": outcome.rows,
             "missing": [str(part) for part in outcome.missing],

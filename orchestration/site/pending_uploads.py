@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from firstflight.errors import FirstflightError
+from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
-from firstflight.run.run import CENTRE_STAGES, Run, runs_root
+from firstflight.run.run import Run, runs_root
 from firstflight.system.progress import say
+from orchestration import stages
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,7 @@ class Waiting:
     """Record files of one run, vantage point and repetition, and whether they are in the store."""
 
     run: Run
-    vantage: str
-    repetition: int
+    key: StageKey
     loaded: bool
     measured_at: datetime
     message: str | None  # of the last try
@@ -34,16 +34,15 @@ class Waiting:
 def places() -> Iterator[Waiting]:
     """Everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
-        for report in run.reports():
-            if report.stage not in ("probe", "watch") or not _is_over(run, report):
+        for stage, report in stages.of_reports(run):
+            key = report.key(run.id)
+            if stage.measures is None or key is None or not _is_over(run, report):
                 continue
-            assert report.vantage is not None and report.repetition is not None
-            load = run.report("load", report.vantage, report.repetition)
+            load = run.report(stages.LOAD, key)
             yield Waiting(
                 run=run,
-                vantage=report.vantage,
-                repetition=report.repetition,
-                loaded=is_loaded(run, report.vantage, report.repetition),
+                key=key,
+                loaded=is_loaded(run, key),
                 measured_at=report.ended_at or report.started_at,
                 message=None if load is None else load.message,
             )
@@ -51,27 +50,23 @@ def places() -> Iterator[Waiting]:
 
 def _is_over(run: Run, report: StageReport) -> bool:
     """Whether the stage will not go on: it came to its end, or was ended with a run that is stopped."""
-    return report.state == "done" or (report.state == "interrupted" and run.stop_file.exists())
+    return report.state == "done" or (report.state == "interrupted" and run.layout.stop_file.exists())
 
 
-def is_loaded(run: Run, vantage: str, repetition: int) -> bool:
-    """Whether all that the stages of that place have written was loaded after they had ended: by itself, or
-    with the whole run, as a campaign does."""
-    others = [
-        report
-        for report in run.reports()
-        if (report.vantage, report.repetition) == (vantage, repetition) and report.stage != "load"
-    ]
+def is_loaded(run: Run, key: StageKey) -> bool:
+    """Whether all that the stages of a key have written was loaded after they had ended: by itself, or with
+    the whole run, as a campaign does."""
+    others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
-    def came_after_all(*place: Any) -> bool:
-        load = run.report("load", *place)
+    def came_after_all(of: StageKey | None) -> bool:
+        load = run.report(stages.LOAD, of)
         return (
             load is not None
-            and run.done("load", *place)
+            and run.done(stages.LOAD, of)
             and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
         )
 
-    return came_after_all(vantage, repetition) or came_after_all()
+    return came_after_all(key) or came_after_all(None)
 
 
 def load_waiting() -> tuple[int, list[FirstflightError]]:
@@ -87,9 +82,9 @@ def load_waiting() -> tuple[int, list[FirstflightError]]:
     for waiting in places():
         if waiting.loaded:
             continue
-        where = f"{waiting.run.id} {waiting.vantage}, repetition {waiting.repetition}"
+        where = f"{waiting.run.id} {waiting.key}"
         try:
-            loader.stage(waiting.run, waiting.vantage, waiting.repetition)
+            loader.stage(waiting.run, waiting.key)
         except InputError as error:  # of this file alone
             faults.append(error)
             say(f"{where}: not loaded: {error}")
@@ -114,7 +109,7 @@ def clean(keep_days: float) -> list[str]:
     for waiting in places():
         parts.setdefault(waiting.run.id, []).append(waiting)
     runs = Run.all()
-    newest = {_newest(runs, stage) for stage in CENTRE_STAGES}
+    newest = {_newest(runs, name) for name in stages.names(stages.at_centre())}
     gone = []
     for run in runs:
         if run.id in parts:
@@ -146,7 +141,7 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
     if datetime.fromisoformat(str(manifest["started_at"])) >= before:
         return False
     kind = manifest.get("kind")
-    if kind in CENTRE_STAGES:  # a list or table of a day
+    if kind in stages.names(stages.at_centre()):  # a list or table of a day
         return True
     # Nobody writes down the end of a watch's day.
-    return run.done("load") and (kind == "watch" or manifest["state"] != "running")
+    return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")

@@ -16,6 +16,7 @@ from typing import Any
 
 from firstflight import settings
 from firstflight.errors import InputError, UsageError
+from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock, path_names
@@ -24,7 +25,6 @@ from orchestration.site.vantage_points import VantagePoint, site_folder
 FILE = "site.toml"
 WATCH_FILE = "watch.toml"
 CRUX_OUT_ON = 15  # day of the month by which the list of the month before has come out
-LISTS = "lists"  # folder of a run: the block and opt-out lists in force
 
 
 def settings_for(
@@ -111,16 +111,17 @@ def new_run(
     stored = in_force.model_dump(mode="json")
     for key in ("blocklist", "optout"):
         paths = getattr(in_force.probe, key)
-        stored["probe"][key] = [_copied(path, run.path / LISTS, f"{key}-{n}") for n, path in enumerate(paths)]
-    files.write_json(run.path / "settings.json", stored)
-    run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.path / "settings.json")})
+        stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
+    files.write_json(run.layout.settings, stored)
+    run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
     return Run(run.path)
 
 
-def _copied(path: Path, folder: Path, stem: str) -> str:
-    with files.replacing(folder / f"{stem}-{path.name}") as part:
+def _copied(path: Path, run: Run, kind: str, number: int) -> str:
+    copy = run.layout.list_copy(kind, number, path.name)
+    with files.replacing(copy) as part:
         shutil.copyfile(path, part)
-    return f"{LISTS}/{stem}-{path.name}"
+    return str(copy.relative_to(run.path))
 
 
 def take_stage(run: Run, stage: str, source: Run) -> None:
@@ -134,7 +135,7 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
         )
     report = source.report(stage)
     assert report is not None
-    folder = run.stage_dir(stage)
+    folder = run.layout.stage(stage)
     with files.said_in_one_sentence(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in report.outputs:
@@ -143,7 +144,7 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
             if not target.exists():
                 target.hardlink_to(path_names.inside(source.path, name))
     # Last: with its report the stage counts as done.
-    files.write_text(run.report_path(stage), source.report_path(stage).read_text(encoding="utf-8"))
+    files.write_text(run.layout.report(stage), source.layout.report(stage).read_text(encoding="utf-8"))
 
 
 def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
@@ -156,7 +157,7 @@ def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
             there = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))
-            if (there / "manifest.json").is_file():
+            if RunLayout(there).manifest.is_file():
                 run = Run(there)
                 if run.manifest["tool_version"] == tool_version():
                     return run

@@ -5,18 +5,19 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 from firstflight import capture
+from firstflight.layout import StageKey
 from firstflight.run.run import Run
-from firstflight.settings import Vantage
 
 
 def capture_beside(
-    run: Run, vantage: Vantage, repetition: int, ports: str | None = None
+    run: Run, key: StageKey, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
-    """The capture beside the probes of a vantage point and repetition; None if the settings want none."""
+    """The capture beside the probes of a key; None if the settings want none."""
     settings = run.settings
+    vantage = settings.vantage_named(key.vantage)
     if not settings.capture.enabled:
         return nullcontext()
-    folder = run.stage_dir("capture", vantage.name, repetition)
+    folder = run.layout.stage("capture", key)
     ports = ports or settings.ports_at(vantage)
     return capture.Capture(
         capture.next_path(folder),

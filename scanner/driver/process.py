@@ -11,6 +11,7 @@ from pathlib import Path
 
 from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.layout import StageKey
 from firstflight.run.clock import Offset
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries, children
@@ -77,9 +78,9 @@ def arguments(
     return argv
 
 
-def derive(secret: str, vantage: str, repetition: int, size: int) -> str:
-    """A key of `size` bytes (hex) for one probe stage, from the run's: no two stages share connection IDs."""
-    digest = hmac.digest(bytes.fromhex(secret), f"{vantage}/{repetition}".encode(), "sha256")
+def derive(secret: str, key: StageKey, size: int) -> str:
+    """`size` bytes (hex) for one stage, from the run's secret: no two stages share connection IDs."""
+    digest = hmac.digest(bytes.fromhex(secret), f"{key.vantage}/{key.repetition}".encode(), "sha256")
     return digest[:size].hex()
 
 

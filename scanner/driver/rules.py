@@ -16,7 +16,7 @@ from firstflight.system import files
 def rule_files(run: Run) -> list[Path]:
     """The rule files in force, in the order in which they are hashed: CDN map, block lists, opt-out lists."""
     probe = run.settings.probe
-    found = [run.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
+    found = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
     for path in found:
         if not path.is_file():
             raise InputError(f"there is no {path}; nothing was sent")
@@ -34,7 +34,7 @@ def check_lists(run: Run) -> None:
 def keep(run: Run, rules: Sequence[Path]) -> None:
     """Keep a copy of each rule file with the run, named by its content, so that a `ruleset` can be read."""
     for path in rules:
-        kept = run.path / "rules" / f"{files.sha256_of(path)[:12]}-{path.name}"
+        kept = run.layout.rule_copy(files.sha256_of(path), path.name)
         if not kept.exists():
             with files.replacing(kept) as temporary:
                 shutil.copyfile(path, temporary)

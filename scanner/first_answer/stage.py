@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import InputError, Interrupted
+from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.settings import Vantage
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Guard
@@ -29,24 +29,24 @@ from scanner.planned import control
 from scanner.records import quic_probe
 
 
-def stage(run: Run, vantage: str, repetition: int) -> None:
-    """Probe the addresses that the resolve stage found for `vantage` in `repetition`.
+def stage(run: Run, key: StageKey) -> None:
+    """Probe the addresses that the resolve stage found for `key`.
 
     Reads dns_answer.parquet and as_data/; writes into the probe and capture folders (docs/architecture.md).
     Raises FirstflightError with one sentence; a Ctrl-C ends in order.
     """
     settings = run.settings
-    with run.stage("probe", vantage, repetition) as report:
+    with run.stage("probe", key) as report:
         rules.check_lists(run)
-        folder = run.stage_dir("probe", vantage, repetition)
-        dns_answer = run.dns_answer(vantage, repetition)
+        folder = run.layout.stage("probe", key)
+        dns_answer = run.layout.dns_answer(key)
         if not dns_answer.is_file():
-            raise InputError(f"there is no {dns_answer}: run the resolve stage of {vantage} first")
+            raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
         plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
         report.rows_in = plan.num_rows
         segments = folder / "segments"
         begun = closed_segments(segments)
-        mapper = Mapper(run.as_data)
+        mapper = Mapper(run.layout.as_data)
         choose.write_targets(
             plan,
             settings.probe.port,
@@ -61,44 +61,41 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
         # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
             try:
-                _probe(run, settings.vantage_named(vantage), repetition, plan.num_rows, report, mapper)
+                _probe(run, key, plan.num_rows, report, mapper)
             except Interrupted as error:
                 stopped = error
         elif plan.num_rows == 0:
             report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
-        quic_probe.write(
-            run, vantage, repetition, plan, ruleset_hash(in_force), report, mapper, stopped is not None
-        )
+        quic_probe.write(run, key, plan, ruleset_hash(in_force), report, mapper, stopped is not None)
         if stopped is not None:
             raise stopped
 
 
-def _probe(
-    run: Run, vantage: Vantage, repetition: int, targets: int, report: StageReport, mapper: Mapper
-) -> None:
+def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:
     """Run the prober with the capture beside it, until every target has a row in a closed segment."""
     settings, manifest = run.settings, run.manifest
-    folder = run.stage_dir("probe", vantage.name, repetition)
+    vantage = settings.vantage_named(key.vantage)
+    folder = run.layout.stage("probe", key)
     segments = folder / "segments"
     with files.said_in_one_sentence(segments):
         segments.mkdir(parents=True, exist_ok=True)
-    key = str(manifest["cid_key"])
+    secret = str(manifest["cid_key"])
     argv = process.arguments(
         settings,
         vantage,
         folder,
-        seed=(int(manifest["seed"]) ^ int(process.derive(key, vantage.name, repetition, 7), 16)),
-        cid_key=process.derive(key, vantage.name, repetition, 16),
+        seed=(int(manifest["seed"]) ^ int(process.derive(secret, key, 7), 16)),
+        cid_key=process.derive(secret, key, 16),
         resume=bool(closed_segments(segments)),
         turn=shared_limits.turn_of(settings, vantage.name),
-        clock=clock.of(run, vantage.name, repetition),
+        clock=clock.of(run, key),
     )
-    feed, label = Feed(), f"{vantage.name}, repetition {repetition}"
+    feed, label = Feed(), str(key)
     looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
-        controls = stack.enter_context(control.Controls(run, vantage, repetition, feed, mapper))
-        running = stack.enter_context(capture_beside(run, vantage, repetition))
-        progress = stack.enter_context(Progress(folder, f"{vantage.name} probe {repetition}", targets))
+        controls = stack.enter_context(control.Controls(run, key, feed, mapper))
+        running = stack.enter_context(capture_beside(run, key))
+        progress = stack.enter_context(Progress(folder, f"{key.vantage} probe {key.repetition}", targets))
 
         def watch() -> None:
             if running is not None:

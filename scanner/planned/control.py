@@ -12,9 +12,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
+from firstflight.layout import StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
-from firstflight.settings import Vantage
 from scanner.driver.feed import Feed
 from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
@@ -37,8 +37,8 @@ class Controls:
     Names are resolved once, when it is entered.
     """
 
-    def __init__(self, run: Run, vantage: Vantage, repetition: int, feed: Feed, mapper: Mapper) -> None:
-        self._run, self._vantage, self._repetition = run, vantage, repetition
+    def __init__(self, run: Run, key: StageKey, feed: Feed, mapper: Mapper) -> None:
+        self._run, self._key = run, key
         self._feed, self._mapper = feed, mapper
         self._feeder: Feeder | None = None
 
@@ -49,9 +49,7 @@ class Controls:
             return self
         families = settings.probe.families
         common = {
-            "run": self._run.id,
-            "vantage": self._vantage.name,
-            "repetition": self._repetition,
+            **self._key.columns(),
             "resolver": the_resolver(settings.resolve).label,
             "tool_version": tool_version(),
         }
@@ -63,12 +61,12 @@ class Controls:
             common,
         )
         addresses.resolve()
-        folder = self._run.stage_dir("probe", self._vantage.name, self._repetition)
+        folder = self._run.layout.stage("probe", self._key)
         log = folder / planned_records.LOG
         # A resumed stage goes on counting: a number stands for one probe.
         first = 1 + max((entry["slot"] for entry in read_log(log)), default=-1)
         every_s = settings.manners.control_every_s
-        vantage = (settings.place_of(self._vantage.name), len(settings.vantage))
+        vantage = (settings.place_of(self._key.vantage), len(settings.vantage))
         of = series("control", names, families, every_s, vantage)
         self._feeder = Feeder(
             self._feed,

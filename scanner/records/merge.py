@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from firstflight.capture import CaptureRecord
 from firstflight.errors import InputError
+from firstflight.layout import StageKey
 from firstflight.system import files
 from scanner.backoff.pauses import Pause, paused_at
 from scanner.driver import choose
@@ -23,9 +24,7 @@ from schemas import records
 class Provenance:
     """What is the same in all rows of one probe stage."""
 
-    run: str
-    vantage: str
-    repetition: int
+    key: StageKey
     tool_version: str
     ruleset: str
     source_file: str
@@ -67,9 +66,9 @@ def merge(
         "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
         "network_paused_at": paused_at(segments, asn, pauses),
         "clock_offset_us": _same(provenance.clock_offset_us, pa.int64(), length),
-        "run": _same(provenance.run, pa.string(), length),
-        "vantage": _same(provenance.vantage, pa.string(), length),
-        "repetition": _same(provenance.repetition, pa.uint16(), length),
+        "run": _same(provenance.key.run, pa.string(), length),
+        "vantage": _same(provenance.key.vantage, pa.string(), length),
+        "repetition": _same(provenance.key.repetition, pa.uint16(), length),
         "list_id": own["list_id"],
         "rank": own["rank"],
         "address_rank": own["address_rank"],

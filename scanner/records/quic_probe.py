@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from firstflight import capture
 from firstflight.as_map import Mapper
+from firstflight.layout import StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected, StageReport
 from firstflight.run.run import Run
@@ -18,7 +20,7 @@ from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import control
 from scanner.planned import records as planned_records
-from scanner.records import merge
+from scanner.records import counts, merge
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
 
@@ -39,8 +41,7 @@ FACTS = (
 
 def write(
     run: Run,
-    vantage: str,
-    repetition: int,
+    key: StageKey,
     plan: pa.Table,
     ruleset: str,
     report: StageReport,
@@ -52,14 +53,14 @@ def write(
     Stopped in order, the rows that there are, if any; --resume probes the rest. Raises FirstflightError if
     the sums of definitions.md do not hold.
     """
-    out = run.quic_probe(vantage, repetition)
+    out = run.layout.quic_probe(key)
     if plan.num_rows == 0:
         merge.write(records.load("quic_probe").arrow_schema().empty_table(), out)
         report.rows_out = 0
         report.counts = {"sent": 0}
         run.add_output(report, out)
         return
-    folder = run.stage_dir("probe", vantage, repetition)
+    folder = run.layout.stage("probe", key)
     closed = closed_segments(folder / "segments")
     if stopped and not (closed and (folder / "summary.json").is_file()):
         return
@@ -71,22 +72,22 @@ def write(
         report.facts["not_probed"] = plan.num_rows - segments.num_rows
     else:
         report.rejected = _rejected(segments, plan, summary)
-    _count(segments, plan.num_rows, report, f"{vantage}, repetition {repetition}")
+    _count(segments, plan.num_rows, report, str(key))
     table = merge.merge(
         segments,
         plan,
-        provenance(run, vantage, repetition, report.tool_version, ruleset, out),
+        provenance(run, key, report.tool_version, ruleset, out),
         origin=mapper.origin,
         pauses=pauses.read_pauses(folder),
-        captures=capture.records(run.stage_dir("capture", vantage, repetition)),
-        capture_name=capture_name(run, vantage, repetition),
-        earlier=[p for n in range(1, repetition) if (p := run.quic_probe(vantage, n)).is_file()],
+        captures=capture.records(run.layout.stage("capture", key)),
+        capture_name=capture_name(run, key),
+        earlier=_earlier(run, key),
     )
     merge.write(table, out)
     report.rows_out = table.num_rows
     report.warnings = list(dict.fromkeys(report.warnings))
     run.add_output(report, out)
-    common = slot_columns(run, vantage, repetition, report)
+    common = slot_columns(run, key, report)
     slots = control.write_slots(folder, planned_records.of_segments(everything), common, mapper)
     if slots is not None:
         run.add_output(report, slots)
@@ -98,6 +99,12 @@ def note(summary: dict[str, Any], report: StageReport) -> None:
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
         if summary[name]:
             report.warnings.append(f"{summary[name]} packets had no kernel stamp ({name})")
+
+
+def _earlier(run: Run, key: StageKey) -> list[Path]:
+    """Record files of the vantage point's repetitions before this one."""
+    paths = [run.layout.quic_probe(run.key(key.vantage, n)) for n in range(1, key.repetition)]
+    return [path for path in paths if path.is_file()]
 
 
 def _listed(segments: pa.Table) -> pa.Table:
@@ -115,11 +122,7 @@ def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> li
 
 def _count(segments: pa.Table, targets: int, report: StageReport, where: str) -> None:
     """Count outcomes into the report; FirstflightError if the sums of definitions.md do not hold."""
-    by_outcome = {
-        str(entry["values"]): int(entry["counts"])
-        for entry in pc.value_counts(segments["outcome"]).to_pylist()
-    }
-    sent = pc.sum(pc.greater(segments["attempts"], 0).cast(pa.uint32())).as_py()
+    found = counts.of(segments)
     not_probed = int(report.facts.get("not_probed") or 0)
-    accounting.balance(targets - len(report.rejected) - not_probed, sent, by_outcome, where)
-    report.counts = {"sent": sent, **dict(sorted(by_outcome.items()))}
+    accounting.balance(targets - len(report.rejected) - not_probed, found.sent, found.by_outcome, where)
+    report.counts = found.for_report()

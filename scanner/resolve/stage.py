@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 
 from firstflight.errors import FirstflightError, Interrupted
+from firstflight.layout import StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.settings import Resolve
@@ -25,22 +26,20 @@ from scanner.resolver.segments import Segments, rows
 LOOK_EVERY_S = 0.2
 
 
-def stage(run: Run, vantage: str, repetition: int) -> None:
-    """Write dns_answer.parquet (record kind `dns_answer`) of one vantage point and repetition.
+def stage(run: Run, key: StageKey) -> None:
+    """Write dns_answer.parquet (record kind `dns_answer`) of `key`.
 
     ResolverDown (exit 3) if the resolver does not answer at the start, or stops; Interrupted after SIGINT or
     SIGTERM. Both keep what was answered, and the next call goes on from there.
     """
     settings = run.settings.resolve
-    with run.stage("resolve", vantage, repetition) as report:
-        path = run.dns_answer(vantage, repetition)
+    with run.stage("resolve", key) as report:
+        path = run.layout.dns_answer(key)
         rules.check_lists(run)  # nobody is asked for names that could not be probed
         names = read_targets(run)
         resolver = the_resolver(settings)
         common = {
-            "run": run.id,
-            "vantage": vantage,
-            "repetition": repetition,
+            **key.columns(),
             "resolver": resolver.label,
             "tool_version": tool_version(),
         }
@@ -57,7 +56,7 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
 
         todo = [name for name in names if name.domain not in known]
         try:
-            with Progress(path.parent, f"{vantage} resolve {repetition}", len(names)) as progress:
+            with Progress(path.parent, f"{key.vantage} resolve {key.repetition}", len(names)) as progress:
                 if todo:
                     asyncio.run(_until_signal(run, todo, resolver, settings, done))
         except ResolverDown as error:
@@ -95,7 +94,7 @@ async def _until_signal(
         loop.add_signal_handler(number, work.cancel)
 
     async def look_for_stop_file() -> None:
-        while not run.stop_file.exists():
+        while not run.layout.stop_file.exists():
             await asyncio.sleep(LOOK_EVERY_S)
         work.cancel()
 

@@ -16,12 +16,14 @@ from scanner.resolver.query import Resolver
 
 def read_targets(run: Run) -> list[Name]:
     """The names of the run's list, in its order."""
-    if not run.targets.is_file():
-        raise InputError(f"there is no {run.targets}: run the targets stage of this run first")
+    if not run.layout.targets.is_file():
+        raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
     try:
-        columns = pq.ParquetFile(run.targets).read(["rank", "domain", "list_id"]).to_pydict()
+        columns = pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"]).to_pydict()
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {run.targets} ({error}): run the targets stage again") from error
+        raise InputError(
+            f"cannot read {run.layout.targets} ({error}): run the targets stage again"
+        ) from error
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstflight.as_map import Mapper
+from firstflight.layout import StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -34,8 +35,7 @@ class Period:
     """A period that was planned: whose it is, its slots, the names by domain, and the report of its stage."""
 
     run: Run
-    vantage: str
-    repetition: int
+    key: StageKey
     slots: Sequence[Slot]
     known: dict[str, Name]
     mapper: Mapper
@@ -44,17 +44,17 @@ class Period:
     @property
     def folder(self) -> Path:
         """Where it is written down."""
-        return self.run.stage_dir("watch", self.vantage, self.repetition)
+        return self.run.layout.stage("watch", self.key)
 
     @property
     def here(self) -> Vantage:
         """The vantage point, as declared."""
-        return self.run.settings.vantage_named(self.vantage)
+        return self.run.settings.vantage_named(self.key.vantage)
 
     @property
     def label(self) -> str:
         """For people."""
-        return f"{self.vantage}, period {self.repetition}"
+        return f"{self.key.vantage}, period {self.key.repetition}"
 
     def asn_of(self, ip: str) -> int | None:
         """The AS that announces an address."""
@@ -73,12 +73,12 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
     addresses = _addresses(period, watched)
     addresses.resolve()
     # Those of the period before may still wait for answers at the others.
-    ports = run.settings.ports_at(period.here, half=period.repetition % 2)
+    ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
     argv = _arguments(period, ports)
     feed = Feed()
     guard = Guard(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
-        capture = stack.enter_context(capture_beside(run, period.here, period.repetition, ports))
+        capture = stack.enter_context(capture_beside(run, period.key, ports))
         progress = stack.enter_context(Progress(folder, period.label, len(period.slots)))
         feeder = _feeder(period, feed, addresses, way)
         stack.callback(feeder.close)
@@ -118,9 +118,7 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
     settings = period.run.settings
     resolver = the_resolver(settings.resolve)
     provenance = {
-        "run": period.run.id,
-        "vantage": period.vantage,
-        "repetition": period.repetition,
+        **period.key.columns(),
         "resolver": resolver.label,
         "tool_version": tool_version(),
     }
@@ -145,14 +143,14 @@ def _feeder(period: Period, feed: Feed, addresses: Addresses, way: RightOfWay) -
 
 def _arguments(period: Period, ports: str) -> list[str]:
     """The prober's command line: seed and connection IDs from the run's own, for this period alone."""
-    run, place = period.run, (period.vantage, period.repetition)
-    key = str(run.manifest["cid_key"])
+    run, key = period.run, period.key
+    secret = str(run.manifest["cid_key"])
     return process.arguments(
         run.settings,
         period.here,
         period.folder,
-        seed=int(run.manifest["seed"]) ^ int(process.derive(key, *place, 7), 16),
-        cid_key=process.derive(key, *place, 16),
+        seed=int(run.manifest["seed"]) ^ int(process.derive(secret, key, 7), 16),
+        cid_key=process.derive(secret, key, 16),
         resume=bool(closed_segments(period.folder / "segments")),
         listed=False,
         ports=ports,

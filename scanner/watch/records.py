@@ -17,7 +17,7 @@ from scanner.driver import choose
 from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import records as planned_records
-from scanner.records import merge, provenance, quic_probe
+from scanner.records import counts, merge, provenance, quic_probe
 from scanner.resolver.engine import Name
 from scanner.resolver.names import the_resolver
 from scanner.watch.period import Period
@@ -42,7 +42,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
         folder,
         sorted([*fed.values(), *unfed], key=lambda entry: int(entry["slot"])),
         {} if rows is None else planned_records.of_segments(rows),
-        provenance.slot_columns(run, period.vantage, period.repetition, report),
+        provenance.slot_columns(run, period.key, report),
         period.mapper.origin,
         unfed_reason,
     )
@@ -68,27 +68,24 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
 
 def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
     """Write quic_probe.parquet; give the counts by outcome, checked to balance."""
-    run, place = period.run, (period.vantage, period.repetition)
+    run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"
-    by_outcome = {
-        str(entry["values"]): int(entry["counts"]) for entry in pc.value_counts(rows["outcome"]).to_pylist()
-    }
-    sent = sum(1 for attempts in rows["attempts"].to_pylist() if attempts)
-    accounting.balance(rows.num_rows, sent, by_outcome, period.label)
+    found = counts.of(rows)
+    accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
     merged = merge.merge(
         rows,
         _own_columns(rows, period.known, the_resolver(run.settings.resolve).label),
-        provenance.provenance(run, *place, period.report.tool_version, ruleset, out),
+        provenance.provenance(run, key, period.report.tool_version, ruleset, out),
         origin=period.mapper.origin,
         pauses=pauses.read_pauses(period.folder),
-        captures=captures_in(run.stage_dir("capture", *place)),
-        capture_name=provenance.capture_name(run, *place),
+        captures=captures_in(run.layout.stage("capture", key)),
+        capture_name=provenance.capture_name(run, key),
         earlier=[],
         slots=pc.subtract(rows["target"], pa.scalar(FIRST_SLOT, pa.uint32())).combine_chunks(),
     )
     merge.write(merged, out)
     run.add_output(period.report, out)
-    return {"sent": sent, **dict(sorted(by_outcome.items()))}
+    return found.for_report()
 
 
 def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Table:

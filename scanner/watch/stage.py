@@ -16,6 +16,7 @@ from pathlib import Path
 from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
 from firstflight.errors import Interrupted, UsageError
+from firstflight.layout import StageKey
 from firstflight.run.provenance import ruleset_hash
 from firstflight.run.report import Rejected, StageReport
 from firstflight.run.run import Run
@@ -34,43 +35,41 @@ from scanner.watch.records import OWNED_LIST_ID
 PERIOD_FILE = "period.json"
 
 
-def stage(
-    run: Run, vantage: str, repetition: int, *, start_ns: int | None = None, period_s: float | None = None
-) -> None:
-    """Watch for one period: `repetition` is its number within the run.
+def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: float | None = None) -> None:
+    """Watch for one period, whose number within the run is `key.repetition`.
 
     It begins at `start_ns` (UTC; None: the next whole minute) and lasts `period_s` (None: as the settings
     say); a stage that goes on keeps the period it began with. Writes quic_probe.parquet, watch_slot.parquet
     and dns_answer.parquet into the watch folder, and a capture. Raises FirstflightError with one sentence.
     """
     settings = run.settings
-    with run.stage("watch", vantage, repetition) as report:
-        if run.report("probe", vantage, repetition) is not None:
+    with run.stage("watch", key) as report:
+        if run.report("probe", key) is not None:
             raise UsageError(
-                f"repetition {repetition} of {vantage} in run {run.id} is a campaign's: "
+                f"repetition {key.repetition} of {key.vantage} in run {run.id} is a campaign's: "
                 "a watch needs a run of its own"
             )
         rules.check_lists(run)
-        folder = run.stage_dir("watch", vantage, repetition)
+        folder = run.layout.stage("watch", key)
         names = _usable(read_targets(run), report)
         owned = set(settings.watch.owned)
         common = [name for name in names if name.domain not in owned]
         shared_limits.check_watch(settings, len(common))
         times = _times(folder / PERIOD_FILE, settings, start_ns, period_s)
-        slots = list(plan(_series(settings, vantage, common), *times))
+        slots = list(plan(_series(settings, key.vantage, common), *times))
         if not slots:
             raise UsageError(f"the period of {(times[1] - times[0]) / SECOND_NS:g} s holds no slot")
         report.rows_in = len(slots)
         in_force = rules.rule_files(run)
         rules.keep(run, in_force)
         known = {name.domain: name for name in names}
-        period = Period(run, vantage, repetition, slots, known, Mapper(run.as_data), report)
+        period = Period(run, key, slots, known, Mapper(run.layout.as_data), report)
         stopped: Interrupted | None = None
         over = time.time_ns() >= times[1]
         if not over:
             domains = sorted({*known, *owned})
             watched = [known.get(domain, Name(None, domain, OWNED_LIST_ID)) for domain in domains]
-            way = RightOfWay(run, vantage, times[0])
+            way = RightOfWay(run, key.vantage, times[0])
             try:
                 with way:
                     watch(period, watched, way)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from firstflight.errors import InputError
+from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
@@ -56,15 +57,14 @@ class Refused:
 Result = Loaded | Refused
 
 
-def stage(run: Run, vantage: str | None = None, repetition: int | None = None) -> None:
-    """The load stage: all record files of a run, or those of one vantage point and repetition, into its
-    store.
+def stage(run: Run, key: StageKey | None = None) -> None:
+    """The load stage: all record files of a run, or those of one key, into its store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
     if a file was refused; the others are loaded then.
     """
-    with run.stage("load", vantage, repetition) as report:
-        results = load_run_folder(run, run.settings.store.url, place=_place(vantage, repetition))
+    with run.stage("load", key) as report:
+        results = load_run_folder(run, run.settings.store.url, key=key)
         done = [result for result in results if isinstance(result, Loaded)]
         report.rows_in = sum(result.in_file for result in done)
         report.rows_out = sum(result.in_store for result in done)
@@ -80,33 +80,27 @@ def load_run_folder(
     run: Run,
     url: str | None = None,
     told: Callable[[Result], None] = lambda _: None,
-    place: tuple[str, int] | None = None,
+    key: StageKey | None = None,
 ) -> list[Result]:
     """Load all record files of `run` and the run's own row; `told` hears of each file as it is done.
 
-    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). `place`: of a vantage point and
-    repetition alone, and not the run's row, which belongs to the centre. FirstflightError if the sums of
+    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key` the record files of that key
+    alone, and not the run's row, which belongs to the centre. FirstflightError if the sums of
     docs/definitions.md do not hold for what was loaded.
     """
-    folder = run.path if place is None else run.path / place[0] / str(place[1])
+    folder = run.path if key is None else run.layout.folder(key)
     paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store:
         migrate.migrate(store)
         results = list(_load_each(store, paths, told, written))
-        if place is None:
+        if key is None:
             with lease.held(store, [f"run {run.id}"]):
                 run_row.load(store, run)
         for result in results:
             if isinstance(result, Loaded) and result.kind == "quic_probe":
                 _check_sums(store, run, result.path)
     return results
-
-
-def _place(vantage: str | None, repetition: int | None) -> tuple[str, int] | None:
-    if vantage is None or repetition is None:
-        return None
-    return vantage, repetition
 
 
 def load_files(
@@ -170,9 +164,9 @@ def _filled(path: Path) -> dict[str, str]:
     """The loader's columns for a file: its name, and its run if it lies below the folder of one."""
     path = path.resolve()
     for folder in path.parents:
-        if (folder / "manifest.json").is_file():
+        if RunLayout(folder).manifest.is_file():
             run = Run(folder)
-            return {"source_file": run.name_of(path), "run": run.id}
+            return {"source_file": run.layout.name_of(path), "run": run.id}
     return {"source_file": str(path)}
 
 
@@ -187,12 +181,11 @@ def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
 
 def _check_sums(store: Store, run: Run, path: Path) -> None:
     """Hold a probe file's rows in the store against the sums of docs/definitions.md."""
-    vantage, repetition = path.relative_to(run.path).parts[:2]
-    report = run.report("probe", vantage, int(repetition))
+    report = run.report("probe", run.layout.key_of(path))
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
         f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{source:String}} GROUP BY outcome",
-        {"source": run.name_of(path)},
+        {"source": run.layout.name_of(path)},
     )
     by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
     targets = sum(by_outcome.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -42,12 +43,11 @@ def _row(run: Run) -> dict[str, Any]:
         "started_at": int(started.timestamp() * 1_000_000) * 1000,
         "tool_version": str(manifest.get("tool_version", "")),
         "manifest": json.dumps(shown, ensure_ascii=False, sort_keys=True),
-        "config": _text(run, "config.toml"),
-        "settings": _text(run, "settings.json"),
-        "source_file": run.name_of(run.path / "manifest.json"),
+        "config": _text(run.layout.config),
+        "settings": _text(run.layout.settings),
+        "source_file": run.layout.name_of(run.layout.manifest),
     }
 
 
-def _text(run: Run, name: str) -> str:
-    path = run.path / name
+def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""

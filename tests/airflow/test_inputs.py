@@ -51,11 +51,11 @@ def open_run(folder: Path, list_bytes: int) -> Run:
         points = vantage_points.load(SITE / "vantage_points.toml").vantage
         earlier = site.new_run(date(2024, 8, 7), points)
         with earlier.stage("targets") as report:
-            files.write_text(earlier.targets, "x" * list_bytes)
-            earlier.add_output(report, earlier.targets)
+            files.write_text(earlier.layout.targets, "x" * list_bytes)
+            earlier.add_output(report, earlier.layout.targets)
         run = site.new_run(date(2024, 8, 7), points)
         site.take_stage(run, "targets", earlier)
-        assert run.done("targets") and run.targets.samefile(earlier.targets)
+        assert run.done("targets") and run.layout.targets.samefile(earlier.layout.targets)
         inputs.publish(run)
     return run
 
@@ -121,7 +121,7 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
     run = inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     assert run.path == tmp_path / "spool" / centre_run.id
-    assert run.targets.read_bytes() == centre_run.targets.read_bytes()
+    assert run.layout.targets.read_bytes() == centre_run.layout.targets.read_bytes()
     assert run.done("targets")
     assert run.manifest["cid_key"] == centre_run.manifest["cid_key"]
     assert run.manifest["vantage"] == "hamburg" and abs(run.manifest["clock_offset_s"]) < 2
@@ -199,13 +199,13 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
 def test_a_file_that_comes_cut_short_is_not_kept(
     centre: str, centre_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    centre_run.targets.unlink()
-    centre_run.targets.write_text("something else")
+    centre_run.layout.targets.unlink()
+    centre_run.layout.targets.write_text("something else")
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
     with pytest.raises(CentreUnreachable, match="cut short or changed"):
         inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     spooled = Run(tmp_path / "spool" / centre_run.id)
-    assert not spooled.targets.exists() and not (spooled.path / "manifest.json").exists()
+    assert not spooled.layout.targets.exists() and not (spooled.path / "manifest.json").exists()
 
 
 def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_stage_that_is_not_whole_is_not_taken(
     monkeypatch.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
     run = site.new_run(date(2024, 8, 7), points)
-    centre_run.targets.unlink()
+    centre_run.layout.targets.unlink()
     with pytest.raises(InputError, match="holds no finished targets: run the DAG targets again"):
         site.take_stage(run, "targets", centre_run)
     assert isinstance(centre_run.report("targets"), StageReport)

@@ -35,8 +35,8 @@ def measured(name: str, vantage: str = "hamburg", count: int = 5) -> Run:
         run.path / "manifest.json",
         {"id": name, "state": "running", "started_at": datetime.now(UTC).isoformat(), "repetitions": 1},
     )
-    with run.stage("probe", vantage, 1) as report:
-        path = run.quic_probe(vantage, 1)
+    with run.stage("probe", run.key(vantage, 1)) as report:
+        path = run.layout.quic_probe(run.key(vantage, 1))
         rows.write(path, rows.many(count, run=name, vantage=vantage))
         report.rows_in = count
         run.add_output(report, path)
@@ -81,7 +81,7 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     loader.stage(run)
     assert [part.loaded for part in pending_uploads.places()] == [True]
     assert counts() == {run.id: 5}
-    with run.stage("probe", "hamburg", 1):
+    with run.stage("probe", run.key("hamburg", 1)):
         pass  # done again, so not loaded
     assert [part.loaded for part in pending_uploads.places()] == [False]
 
@@ -119,7 +119,7 @@ def test_the_store_refuses_then_comes_back(place: Path) -> None:
 def test_a_broken_file_holds_up_no_other(place: Path) -> None:
     del place
     broken = measured("20261120T060000Z-aaaaaa")
-    broken.quic_probe("hamburg", 1).write_bytes(b"PAR1")
+    broken.layout.quic_probe(broken.key("hamburg", 1)).write_bytes(b"PAR1")
     measured("20261121T060000Z-bbbbbb")
     came_in, faults = pending_uploads.load_waiting()
     assert came_in == 1 and len(faults) == 1
@@ -145,7 +145,7 @@ def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
     for name, run in (("table", loaded), ("list", waiting)):
         files.write_text(cache / name, name)
         (run.path / name).hardlink_to(cache / name)
-    with waiting.stage("probe", "hamburg", 1):
+    with waiting.stage("probe", waiting.key("hamburg", 1)):
         pass  # done again, so not loaded
     assert pending_uploads.clean(0) == [loaded.id]
     assert [path.name for path in cache.iterdir()] == ["list"]

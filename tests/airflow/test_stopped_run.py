@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from firstflight.run.run import Run
-from orchestration.child import EXIT_INTERRUPTED
+from orchestration.runner import EXIT_INTERRUPTED
 from orchestration.site import inputs, outcome, pending_uploads, site, vantage_points
 from store import open_store
 from tests.airflow.conftest import airflow_environment
@@ -97,7 +97,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     tasks = subprocess.Popen(
         words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    segments = run.stage_dir("probe", "east", 1) / "segments"
+    segments = run.layout.stage("probe", run.key("east", 1)) / "segments"
     until(lambda: tasks.poll() is not None or len(list(segments.glob("seg-*.arrow"))) >= 2, "some segments")
     with monkeypatch.context() as at_centre:
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
@@ -106,9 +106,9 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert tasks.returncode == 0, messages
     told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
     assert [task for task, _ in told] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
-    ended = run.report("probe", "east", 1)
+    ended = run.report("probe", run.key("east", 1))
     assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
-    assert run.stop_file.exists()
+    assert run.layout.stop_file.exists()
 
     rows = len(world.rows(Path(run.path), "east", 1))
     assert 0 < rows < len(addresses())
@@ -145,5 +145,5 @@ def test_a_centre_that_is_away_stops_nothing(
     assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
     # A stop file that somebody laid at the vantage point holds there, whatever the centre says.
     run.path.mkdir(parents=True, exist_ok=True)
-    run.stop_file.touch()
+    run.layout.stop_file.touch()
     assert inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))

@@ -106,7 +106,7 @@ def test_stage_writes_buckets(tmp_path: Path, make_run: MakeRun) -> None:
         targets='source = "crux"\ncrux_month = "202408"\ncrux_cache_dir = "cache/crux"\ntop = 10_000'
     )
     stage.stage(run)
-    rows = pq.read_table(run.targets).to_pylist()
+    rows = pq.read_table(run.layout.targets).to_pylist()
     assert [(row["rank"], row["rank_bucket"]) for row in rows] == [
         (None, n) for n in (1_000, 1_000, 5_000, 10_000)
     ]
