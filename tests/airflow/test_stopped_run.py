@@ -42,7 +42,7 @@ def listed(run: str) -> tuple[str, int]:
 _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
-from orchestration.airflow.operators import StageOperator
+from orchestration.airflow.stage_operators import StageOperator
 for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2), ("dissect", 2)]:
     task = StageOperator(task_id=stage, stage=stage, vantage="east", run=sys.argv[1], repetition=repetition)
     try:
