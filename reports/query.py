@@ -24,6 +24,7 @@ from schemas import sql
 from store import Store, migrate, open_store
 from store.base import Answer
 from store.errors import StoreError
+from store.sql import literal
 
 FOLDER = sql.HERE / "queries"
 _SHARED = "parameters"
@@ -163,11 +164,6 @@ def _read(path: Path) -> dict[str, Any]:
     return read
 
 
-def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def _date(text: str) -> str:
     day = date.fromisoformat(text)
     if not date(1970, 1, 1) <= day <= date(2149, 6, 6):  # what ClickHouse's Date holds
@@ -200,7 +196,7 @@ def _wholes(text: str) -> str:
 
 _TRUTH = {"true": "true", "yes": "true", "1": "true", "false": "false", "no": "false", "0": "false"}
 _LITERAL_OF: Mapping[str, Callable[[str], str]] = {
-    "String": _text,
+    "String": literal,
     "Date": _date,
     "UInt32": _whole,
     "Float64": _number,

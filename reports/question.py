@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store import Store
+from store import Store, sql
 
 HERE = Path(__file__).parent / "sql"
 
 _PLACE = re.compile(r"\{(\w+):(String|Date|UInt\d+|Int\d+)\}")
-_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,10 @@ def put(store: Store, text: str, values: Mapping[str, str | int]) -> Answer:
 def bound(text: str, values: Mapping[str, str | int]) -> str:
     """`text` with literals in place of `{name:Type}`; KeyError for one without value."""
 
-    def literal(place: re.Match[str]) -> str:
+    def value_at(place: re.Match[str]) -> str:
         value, kind = values[place[1]], place[2]
         if "Int" in kind:
             return str(int(value))
-        return "'" + str(value).translate(_ESCAPES) + "'"
+        return sql.literal(str(value))
 
-    return _PLACE.sub(literal, text)
+    return _PLACE.sub(value_at, text)

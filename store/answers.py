@@ -6,9 +6,9 @@ import re
 import tempfile
 from collections.abc import Sequence
 
-from store.engine import Engine, literal
+from store.engine import Engine
 from store.protocol.blocks import Block
-from store.statements.statement import quoted_name
+from store.sql import identifier, literal
 
 # As interfaces.md wants answers.
 SETTINGS = {
@@ -35,7 +35,7 @@ def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> by
         f"{name} {type_name}" for name, type_name in zip(columns, blocks[0].types, strict=True)
     )
     shown = ", ".join(
-        f"{column} AS {quoted_name(name)}" for column, name in zip(columns, blocks[0].names, strict=True)
+        f"{column} AS {identifier(name)}" for column, name in zip(columns, blocks[0].names, strict=True)
     )
     with tempfile.TemporaryFile() as file:
         for block in blocks:

@@ -12,8 +12,9 @@ from firstflight.errors import UsageError
 from schemas.sql import Dialect
 from store import access, answers
 from store.base import Answer, Parameters
-from store.engine import Engine, EngineError, escaped, literal
+from store.engine import Engine, EngineError
 from store.errors import from_engine
+from store.sql import field, literal
 from store.statements import guard, prepared
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class EmbeddedStore:
         parameters: Parameters | None = None,
         records: pa.Table | None = None,
     ) -> bytes:
-        given = {name: escaped(str(value)) for name, value in (parameters or {}).items()}
+        given = {name: field(str(value)) for name, value in (parameters or {}).items()}
         try:
             return self._engine.run(sql, output_format, given, records)
         except EngineError as error:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from store import access
+from store.sql import field, literal
 
 # Points in time without a time zone of their own are UTC, whatever the machine's is; the engine takes TZ when
 # it is imported, and does not start with forms of it that it does not know.
@@ -63,7 +64,7 @@ class Engine:
         parameters: Mapping[str, str] | None = None,
         records: pa.Table | None = None,  # noqa: ARG002  chDB finds it by this name: Python(records)
     ) -> bytes:
-        """Run one statement and give its whole answer. `parameters` are texts as `escaped` makes them."""
+        """Run one statement and give its whole answer. `parameters` are texts as `sql.field` gives them."""
         try:
             result = self._connection.query(sql, output_format, params=dict(parameters or {}) or None)
         except (ChdbError, RuntimeError) as error:
@@ -104,7 +105,7 @@ class Engine:
 
     def formatted(self, sql: str) -> str:
         """`sql` as the engine's parser understands it: each clause on lines of its own, comments gone."""
-        return self.run("SELECT formatQuery({query:String})", "RawBLOB", {"query": escaped(sql)}).decode()
+        return self.run("SELECT formatQuery({query:String})", "RawBLOB", {"query": field(sql)}).decode()
 
     def close(self) -> None:
         """End the session; the folder is free when all sessions have ended."""
@@ -114,18 +115,6 @@ class Engine:
 @cache
 def _configuration(role: access.Role) -> str:
     return access.configured(role)
-
-
-def literal(text: str) -> str:
-    """`text` as a string literal of SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def escaped(text: str) -> str:
-    """A parameter's text as the engine reads it, which is as a field of TSV."""
-    for plain, written in (("\\", "\\\\"), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r"), ("\0", "\\0")):
-        text = text.replace(plain, written)
-    return text
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from firstflight.errors import UsageError
 from schemas import records, sql
 from store import lease
 from store.base import Store
+from store.sql import literal
 
 _BOOK = "schema_migration"
 
@@ -122,16 +123,11 @@ def _comment(
     store: Store, table: str, meaning: str, columns: list[tuple[str, str]], *, together: bool
 ) -> list[str]:
     """Statements that set the comments; one for all of a table (`together`), one for each of a view."""
-    actions = [f"MODIFY COMMENT {_literal(meaning)}"]
-    actions += [f"COMMENT COLUMN `{name}` {_literal(comment)}" for name, comment in columns]
+    actions = [f"MODIFY COMMENT {literal(meaning)}"]
+    actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
     target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")
     return [target + (", ".join(actions))] if together else [target + action for action in actions]
 
 
 def _migration_name(migration: sql.Migration) -> str:
     return f"{migration.version:04d}_{migration.name}"
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -18,7 +18,7 @@ from schemas.sql import Dialect
 from store import answers
 from store.base import Answer, Parameters
 from store.driver import BlockClient
-from store.engine import Engine, EngineError, literal
+from store.engine import Engine, EngineError
 from store.errors import (
     AUTHENTICATION_FAILED,
     READONLY,
@@ -31,8 +31,8 @@ from store.errors import (
 from store.protocol.blocks import Block, each_native
 from store.protocol.columns import UnsupportedType
 from store.protocol.wire import ProtocolError
+from store.sql import identifier, literal
 from store.statements import guard
-from store.statements.statement import quoted_name
 from store.url import ServerPlace, nothing_in
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class ServerStore:
         """Add all rows of `batch`; the same `token` adds them once."""
         if not batch.num_rows:
             return
-        names = ", ".join(quoted_name(name) for name in batch.column_names)
+        names = ", ".join(identifier(name) for name in batch.column_names)
         token = token or uuid.uuid4().hex
         encoded: dict[tuple[str, ...], list[Block]] = {}
 
@@ -193,7 +193,7 @@ class ServerStore:
     def _encoded(self, header: Block, batch: pa.Table) -> list[Block]:
         """The rows of `batch` in the columns and types that the server expects, as the engine cuts them."""
         columns = ", ".join(
-            f"CAST({quoted_name(name)}, {literal(type_name)}) AS {quoted_name(name)}"
+            f"CAST({identifier(name)}, {literal(type_name)}) AS {identifier(name)}"
             for name, type_name in zip(header.names, header.types, strict=True)
         )
         try:

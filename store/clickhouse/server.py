@@ -14,9 +14,10 @@ from store.clickhouse.admission import Admission
 from store.clickhouse.connection import HELLO_S, Connection
 from store.clickhouse.listening import Access
 from store.clickhouse.session import Session
-from store.engine import Engine, EngineError, literal
+from store.engine import Engine, EngineError
 from store.protocol.packets import Hello
 from store.protocol.refusal import TOO_MANY, Refusal
+from store.sql import literal
 
 MAX_CLIENTS = 100
 # A client whose host is gone is let go after this time, idle or not.

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from store import access
-from store.engine import Engine, EngineError, escaped, literal
+from store.engine import Engine, EngineError
 from store.protocol.blocks import Block, each_native
 from store.protocol.packets import Query, Setting
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
+from store.sql import field, identifier, literal
 from store.statements import statement, vocabulary
 from store.statements.guard import refused_to_clients
 
@@ -184,9 +185,9 @@ class Session:
         if not spool.rows:
             return
         rows = spool.rows
-        names = ", ".join(statement.quoted_name(name) for name in header.names)
+        names = ", ".join(identifier(name) for name in header.names)
         structure = ", ".join(
-            f"{statement.quoted_name(name)} {type_name}"
+            f"{identifier(name)} {type_name}"
             for name, type_name in zip(header.names, header.types, strict=True)
         )
         # One thread and one block: the rows become one part a partition.
@@ -215,7 +216,7 @@ class Session:
         engine = Engine(str(self._folder), access.SERVER)
         try:
             engine.set(_ALWAYS | {"log_comment": self._tag})
-            engine.run(f"USE {statement.quoted_name(self.database)}")
+            engine.run(f"USE {identifier(self.database)}")
         except EngineError as error:
             engine.close()
             raise refusal(error) from error
@@ -263,7 +264,7 @@ class Session:
 
     def _knows(self, name: str) -> bool:
         """Whether the engine has a setting of that name; for others it has words of its own."""
-        given = {"name": escaped(name)}
+        given = {"name": field(name)}
         return (
             self._engine.run("SELECT 1 FROM system.settings WHERE name = {name:String}", "TSV", given) != b""
         )
@@ -294,11 +295,11 @@ class Session:
     def _typed(self, names: list[str], types: list[str], lines: str) -> Block | None:
         """A block from lines of JSON lists."""
         structure = ", ".join(
-            f"{statement.quoted_name(name)} {type_name}" for name, type_name in zip(names, types, strict=True)
+            f"{identifier(name)} {type_name}" for name, type_name in zip(names, types, strict=True)
         )
         made = self._engine.run(
             "SELECT * FROM format(JSONCompactEachRow, {structure:String}, {lines:String})",
             "Native",
-            {"structure": escaped(structure), "lines": escaped(lines)},
+            {"structure": field(structure), "lines": field(lines)},
         )
         return next(each_native(made), None)

@@ -12,6 +12,7 @@ from store import Store
 from store.lease import Lease
 from store.load import derived
 from store.load.record_file import Content, RecordFile, Unit
+from store.sql import literal
 
 
 class Units:
@@ -26,7 +27,7 @@ class Units:
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
         # Of the books only what concerns this file: they grow with every file that was ever loaded.
-        units = ", ".join(_literal(_named(unit)) for unit in content.rows) or "''"
+        units = ", ".join(literal(_named(unit)) for unit in content.rows) or "''"
         rows = store.rows(
             f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}} "
             f"AND (unit IN ({units}) OR source_file = {{source:String}})",
@@ -93,7 +94,7 @@ class Units:
     def _is(self, unit: Unit) -> str:
         """The SQL condition of a unit's rows. Literals, because a mutation keeps its text."""
         pairs = zip(self._file.kind.unit, unit, strict=True)
-        return " AND ".join(f"{name} = {_literal(value)}" for name, value in pairs)
+        return " AND ".join(f"{name} = {literal(value)}" for name, value in pairs)
 
     def _book(self, state: str) -> None:
         kind = self._file.kind
@@ -128,9 +129,4 @@ def _value(name: str, value: object) -> str:
         return f"NULL AS {name}"
     if name in ("first_at", "last_at"):
         return f"fromUnixTimestamp64Nano(toInt64({value}), 'UTC') AS {name}"
-    return f"{value if isinstance(value, int) else _literal(str(value))} AS {name}"
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return f"{value if isinstance(value, int) else literal(str(value))} AS {name}"

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from store.protocol.refusal import NOT_IMPLEMENTED, Refusal
+from store.sql import identifier
 from store.statements.parsed import Parsed
 from store.statements.tokens import Kind, tokens
 
@@ -96,7 +97,7 @@ def _insert(parsed: Parsed, given: str) -> Insert | None:
     at = 3
     while parsed.sign(at) == "." and parsed.at(at + 1).is_name:
         at += 2
-    table = ".".join(quoted_name(parsed.at(place).text) for place in range(2, at, 2))
+    table = ".".join(identifier(parsed.at(place).text) for place in range(2, at, 2))
     columns = ""
     if parsed.sign(at) == "(":
         end = parsed.closing(at)
@@ -155,11 +156,6 @@ def _goes_on(rows: str) -> bool:
     except ValueError:
         return ended
     return False
-
-
-def quoted_name(name: str) -> str:
-    """`name` as an identifier of SQL, whatever it holds."""
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def setting_name(name: str) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from store.engine import Engine, literal
+from store.engine import Engine
 from store.protocol import compression
 from store.protocol.blocks import Block, each_native, read_native, read_wire
 from store.protocol.columns import UnsupportedType, Window, layout
 from store.protocol.wire import Disconnected, ProtocolError, Reader, unpack_varint, varint
+from store.sql import literal
 
 TYPES = [
     "UInt8", "Int256", "Float64", "Bool", "String", "FixedString(5)", "Date32", "DateTime64(9, 'UTC')",
