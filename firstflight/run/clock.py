@@ -9,31 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
+from firstflight.system.clock import SECOND_NS, Offset, by_date
 
-SECOND_NS = 10**9
 HTTP_TIMEOUT_S = 10.0
-
-
-class Offset(BaseModel):
-    """How far this machine's clock is ahead of `reference` (negative: behind), and how sure that is."""
-
-    offset_us: int
-    uncertainty_us: int | None  # null = not known (how long the start of a process there took)
-    reference: str
-    compared_at_ns: int
-
-    def off_by(self) -> int:
-        """What it is off by at least, in us, whichever way."""
-        return max(0, abs(self.offset_us) - (self.uncertainty_us or 0))
 
 
 def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
@@ -62,13 +46,9 @@ def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
 
 def warning(offset: Offset, warn_s: float) -> str | None:
     """A sentence if the clock is off by more than `warn_s` seconds."""
-    if offset.off_by() <= warn_s * 1e6:
+    if not offset.exceeds(warn_s):
         return None
-    way = "ahead of" if offset.offset_us > 0 else "behind"
-    return (
-        f"the clock here is {abs(offset.offset_us) / 1e6:.1f} s {way} {offset.reference}: "
-        "set it right (NTP); rows carry the offset in clock_offset_us"
-    )
+    return f"the clock here is {offset}: set it right (NTP); rows carry the offset in clock_offset_us"
 
 
 def of(run: Run, key: StageKey) -> Offset | None:
@@ -108,21 +88,10 @@ def against_http(url: str, ca_bundle: str | None) -> Offset:
             f"the clock was not compared: {url} does not answer ({type(error).__name__}); "
             "see [clock] reference"
         ) from error
-    after = time.time_ns()
-    try:
-        date = int(parsedate_to_datetime(answer.headers["Date"]).timestamp()) * SECOND_NS
-    except (KeyError, ValueError) as error:
-        raise FirstflightError(
-            f"the clock was not compared: {url} gives no Date; see [clock] reference"
-        ) from error
-    # The server's clock was somewhere in [date, date + 1 s) at a moment of ours in [before, after].
-    least, most = before - date - SECOND_NS, after - date
-    return Offset(
-        offset_us=(least + most) // 2000,
-        uncertainty_us=(most - least) // 2000,
-        reference=url,
-        compared_at_ns=after,
-    )
+    offset = by_date(answer.headers.get("Date"), before, time.time_ns(), url)
+    if offset is None:
+        raise FirstflightError(f"the clock was not compared: {url} gives no Date; see [clock] reference")
+    return offset
 
 
 def _started_ns() -> int:

@@ -13,16 +13,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from datetime import UTC, datetime
+import time
 
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
-from orchestration.site.centre_client import PATH, ahead_s
+from firstflight.system.clock import by_date
+from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
-# Airflow's tokens bear so much ([api_auth] jwt_leeway).
-MAX_CLOCK_OFFSET_S = 10.0
 SLOTS = 5  # tasks at once: as many as its pools have places (vantage_points.pools)
 
 
@@ -62,19 +61,17 @@ def check_clock(centre: str) -> None:
     """FirstflightError if the clock here differs from the centre's, or the centre does not answer."""
     import requests
 
-    before = datetime.now(UTC)
+    before_ns = time.time_ns()
     try:
         # 404, with a Date; nothing else of it is read.
         with requests.get(f"{centre}{PATH}/", timeout=20, stream=True, allow_redirects=False) as answer:
             pass
     except requests.RequestException as error:
         raise FirstflightError(f"the centre does not answer at {centre}: {_reason(error)}") from error
-    offset_s = ahead_s(answer, before, datetime.now(UTC)) or 0.0
-    if abs(offset_s) > MAX_CLOCK_OFFSET_S:
-        side = "ahead of" if offset_s > 0 else "behind"
+    offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
+    if offset is not None and offset.exceeds():
         raise FirstflightError(
-            f"the clock here is {abs(offset_s):.0f} s {side} the centre's, so no task would be given to us: "
-            "set it (chronyc tracking)"
+            f"the clock here is {offset}, so no task would be given to us: set it (chronyc tracking)"
         )
 
 

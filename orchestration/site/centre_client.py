@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError
+from firstflight.system.clock import Offset, by_date
 
 if TYPE_CHECKING:
     import requests
@@ -57,16 +56,17 @@ class Centre:
         self._token = token
         self._timeout_s = timeout_s
 
-    def inputs(self, judge_clock: Callable[[float], None]) -> tuple[float, dict[str, Any]]:
-        """Seconds that the clock here is ahead of the centre's (to half a second), and inputs.json.
+    def inputs(self, judge_clock: Callable[[Offset], None]) -> tuple[Offset | None, dict[str, Any]]:
+        """How far the clock here is off the centre's (None if it sends no Date), and inputs.json.
 
-        `judge_clock` may refuse that offset. It is asked before the answer is looked at, for a token that was
-        signed by a wrong clock is refused there without that reason.
+        `judge_clock` may refuse that offset. It is called before the answer is read, because the centre
+        refuses a token that a wrong clock signed without giving that reason.
         """
-        before = datetime.now(UTC)
+        before_ns = time.time_ns()
         answer = self._ask(f"{self._run}/inputs")
-        offset_s = ahead_s(answer, before, datetime.now(UTC)) or 0.0
-        judge_clock(offset_s)
+        offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
+        if offset is not None:
+            judge_clock(offset)
         text = self._text(answer, MAX_LIST_BYTES)
         try:
             inputs = json.loads(text)
@@ -74,7 +74,7 @@ class Centre:
             raise CentreUnreachable(f"the centre's answer at {answer.url} is no JSON") from error
         if not (isinstance(inputs, dict) and isinstance(inputs.get("manifest"), dict)):
             raise CentreUnreachable(f"the centre's answer at {answer.url} is no list of inputs")
-        return offset_s, inputs
+        return offset, inputs
 
     def stream(self, name: str, out: Path, size: int) -> None:
         """Write one input file of `size` bytes to `out`."""
@@ -133,20 +133,6 @@ class Centre:
                     yield piece
             except (HTTPError, OSError) as error:
                 raise CentreUnreachable(f"the centre broke off {answer.url}: {_short(error)}") from error
-
-
-def ahead_s(answer: requests.Response, before: datetime, after: datetime) -> float | None:
-    """Seconds that the clock here is ahead of that of whoever answered a question that was asked between
-    `before` and `after`; None if the answer has no Date that is one (RFC 9110 6.6.1, cut to the second)."""
-    told = answer.headers.get("Date")
-    if told is None:
-        return None
-    here = before + (after - before) / 2
-    try:
-        there = parsedate_to_datetime(told)
-    except ValueError:
-        return None
-    return (here - there.replace(tzinfo=there.tzinfo or UTC)).total_seconds() - 0.5
 
 
 def _short(error: Exception) -> str:

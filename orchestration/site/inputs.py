@@ -19,6 +19,7 @@ from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, path_names
+from firstflight.system.clock import Offset
 from firstflight.system.progress import say
 from orchestration import stages
 from orchestration.site import offer as offers
@@ -29,9 +30,6 @@ from orchestration.site.vantage_points import VantagePoint
 
 if TYPE_CHECKING:
     import requests
-
-# Beyond this a vantage point's times of day cannot be laid beside the others'.
-MAX_CLOCK_OFFSET_S = 5.0
 
 
 class NotTheSame(FirstflightError):
@@ -91,17 +89,19 @@ def fetch(
     run = Run(runs_root() / path_names.run_id(run_id))
     with session or requests.Session() as session:
         source = Centre(session, centre, run_id, token)
-        offset_s, inputs = source.inputs(lambda offset_s: check_clock(offset_s, vantage))
+        offset, inputs = source.inputs(lambda offset: check_clock(offset, vantage))
         # Before all else: another version may describe its inputs otherwise.
         check_code(str(inputs["manifest"].get("tool_version")), vantage)
         offer = offers.check(inputs, run_id)
+        offset_s = None if offset is None else round(offset.offset_us / 1e6, 1)
+        clock = "not compared" if offset_s is None else f"{offset_s:+.1f} s"
         fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
         if not run.layout.manifest.is_file():
             _settle(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
             # Last: with its manifest the folder counts as a run.
-            here = {"vantage": vantage.name, "clock_offset_s": round(offset_s, 1)}
+            here = {"vantage": vantage.name, "clock_offset_s": offset_s}
             files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
-        say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {offset_s:+.1f} s")
+        say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
     return run
 
 
@@ -119,13 +119,12 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
     return run.layout.stop_file.exists()
 
 
-def check_clock(offset_s: float, vantage: VantagePoint) -> None:
-    """Refuse to measure with a clock that is so far ahead of the centre's, or behind it (NotTheSame)."""
-    if abs(offset_s) > MAX_CLOCK_OFFSET_S:
-        side = "ahead of" if offset_s > 0 else "behind"
+def check_clock(offset: Offset, vantage: VantagePoint) -> None:
+    """Refuse to measure with a clock that is too far off the centre's (NotTheSame)."""
+    if offset.exceeds():
         raise NotTheSame(
-            f"the clock of {vantage.name} is {abs(offset_s):.0f} s {side} "
-            "the centre's: nothing was sent; set it (chronyc tracking) and the task will go on"
+            f"the clock of {vantage.name} is {offset}: nothing was sent; set it (chronyc tracking) and the "
+            "task will go on"
         )
 
 

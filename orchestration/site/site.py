@@ -84,16 +84,12 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
 
 
 def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": point.name,
-        "city": point.city,
+    common = set(settings.VantagePoint.model_fields)
+    return {
+        **point.model_dump(mode="json", include=common, exclude_none=True),
         "rate": point.watch_rate if watch else point.scan_rate,
         "ports": point.watch_ports if watch else point.scan_ports,
-        "sources": list(point.sources),
     }
-    if point.interface is not None:
-        found["interface"] = point.interface
-    return found
 
 
 def new_run(

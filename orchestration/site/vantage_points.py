@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from firstflight import settings
 from firstflight.egress import lists
 from firstflight.errors import UsageError
-from firstflight.settings.types import Address, Interface, PortRange, VantageName
+from firstflight.settings.types import Address, PortRange
 
 VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
@@ -32,17 +32,12 @@ def _addresses(text: str) -> str:
     return str(ipaddress.ip_network(text)) if "/" in text else text
 
 
-class VantagePoint(settings.Section):
-    """One vantage point: an Edge worker with a queue of its own."""
+class VantagePoint(settings.VantagePoint):
+    """One vantage point of a site: an Edge worker with a queue of its own."""
 
-    name: VantageName
     city: str
     # Of Airflow; a task in it is taken by this vantage point's worker alone.
     queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
-    # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
-    sources: tuple[Address, ...] = ()
-    # To capture on; None = the one of the default route.
-    interface: Interface | None = None
     # The most that may leave here, new probes per second: of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)

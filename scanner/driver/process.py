@@ -12,9 +12,9 @@ from pathlib import Path
 from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
-from firstflight.run.clock import Offset
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries, children
+from firstflight.system.clock import Offset
 from scanner.driver.feed import Feed
 
 # After SIGINT the prober sends nothing new and waits for what is on its way.
@@ -63,7 +63,7 @@ def arguments(
         options.append(("--initial-size", probe.initial_size))
     if turn is not None:
         options.append(("--turn", turn))
-        if clock is not None and clock.off_by() > settings.clock.warn_s * 1e6:
+        if clock is not None and clock.exceeds(settings.clock.warn_s):
             options.append(("--clock-offset-ms", clock.offset_us // 1000))
     if settings.campaign.contact.strip():
         options.append(("--contact", settings.campaign.contact))
