@@ -188,7 +188,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
         check=True,
     )
     told = re.fullmatch(
-        rf"NotTheSame the clock of hamburg is (\d+) s {side} the centre's: nothing was sent; "
+        rf"NotTheSame the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
         r"set it \(chronyc tracking\) and the task will go on\n",
         done.stdout,
     )
@@ -232,7 +232,7 @@ _ELSEWHERE = """
 from pathlib import Path
 from tests.airflow.test_inputs import HAMBURG, token_for
 from firstflight.errors import FirstflightError
-from orchestration import inputs
+from orchestration.site import inputs
 try:
     inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
 except FirstflightError as error:
@@ -242,7 +242,7 @@ except FirstflightError as error:
 
 def test_a_vantage_point_with_other_code_sends_nothing(centre: str, centre_run: Run, tmp_path: Path) -> None:
     """A second installation, of another commit."""
-    for package in ("firstflight", "schemas", "tests"):
+    for package in ("firstflight", "orchestration", "schemas", "tests"):
         shutil.copytree(TREE / package, tmp_path / package, ignore=shutil.ignore_patterns("fixtures"))
     (tmp_path / "firstflight" / "COMMIT").write_text("0123456789ab\n")
     done = subprocess.run(

@@ -188,7 +188,7 @@ mount -o remount,size=50m {spool}
 
 _FETCH = """
 from tests.airflow.test_inputs import HAMBURG, token_for
-from orchestration import inputs
+from orchestration.site import inputs
 from firstflight.errors import FirstflightError
 try:
     run = inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
