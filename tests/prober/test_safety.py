@@ -124,7 +124,7 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
     done = probe(targets, "--rate", rate)
     times = sorted(row["sent_at"] for row in done.rows)
     assert {row["outcome"] for row in done.rows} == {"iack"}
-    # A probe is behind the schedule by what the machine took; the least late ones follow the rate. A rate that
+    # A probe is behind schedule by what the machine took; the least late ones follow the rate. A rate that
     # is wrong by 2 % would move them apart.
     late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
     third = len(times) // 3
