@@ -191,7 +191,7 @@ mod tests {
     fn described() -> Vec<(String, String, bool)> {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../schemas/records/quic_probe.yaml"
+            "/../../../schemas/records/quic_probe.yaml"
         );
         let text = std::fs::read_to_string(path).unwrap();
         let value = |line: &str, key: &str| {

@@ -33,7 +33,7 @@ pub struct Options {
     pub targets: Option<PathBuf>,
 
     /// Take commands on standard input while running: slots to be probed at set times, groups of targets to be held back
-    /// (scanner/prober/README.md)
+    /// (scanner/native/first_answer/README.md)
     #[arg(long, requires = "segments")]
     pub feed: bool,
 

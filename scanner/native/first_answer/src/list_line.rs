@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn lines_mean_what_the_table_says() {
-        let table = include_str!("../../../tests/attack/list_lines.json");
+        let table = include_str!("../../../../tests/attack/list_lines.json");
         let cases: Vec<Case> = serde_json::from_str(table).unwrap();
         assert!(cases.len() > 60);
         for Case { line, means, error } in cases {
