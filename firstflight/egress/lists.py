@@ -1,4 +1,4 @@
-"""Block and opt-out lists as the prober reads them (scanner/native/first_answer/src/list_line.rs), before anything is
+"""Block and opt-out lists as the prober reads them (scanner/native/core/src/policy/list_line.rs), before anything is
 asked or sent: half a list protects nobody.
 
 tests/attack/list_lines.json holds both readers together.

@@ -3,8 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::error::Failure;
 use crate::outcome::Outcome;
+use firstflight_core::error::Failure;
 
 /// Counters of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -55,6 +55,11 @@ impl Counts {
     pub fn record(&mut self, outcome: Outcome, sent: bool) {
         self.outcomes[outcome as usize] += 1;
         self.sent += u64::from(sent);
+    }
+
+    /// Records of all outcomes.
+    pub fn records(&self) -> u64 {
+        self.outcomes.iter().sum()
     }
 
     /// Records of one outcome.

@@ -2,12 +2,17 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use crate::evidence::Stamp;
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema};
+
 use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
-use crate::row::{Row, Text};
-use crate::targets::{Target, Which};
+use crate::row::{Columns, Row, Text};
+use firstflight_core::clock::Stamp;
+use firstflight_core::records::{self, Record};
+use firstflight_core::targets::{Target, Which};
 
 /// Largest integer of a record's int64 columns.
 fn int(value: u64) -> i64 {
@@ -58,9 +63,16 @@ impl Ended {
             why: Some(why),
         }
     }
+}
 
-    /// The record, with texts borrowed from the target list where possible.
-    pub fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
+impl Record for Ended {
+    type Columns = Columns<'static>;
+
+    fn target(&self) -> &Which {
+        &self.target
+    }
+
+    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
         let mut row = Row {
             target: target.line,
             domain: target.domain.into(),
@@ -74,6 +86,26 @@ impl Ended {
             sent.fill(&mut row);
         }
         row
+    }
+}
+
+impl records::Columns for Columns<'static> {
+    type Row<'a> = Row<'a>;
+
+    fn schema() -> Arc<Schema> {
+        Columns::schema()
+    }
+
+    fn push(&mut self, row: &Row<'_>) {
+        Columns::push(self, row);
+    }
+
+    fn len(&self) -> usize {
+        Columns::len(self)
+    }
+
+    fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        Columns::finish(self, schema)
     }
 }
 

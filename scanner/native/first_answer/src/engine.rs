@@ -14,29 +14,30 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 
-use crate::backlog::Backlog;
 use crate::cid::CidKey;
-use crate::clock::{Clock, Mono};
 use crate::counts::Counts;
-use crate::door::Door;
-use crate::error::Failure;
-use crate::evidence::Stamp;
-use crate::feed::Feed;
-use crate::hold::Hold;
-use crate::mmsg::Inbox;
+use crate::ended::Ended;
 use crate::outgoing::Outgoing;
-use crate::pace::Pacer;
 use crate::packets::Packets;
-use crate::poll::Poll;
-use crate::ports::Ports;
-use crate::progress::Progress;
-use crate::skips::Skips;
-use crate::slots::Slots;
-use crate::stamps::Requests;
 use crate::table::{Handle, Table};
-use crate::targets::TargetList;
-use crate::timers::Timers;
-use crate::writer::Writer;
+use firstflight_core::clock::Stamp;
+use firstflight_core::clock::{Clock, Mono};
+use firstflight_core::egress::Door;
+use firstflight_core::egress::mmsg::Inbox;
+use firstflight_core::egress::ports::Ports;
+use firstflight_core::egress::stamps::Requests;
+use firstflight_core::error::Failure;
+use firstflight_core::feed::Feed;
+use firstflight_core::feed::planned::Slots;
+use firstflight_core::feed::skips::Skips;
+use firstflight_core::progress::Progress;
+use firstflight_core::rate_limit::Hold;
+use firstflight_core::rate_limit::pacer::Pacer;
+use firstflight_core::receive::poll::Poll;
+use firstflight_core::records::writer::Writer;
+use firstflight_core::targets::TargetList;
+use firstflight_core::targets::backlog::Backlog;
+use firstflight_core::timers::Timers;
 
 /// Most probes in flight: bounds memory at about 400 bytes each. More would wait only at rates above
 /// 40,000 per second with the default waiting times and silent targets.
@@ -59,6 +60,15 @@ struct Window {
     after_token: bool,
 }
 
+/// A datagram that a transmit stamp is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sent {
+    handle: Handle,
+    attempt: u8,
+    /// The Initial with the Retry's token rather than the connection's first.
+    token: bool,
+}
+
 /// Everything that a run consists of.
 pub struct Engine {
     settings: Settings,
@@ -76,7 +86,7 @@ pub struct Engine {
     door: Door,
     ports: Ports,
     poll: Poll,
-    requests: Vec<Requests>,
+    requests: Vec<Requests<Sent>>,
     outgoing: Vec<Outgoing>,
     packets: Packets,
     cids: CidKey,
@@ -98,7 +108,7 @@ pub struct Engine {
     drained: Mono,
     /// Chooses source ports.
     random: ChaCha8Rng,
-    writer: Writer,
+    writer: Writer<Ended>,
     inbox: Option<Inbox>,
     errors: Option<Inbox>,
     progress: Progress,
@@ -127,7 +137,7 @@ pub struct Parts {
     pub rate: f64,
     pub random: ChaCha8Rng,
     pub counts: Counts,
-    pub writer: Writer,
+    pub writer: Writer<Ended>,
     pub progress: Progress,
 }
 

@@ -2,8 +2,7 @@
 
 use firstflight_wire::Frame;
 
-/// Kernel time in nanoseconds since 1970, UTC.
-pub type Stamp = i64;
+use firstflight_core::clock::Stamp;
 
 /// The first ACK that covers the ClientHello, and the packet and datagram around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

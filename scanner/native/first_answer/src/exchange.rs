@@ -9,8 +9,9 @@ use firstflight_wire::{
     ConnectionId, CryptoStream, InitialSecret, KeyMaterial, Keys, PacketType, Version, parse_packet,
 };
 
-use crate::evidence::{AckSeen, HelloSeen, PacketNumbers, Stamp};
+use crate::evidence::{AckSeen, HelloSeen, PacketNumbers};
 use crate::outcome::Outcome;
+use firstflight_core::clock::Stamp;
 
 /// The version that is probed.
 pub const VERSION: Version = Version::V1;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::cid::parse_key;
-use crate::turns::Turns;
+use firstflight_core::shared_limits::Turns;
 
 /// Default UDP payloads: 1280 bytes of IP on either family.
 const SIZE_IPV4: u16 = 1252;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use firstflight_core::records;
+
 /// How the first flight of a probe was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -36,13 +38,6 @@ impl Outcome {
         Outcome::Blocked,
     ];
 
-    /// The outcome of this name.
-    pub fn from_name(name: &str) -> Option<Outcome> {
-        Outcome::ALL
-            .into_iter()
-            .find(|outcome| outcome.name() == name)
-    }
-
     /// The word in records.
     pub fn name(self) -> &'static str {
         match self {
@@ -59,6 +54,16 @@ impl Outcome {
             Outcome::SendFailed => "send_failed",
             Outcome::Blocked => "blocked",
         }
+    }
+}
+
+impl records::outcome::Outcome for Outcome {
+    const ALL: &'static [Outcome] = &Outcome::ALL;
+    const BLOCKED: Outcome = Outcome::Blocked;
+    const SEND_FAILED: Outcome = Outcome::SendFailed;
+
+    fn name(self) -> &'static str {
+        Outcome::name(self)
     }
 }
 

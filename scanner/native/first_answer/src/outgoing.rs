@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::clock::Mono;
 use crate::table::Handle;
+use firstflight_core::clock::Mono;
 
 /// At high rates closes wait for so many others of their port, but not longer than this.
 const CLOSES: usize = 16;

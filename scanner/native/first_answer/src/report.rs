@@ -1,9 +1,9 @@
 //! What people are told on standard error of a run that is over, or that would be.
 
 use crate::counts::Counts;
-use crate::lists::Lists;
 use crate::outcome::Outcome;
 use crate::summary::Summary;
+use firstflight_core::inputs::Lists;
 
 /// What came of a run.
 pub fn finished(summary: &Summary) {

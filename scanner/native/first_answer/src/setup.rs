@@ -3,41 +3,46 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 
 use crate::cid::CidKey;
-use crate::clock::{Clock, Mono, SECOND, wall};
 use crate::counts::Counts;
-use crate::door::Door;
 use crate::engine::{Engine, Finished, Parts, Settings};
-use crate::error::Failure;
-use crate::feed::Feed;
-use crate::hold::Hold;
-use crate::lists::Lists;
-use crate::options::Options;
-use crate::order::shuffle;
+use crate::options::{Format, Options};
 use crate::outcome::Outcome;
-use crate::outputs::Outputs;
 use crate::packets::Packets;
-use crate::ports::Ports;
-use crate::progress::Progress;
 use crate::report;
-use crate::segments::Segments;
-use crate::signals::Signals;
+use crate::row::Columns;
 use crate::summary::Summary;
 use crate::table::Table;
-use crate::targets::TargetList;
-use crate::writer::Writer;
+use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::egress::Door;
+use firstflight_core::egress::ports::Ports;
+use firstflight_core::error::Failure;
+use firstflight_core::feed::Feed;
+use firstflight_core::inputs::InputOptions;
+use firstflight_core::inputs::Lists;
+use firstflight_core::progress::Progress;
+use firstflight_core::random;
+use firstflight_core::rate_limit::Hold;
+use firstflight_core::records::outcome::Outcome as _;
+use firstflight_core::records::outputs::OutputOptions;
+use firstflight_core::records::outputs::Outputs;
+use firstflight_core::records::segments::Segments;
+use firstflight_core::records::summary::write;
+use firstflight_core::records::writer::Writer;
+use firstflight_core::signals::Signals;
+use firstflight_core::targets::TargetList;
+use firstflight_core::targets::order::shuffle;
 
 /// Does what the options say; gives the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
-    let lists = Lists::read(options)?;
+    let lists = Lists::read(&input_options(options))?;
     if options.dry_run {
         report::dry_run(&lists, options.rate);
         return Ok(u8::from(lists.targets.rejected > 0));
     }
-    let outputs = Outputs::open(options)?;
+    let outputs = Outputs::open(&output_options(options))?;
     let Lists { gate, targets } = lists;
     let mut counts = Counts {
         targets: targets.len() as u64,
@@ -48,7 +53,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     if let Some(segments) = outputs.records.segments.as_ref().filter(|_| options.resume) {
         leave_out_answered(&mut order, &mut counts, segments, &targets)?;
     }
-    let mut system = seeded_by_system()?;
+    let mut system = random::seeded_by_system()?;
     let seed = options.seed.unwrap_or_else(|| system.next_u64());
     shuffle(&mut order, seed);
     let ports = bind(options, &targets, &order, system.next_u32() as u16)?;
@@ -56,7 +61,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
 
     let contact = options.contact.as_deref().unwrap_or_default();
     let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be laid out: {e}"));
-    let packets = Packets::new(contact, bytes(&mut system)).map_err(no_packets)?;
+    let packets = Packets::new(contact, random::bytes(&mut system)).map_err(no_packets)?;
     let template_sha256 = packets.template_hash().map_err(no_packets)?;
     let mut summary = Summary::new(options, &ports, template_sha256, seed);
     let picked = targets.picked(&order);
@@ -64,7 +69,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let list = Arc::new(picked);
     let (clock, start) = (Clock::start(), wall());
     let started = Instant::now();
-    let progress = Progress::new(counts.targets);
+    let progress = Progress::new("probe", counts.targets);
     let engine = Engine::new(Parts {
         settings: Settings {
             window: (options.timeout * SECOND as f64) as Mono,
@@ -82,7 +87,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         door: Door::new(gate),
         ports,
         packets,
-        cids: CidKey::new(&options.cid_key.unwrap_or_else(|| bytes(&mut system))),
+        cids: CidKey::new(
+            &options
+                .cid_key
+                .unwrap_or_else(|| random::bytes(&mut system)),
+        ),
         table: Table::new(std::array::from_fn(|_| system.next_u64())),
         hold: Hold::new(
             options.per_address_rate,
@@ -115,7 +124,7 @@ fn conclude(options: &Options, mut summary: Summary, finished: Finished) -> Resu
     summary.last_segment = last.filter(|_| options.segments.is_some());
     report::finished(&summary);
     if let Some(path) = &options.summary {
-        summary.write(path)?;
+        write(&summary, path)?;
     }
     finished.written?;
     summary.counts.check()?;
@@ -130,19 +139,39 @@ fn conclude(options: &Options, mut summary: Summary, finished: Finished) -> Resu
 fn leave_out_answered(
     order: &mut Vec<u32>,
     counts: &mut Counts,
-    segments: &Segments,
+    segments: &Segments<Columns<'static>>,
     targets: &TargetList,
 ) -> Result<(), Failure> {
-    let answered = segments.answered(targets)?;
+    let answered = segments.answered::<Outcome>(targets)?;
     order.retain(|target| !answered.done[*target as usize]);
     counts.resumed = answered.outcomes.len() as u64;
     for outcome in answered.outcomes {
-        counts.record(
-            outcome,
-            !matches!(outcome, Outcome::Blocked | Outcome::SendFailed),
-        );
+        counts.record(outcome, outcome.was_sent());
     }
     Ok(())
+}
+
+fn input_options(options: &Options) -> InputOptions<'_> {
+    InputOptions {
+        name: "probe",
+        targets: options.targets.as_deref(),
+        feed: options.feed,
+        allow_net: &options.allow_net,
+        blocklist: &options.blocklist,
+        optout: &options.optout,
+        source: &options.source,
+        contact: options.contact.is_some(),
+    }
+}
+
+fn output_options(options: &Options) -> OutputOptions<'_> {
+    OutputOptions {
+        json: options.format == Some(Format::Jsonl) || options.segments.is_none(),
+        segments: options.segments.as_deref(),
+        resume: options.resume,
+        summary: options.summary.as_deref(),
+        skipped: options.skipped.as_deref(),
+    }
 }
 
 /// Binds ports of the families that targets and slots need.
@@ -161,17 +190,4 @@ fn bind(
             || options.feed && slots_may_leave(v4)
     });
     Ports::bind(&options.source, options.ports, need, random)
-}
-
-fn seeded_by_system() -> Result<ChaCha8Rng, Failure> {
-    let mut seed = [0; 32];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Failure::Usage(format!("the system gives no random numbers: {e}")))?;
-    Ok(ChaCha8Rng::from_seed(seed))
-}
-
-fn bytes<const N: usize>(random: &mut ChaCha8Rng) -> [u8; N] {
-    let mut bytes = [0; N];
-    random.fill_bytes(&mut bytes);
-    bytes
 }

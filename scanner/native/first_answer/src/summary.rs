@@ -1,15 +1,11 @@
 //! The summary of a run, for its manifest.
 
-use std::fs;
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::counts::Counts;
-use crate::error::Failure;
 use crate::options::Options;
-use crate::pace::batch;
-use crate::ports::Ports;
+use firstflight_core::egress::ports::Ports;
+use firstflight_core::rate_limit::pacer::batch;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -47,27 +43,6 @@ pub struct Summary {
     pub last_segment: Option<u32>,
 }
 
-/// Whether a summary can be written to `path`, found out before anything is sent.
-pub fn check_place(path: &Path) -> Result<(), Failure> {
-    if is_special(path) {
-        return Ok(());
-    }
-    let part = path.with_added_extension("part");
-    fs::File::create(&part)
-        .and_then(|_| fs::remove_file(&part))
-        .map_err(|e| {
-            Failure::Usage(format!(
-                "--summary {}: {e}; name a file that can be written",
-                path.display()
-            ))
-        })
-}
-
-/// Whether `path` is a device or a pipe: a file must not take its place.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
-}
-
 impl Summary {
     /// The settings in force; what comes of them is filled in at the end.
     pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
@@ -101,25 +76,5 @@ impl Summary {
             seed,
             last_segment: None,
         }
-    }
-
-    /// Writes the summary beside its place, then gives it its name.
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let part = path.with_added_extension("part");
-        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
-        let written = text.and_then(|text| {
-            if is_special(path) {
-                return fs::write(path, text + "\n");
-            }
-            fs::write(&part, text + "\n")?;
-            fs::rename(&part, path)
-        });
-        written.map_err(|e| {
-            let _ = fs::remove_file(&part);
-            Failure::Output(format!(
-                "the summary {} cannot be written: {e}; the records are complete",
-                path.display()
-            ))
-        })
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-use crate::clock::{Mono, SECOND};
-use crate::evidence::Stamp;
 use crate::exchange::Exchange;
-use crate::targets::Which;
+use firstflight_core::clock::Stamp;
+use firstflight_core::clock::{Mono, SECOND};
+use firstflight_core::targets::Which;
 
 /// Slots looked at per second on behalf of strays: a few milliseconds' work.
 const BUDGET: usize = 10_000_000;
@@ -38,7 +38,7 @@ pub struct Flight {
     pub to: SocketAddr,
     /// Number of the port it is sent from.
     pub port: u16,
-    /// Of the target; see [`crate::groups`].
+    /// Of the target; see [`firstflight_core::targets::groups`].
     pub group: u32,
     pub attempt: u8,
     pub phase: Phase,
@@ -226,17 +226,6 @@ impl Table {
         let low = ip as u64 ^ self.tuple_key[1] ^ ports.rotate_left(32);
         let product = u128::from(high ^ self.tuple_key[2].wrapping_add(low)) * u128::from(low);
         (product >> 64) as u64 ^ product as u64
-    }
-}
-
-#[cfg(test)]
-impl Table {
-    /// A handle that names nothing.
-    pub fn handle_for_tests() -> Handle {
-        Handle {
-            slot: u32::MAX,
-            generation: 0,
-        }
     }
 }
 

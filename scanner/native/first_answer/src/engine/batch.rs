@@ -3,13 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Engine, Window};
-use crate::clock::wall;
-use crate::door::NotTaken;
+use super::{Engine, Sent, Window};
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
-use crate::stamps::Request;
 use crate::table::{Handle, Phase};
+use firstflight_core::clock::wall;
+use firstflight_core::egress::stamps::Request;
+use firstflight_core::egress::{self, NotTaken};
 
 /// How often a full device queue is waited for, 1 ms each time.
 const PATIENCE: u32 = 200;
@@ -129,8 +129,7 @@ impl Engine {
                     // Read what the kernel has to tell first: errors of earlier datagrams are told to the next sender.
                     self.read_errors(port);
                     self.restart_stamps(port);
-                    let full = e.kind() == io::ErrorKind::WouldBlock
-                        || e.raw_os_error() == Some(libc::ENOBUFS);
+                    let full = egress::is_full(&e);
                     tries += 1;
                     if full && tries < PATIENCE {
                         std::thread::sleep(Duration::from_millis(1));
@@ -179,9 +178,11 @@ impl Engine {
         let Some(flight) = self.table.get(handle) else {
             // The stamp will come all the same.
             self.requests[port].push(Request {
-                handle,
-                attempt: 0,
-                token: false,
+                key: Sent {
+                    handle,
+                    attempt: 0,
+                    token: false,
+                },
                 earliest,
             });
             return;
@@ -201,9 +202,11 @@ impl Engine {
             },
         );
         self.requests[port].push(Request {
-            handle,
-            attempt,
-            token,
+            key: Sent {
+                handle,
+                attempt,
+                token,
+            },
             earliest,
         });
     }

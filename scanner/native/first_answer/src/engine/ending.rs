@@ -1,14 +1,14 @@
 //! How probes end: by what came, by their time; and how they leave as records.
 
 use super::Engine;
-use crate::clock::Mono;
 use crate::counts::Counts;
 use crate::ended::{Ended, Sent};
-use crate::groups::Standing;
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
-use crate::targets::Which;
-use crate::writer::Writer;
+use firstflight_core::clock::Mono;
+use firstflight_core::records::writer::Writer;
+use firstflight_core::targets::Which;
+use firstflight_core::targets::groups::Standing;
 
 impl Engine {
     /// Ends what fell due before `drained`, up to which all datagrams are read.
@@ -135,7 +135,7 @@ impl Engine {
 }
 
 /// Counts a record and hands it to the writer.
-pub(super) fn record(counts: &mut Counts, writer: &mut Writer, ended: Ended) {
+pub(super) fn record(counts: &mut Counts, writer: &mut Writer<Ended>, ended: Ended) {
     counts.record(ended.outcome, ended.sent.is_some());
     writer.push(ended);
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::Engine;
 use super::batch::Kind;
 use super::opening::no_family;
-use crate::clock::{Mono, as_stamp};
-use crate::feed::{Command, Heard};
-use crate::groups::Standing;
 use crate::outcome::Outcome;
-use crate::skips::Reason;
-use crate::slots::Waiting;
-use crate::targets::{Fed, Which};
+use firstflight_core::clock::{Mono, as_stamp};
+use firstflight_core::feed::planned::Waiting;
+use firstflight_core::feed::skips::Reason;
+use firstflight_core::feed::{Command, Heard};
+use firstflight_core::targets::groups::Standing;
+use firstflight_core::targets::{Fed, Which};
 
 impl Engine {
     /// Does what the feed said since the last round.

@@ -6,12 +6,12 @@ use rand_chacha::rand_core::Rng;
 
 use super::Engine;
 use super::ending::record;
-use crate::clock::Mono;
 use crate::ended::Ended;
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
-use crate::targets::Which;
+use firstflight_core::clock::Mono;
+use firstflight_core::targets::Which;
 
 impl Engine {
     /// The next target of the list that may be probed now; blocked ones become records on the way.

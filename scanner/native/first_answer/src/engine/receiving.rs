@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use super::Engine;
-use crate::clock::{Mono, as_stamp, wall};
-use crate::cmsg::{Control, ExtendedError};
 use crate::exchange::Step;
-use crate::mmsg::BATCH;
 use crate::table::Phase;
+use firstflight_core::clock::{Mono, as_stamp, wall};
+use firstflight_core::egress::mmsg::BATCH;
+use firstflight_core::receive::cmsg::{Control, ExtendedError};
 
 /// Most batches read from a port before others have their turn.
 const ROUNDS: usize = 16;
@@ -88,6 +88,7 @@ impl Engine {
         let Some(request) = self.requests[port].take(number, stamp) else {
             return;
         };
+        let request = request.key;
         let Some(flight) = self.table.get(request.handle) else {
             return;
         };

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Engine, Finished};
-use crate::clock::Mono;
-use crate::signals::Signals;
 use crate::table::Phase;
+use firstflight_core::clock::Mono;
+use firstflight_core::signals::Signals;
 
 /// Time from one round to the next when much is sent, so that a round has several packets to deal with.
 const PAUSE: Mono = 2_000_000;
@@ -30,7 +30,8 @@ impl Engine {
             self.send_all();
             self.writer.hand_over();
             let (targets, in_flight) = (self.backlog.len(), self.table.len());
-            self.progress.tick(&self.counts, targets, in_flight);
+            self.progress
+                .tick(self.counts.records(), targets, in_flight);
             self.wait();
         }
         let interrupted = self.stopping && !failed && self.broken.is_none();

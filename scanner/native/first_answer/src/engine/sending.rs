@@ -2,8 +2,8 @@
 
 use super::Engine;
 use super::batch::Kind;
-use crate::mmsg::BATCH;
-use crate::targets::Which;
+use firstflight_core::egress::mmsg::BATCH;
+use firstflight_core::targets::Which;
 
 /// Most batches of new probes, and of further connections, in one round.
 const BATCHES: usize = 16;

@@ -4,7 +4,8 @@ use firstflight_wire::tls::{HelloKind, hello_kind};
 use firstflight_wire::{Ack, CryptoStream, Error, Frame, Frames, Keys, Packet};
 
 use super::{Exchange, HELLO_PREFIX, Step};
-use crate::evidence::{AckSeen, FrameKinds, HelloSeen, Stamp};
+use crate::evidence::{AckSeen, FrameKinds, HelloSeen};
+use firstflight_core::clock::Stamp;
 
 impl Exchange {
     pub(super) fn initial(

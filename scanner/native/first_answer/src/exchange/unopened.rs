@@ -3,7 +3,7 @@
 use firstflight_wire::{Packet, Version, retry_is_intact};
 
 use super::{Exchange, Step, VERSION, keys};
-use crate::evidence::Stamp;
+use firstflight_core::clock::Stamp;
 
 impl Exchange {
     pub(super) fn handshake(&mut self, at: Stamp, packet: &Packet) -> Step {

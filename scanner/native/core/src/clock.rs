@@ -2,7 +2,8 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::evidence::Stamp;
+/// Kernel time in nanoseconds since 1970, UTC.
+pub type Stamp = i64;
 
 /// Nanoseconds of the monotonic clock.
 pub type Mono = u64;

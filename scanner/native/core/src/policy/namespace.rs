@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::error::Failure;
-use crate::rtnetlink::Rtnetlink;
+use crate::policy::rtnetlink::Rtnetlink;
 
 /// The alias of `lo` in the lab's namespaces, and in those of tests.
 const MARK: &str = "firstflight-lab";

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{Mono, SECOND};
+use crate::egress::ports::Ports;
 use crate::error::Failure;
-use crate::ports::Ports;
 
 /// Watches all ports of a run.
 pub struct Poll {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::evidence::Stamp;
+use crate::clock::Stamp;
 
 /// An entry of the error queue (ip(7), IP_RECVERR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

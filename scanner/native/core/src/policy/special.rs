@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::networks::NetworkSet;
+use crate::policy::networks::NetworkSet;
 
 /// The registries for IPv4 and IPv6 in the state of 2025, and multicast.
 const SPECIAL: &[(&str, &str)] = &[

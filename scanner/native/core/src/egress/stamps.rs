@@ -2,33 +2,38 @@
 
 use std::collections::VecDeque;
 
-use crate::table::Handle;
-
 /// Stamps come within milliseconds; more open requests than this mean that the oldest were lost.
 const MOST: usize = 8192;
 
 /// A datagram whose stamp is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub handle: Handle,
-    pub attempt: u8,
-    /// The Initial with the Retry's token rather than the connection's first.
-    pub token: bool,
+pub struct Request<T> {
+    /// What the engine knows it by.
+    pub key: T,
     /// Our clock before sending, ns since 1970: no stamp of it is earlier.
     pub earliest: i64,
 }
 
 /// Open requests of one port.
-#[derive(Debug, Default)]
-pub struct Requests {
+#[derive(Debug)]
+pub struct Requests<T> {
     /// Number of the first one in `open`.
     first: u32,
-    open: VecDeque<Option<Request>>,
+    open: VecDeque<Option<Request<T>>>,
 }
 
-impl Requests {
+impl<T> Default for Requests<T> {
+    fn default() -> Self {
+        Requests {
+            first: 0,
+            open: VecDeque::new(),
+        }
+    }
+}
+
+impl<T> Requests<T> {
     /// The next datagram that asked for a stamp.
-    pub fn push(&mut self, request: Request) {
+    pub fn push(&mut self, request: Request<T>) {
         if self.open.len() == MOST {
             self.open.pop_front();
             self.first = self.first.wrapping_add(1);
@@ -37,7 +42,7 @@ impl Requests {
     }
 
     /// Whose stamp number `number`, taken at `stamp`, is. Stamps may come in any order.
-    pub fn take(&mut self, number: u32, stamp: i64) -> Option<Request> {
+    pub fn take(&mut self, number: u32, stamp: i64) -> Option<Request<T>> {
         let place = number.wrapping_sub(self.first) as usize;
         let request = self
             .open
@@ -59,17 +64,10 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Table;
 
     #[test]
     fn stamps_in_any_order_lost_and_too_early() {
-        let handle = Table::handle_for_tests();
-        let request = |attempt| Request {
-            handle,
-            attempt,
-            token: false,
-            earliest: 100,
-        };
+        let request = |key| Request { key, earliest: 100 };
         let mut requests = Requests::default();
         (0..4).for_each(|i| requests.push(request(i)));
         assert_eq!(requests.take(2, 150), Some(request(2)));

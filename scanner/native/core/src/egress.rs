@@ -1,21 +1,26 @@
 //! The one way out: datagrams are handed to the kernel here, and here the lists are asked about the address that each of
 //! them goes to.
 
+pub mod mmsg;
+pub mod ports;
+pub mod socket;
+pub mod stamps;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use crate::gate::{Gate, Refusal};
-use crate::mmsg::Outbox;
-use crate::socket::Port;
+use crate::egress::mmsg::Outbox;
+use crate::egress::socket::Port;
+use crate::policy::{Gate, Refusal};
 
 /// Why a datagram was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum NotTaken<E> {
     /// A list forbids it.
     Refused(Refusal),
     /// It could not be written.
-    Unwritable(firstflight_wire::Error),
+    Unwritable(E),
 }
 
 /// A batch of datagrams behind the gate.
@@ -44,13 +49,13 @@ impl Door {
 
     /// Adds a datagram to `to`, on behalf of `domain`, which `fill` writes; `stamp` asks for its transmit stamp. The batch
     /// must not be full.
-    pub fn push(
+    pub fn push<E>(
         &mut self,
         to: SocketAddr,
         domain: &str,
         stamp: bool,
-        fill: impl FnOnce(&mut [u8]) -> Result<usize, firstflight_wire::Error>,
-    ) -> Result<(), NotTaken> {
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), NotTaken<E>> {
         self.gate
             .judge(to.ip(), domain)
             .map_err(NotTaken::Refused)?;
@@ -68,4 +73,9 @@ impl Door {
     pub fn clear(&mut self) {
         self.outbox.clear();
     }
+}
+
+/// Whether a send failed because a queue of this machine was full: it is worth trying again a little later.
+pub fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::clock::Mono;
-use crate::gate::Gate;
-use crate::groups::{Groups, Standing};
-use crate::hold::Hold;
+use crate::policy::Gate;
+use crate::rate_limit::Hold;
 use crate::targets::TargetList;
+use crate::targets::groups::{Groups, Standing};
 
 /// The targets, and what holds them back.
 pub struct Backlog {
@@ -96,12 +96,12 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::Namespace;
+    use crate::policy::namespace::Namespace;
 
     #[test]
     fn what_is_held_back_waits_and_what_may_not_be_probed_is_told() {
         let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n127.0.0.2,,443,8\n127.0.0.3,,443,\n";
-        let list = crate::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
+        let list = crate::targets::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
         let here = Namespace::here(&[]).unwrap();
         let gate = Gate::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
         let hold = Hold::new(0.0, 0.0, None, list.len());

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::ended::Ended;
 use crate::error::Failure;
-use crate::segments::Segments;
+use crate::records::Record;
+use crate::records::segments::Segments;
 use crate::targets::TargetList;
 
 /// Batches of records under way to the thread; when it falls behind by more, nothing new is sent.
@@ -22,23 +22,23 @@ const MOST_KEPT: usize = 65_536;
 const FLUSH: Duration = Duration::from_millis(200);
 
 /// Where records go.
-pub struct Sinks {
+pub struct Sinks<C> {
     pub json: bool,
-    pub segments: Option<Segments>,
+    pub segments: Option<Segments<C>>,
 }
 
 /// The sending end.
-pub struct Writer {
+pub struct Writer<R> {
     /// Records that the thread has not taken yet.
-    kept: Vec<Ended>,
-    queue: SyncSender<Vec<Ended>>,
+    kept: Vec<R>,
+    queue: SyncSender<Vec<R>>,
     thread: JoinHandle<Result<u32, Failure>>,
     failed: Arc<AtomicBool>,
 }
 
-impl Writer {
+impl<R: Record> Writer<R> {
     /// Starts the thread.
-    pub fn start(list: Arc<TargetList>, sinks: Sinks) -> Result<Writer, Failure> {
+    pub fn start(list: Arc<TargetList>, sinks: Sinks<R::Columns>) -> Result<Writer<R>, Failure> {
         let (queue, records) = sync_channel(QUEUE);
         let failed = Arc::new(AtomicBool::new(false));
         let flag = failed.clone();
@@ -60,8 +60,8 @@ impl Writer {
     }
 
     /// Adds a record.
-    pub fn push(&mut self, ended: Ended) {
-        self.kept.push(ended);
+    pub fn push(&mut self, record: R) {
+        self.kept.push(record);
         if self.kept.len() >= BATCH {
             self.hand_over();
         }
@@ -101,7 +101,11 @@ impl Writer {
     }
 }
 
-fn run(records: &Receiver<Vec<Ended>>, list: &TargetList, sinks: Sinks) -> Result<u32, Failure> {
+fn run<R: Record>(
+    records: &Receiver<Vec<R>>,
+    list: &TargetList,
+    sinks: Sinks<R::Columns>,
+) -> Result<u32, Failure> {
     let mut segments = sinks.segments;
     let mut json = sinks
         .json
@@ -123,9 +127,9 @@ fn run(records: &Receiver<Vec<Ended>>, list: &TargetList, sinks: Sinks) -> Resul
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        for ended in &batch {
-            let target = list.look(&ended.target);
-            let row = ended.row(&target);
+        for record in &batch {
+            let target = list.look(record.target());
+            let row = record.row(&target);
             if let Some(json) = &mut json {
                 line(json, &row).map_err(no_json)?;
             }
@@ -155,7 +159,7 @@ fn run(records: &Receiver<Vec<Ended>>, list: &TargetList, sinks: Sinks) -> Resul
     }
 }
 
-fn line(out: &mut BufWriter<Stdout>, row: &crate::row::Row<'_>) -> io::Result<()> {
+fn line(out: &mut BufWriter<Stdout>, row: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, row)?;
     out.write_all(b"\n")
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::cmsg::Control;
+use crate::receive::cmsg::Control;
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;

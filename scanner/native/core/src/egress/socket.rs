@@ -138,8 +138,8 @@ fn open(v6: bool) -> io::Result<std::os::fd::OwnedFd> {
 }
 
 fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
-    let mut place = crate::mmsg::empty_address();
-    let length = crate::mmsg::write_address(&mut place, address);
+    let mut place = crate::egress::mmsg::empty_address();
+    let length = crate::egress::mmsg::write_address(&mut place, address);
     // SAFETY: `place` holds an address of `length` bytes.
     let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length) };
     if status == 0 {
@@ -179,7 +179,7 @@ impl Routes {
 
 /// Makes a socket forget its last destination and with it the source address chosen for that (connect(2), AF_UNSPEC).
 fn disconnect(socket: &UdpSocket) {
-    let nowhere = crate::mmsg::empty_address();
+    let nowhere = crate::egress::mmsg::empty_address();
     let length = size_of_val(&nowhere) as libc::socklen_t;
     // SAFETY: `nowhere` is an address of `length` bytes. A failure leaves the socket as it was.
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const nowhere).cast(), length) };

@@ -2,17 +2,33 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::csv;
 use crate::error::Failure;
-use crate::gate::{Gate, Refusal};
-use crate::namespace::Namespace;
-use crate::options::Options;
+use crate::policy::namespace::Namespace;
+use crate::policy::{Gate, Refusal};
 use crate::targets::TargetList;
+use crate::targets::csv;
 
 /// How many rejected lines are named one by one.
 const NAMED: u64 = 100;
+
+/// What the command line says about lists and addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct InputOptions<'a> {
+    /// Begins each line of messages.
+    pub name: &'static str,
+    pub targets: Option<&'a Path>,
+    /// Standard input is the feed.
+    pub feed: bool,
+    pub allow_net: &'a [String],
+    pub blocklist: &'a [PathBuf],
+    pub optout: &'a [PathBuf],
+    pub source: &'a [IpAddr],
+    /// A contact is sent to whoever is probed.
+    pub contact: bool,
+}
 
 /// The lists.
 pub struct Lists {
@@ -23,26 +39,26 @@ pub struct Lists {
 
 impl Lists {
     /// Reads what the options name.
-    pub fn read(options: &Options) -> Result<Lists, Failure> {
+    pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
         let gate = Gate::new(
-            &options.allow_net,
-            &read_all(&options.blocklist)?,
-            &read_all(&options.optout)?,
-            Namespace::here(&options.source)?,
+            options.allow_net,
+            &read_all(options.blocklist)?,
+            &read_all(options.optout)?,
+            Namespace::here(options.source)?,
         )?;
-        let reads_twice = options.feed && options.targets.as_deref() == Some(Path::new("-"));
+        let reads_twice = options.feed && options.targets == Some(Path::new("-"));
         if reads_twice {
             return Err(Failure::Usage(
                 "standard input cannot be both the list and the feed: give --targets FILE".into(),
             ));
         }
-        let targets = match &options.targets {
-            Some(path) => read_targets(path)?,
+        let targets = match options.targets {
+            Some(path) => read_targets(options.name, path)?,
             None => TargetList::default(),
         };
         let lists = Lists { gate, targets };
         lists.check_lab()?;
-        if options.contact.is_none() {
+        if !options.contact {
             lists.check_contact()?;
         }
         Ok(lists)
@@ -86,7 +102,7 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     paths.iter().map(read).collect()
 }
 
-fn read_targets(path: &Path) -> Result<TargetList, Failure> {
+fn read_targets(program: &str, path: &Path) -> Result<TargetList, Failure> {
     let name = path.display().to_string();
     let (input, name): (Box<dyn Read>, String) = if name == "-" {
         (Box::new(io::stdin().lock()), "standard input".to_owned())
@@ -99,9 +115,9 @@ fn read_targets(path: &Path) -> Result<TargetList, Failure> {
     csv::read(input, &name, |line, why| {
         rejected += 1;
         match rejected {
-            1..=NAMED => eprintln!("probe: {name}, line {line} rejected: {why}"),
+            1..=NAMED => eprintln!("{program}: {name}, line {line} rejected: {why}"),
             _ if rejected == NAMED + 1 => {
-                eprintln!("probe: more lines of {name} rejected; they are counted")
+                eprintln!("{program}: more lines of {name} rejected; they are counted")
             }
             _ => {}
         }

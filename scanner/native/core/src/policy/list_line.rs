@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::host_name::is_host_name;
+use crate::targets::host_name::is_host_name;
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn lines_mean_what_the_table_says() {
-        let table = include_str!("../../../../tests/attack/list_lines.json");
+        let table = include_str!("../../../../../tests/attack/list_lines.json");
         let cases: Vec<Case> = serde_json::from_str(table).unwrap();
         assert!(cases.len() > 60);
         for Case { line, means, error } in cases {

@@ -4,8 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
+use crate::egress::socket::{Port, Routes};
 use crate::error::Failure;
-use crate::socket::{Port, Routes};
 
 /// How many ports are taken per family and source address when no range is given.
 const COUNT: usize = 16;

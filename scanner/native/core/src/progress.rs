@@ -5,22 +5,21 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::counts::Counts;
-
 /// Between two updates of a bar, between two lines.
 const BAR_PAUSE: Duration = Duration::from_millis(200);
 const LINE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reports on standard error.
 pub struct Progress {
+    name: &'static str,
     bar: Option<ProgressBar>,
     pause: Duration,
     next: Instant,
 }
 
 impl Progress {
-    /// For `targets` targets.
-    pub fn new(targets: u64) -> Self {
+    /// For `targets` targets; `name` begins each line.
+    pub fn new(name: &'static str, targets: u64) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {eta} {msg}");
@@ -29,6 +28,7 @@ impl Progress {
         });
         let pause = if terminal { BAR_PAUSE } else { LINE_PAUSE };
         Progress {
+            name,
             bar,
             pause,
             next: Instant::now() + pause,
@@ -36,19 +36,21 @@ impl Progress {
     }
 
     /// Shows the state if it is time to.
-    pub fn tick(&mut self, counts: &Counts, targets_left: usize, in_flight: usize) {
+    pub fn tick(&mut self, done: u64, targets_left: usize, in_flight: usize) {
         let now = Instant::now();
         if now < self.next {
             return;
         }
         self.next = now + self.pause;
-        let done = counts.outcomes.iter().sum::<u64>();
         match &self.bar {
             Some(bar) => {
                 bar.set_position(done);
                 bar.set_message(format!("{} in flight", in_flight));
             }
-            None => eprintln!("probe: {done} done, {in_flight} in flight, {targets_left} to go"),
+            None => eprintln!(
+                "{}: {done} done, {in_flight} in flight, {targets_left} to go",
+                self.name
+            ),
         }
     }
 

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use crate::clock::Mono;
-use crate::evidence::Stamp;
+use crate::clock::Stamp;
 
 /// The turns of one vantage point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

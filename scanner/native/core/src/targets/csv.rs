@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
 
 use crate::error::Failure;
-use crate::host_name::is_host_name;
+use crate::targets::host_name::is_host_name;
 use crate::targets::{FIRST_SLOT, TOO_LONG, Target, TargetList};
 
 /// Port when the list gives none.

@@ -5,12 +5,14 @@
 //! one heap over all prefixes says which may go next. Targets of one address wait in a list threaded through
 //! `next`, so that a million waiting targets cost four bytes each and their addresses' states.
 
+pub mod pacer;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
 use crate::clock::{Mono, SECOND};
-use crate::turns::Clocked;
+use crate::shared_limits::Clocked;
 
 /// End of a list of targets.
 const NONE: u32 = u32::MAX;
@@ -370,7 +372,7 @@ mod tests {
 
     #[test]
     fn targets_wait_for_their_turn() {
-        let turns = crate::turns::Turns {
+        let turns = crate::shared_limits::Turns {
             index: 0,
             of: 2,
             length: SECOND,

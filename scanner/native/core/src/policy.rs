@@ -3,15 +3,21 @@
 //! The gate is asked by the code that hands datagrams to the kernel (`door.rs`), about the very address it
 //! hands over; nothing else leads to a packet.
 
+pub mod list_line;
+pub mod namespace;
+pub mod networks;
+pub mod rtnetlink;
+pub mod special;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::Failure;
-use crate::list_line::{Entry, content, entry};
-use crate::namespace::{Namespace, lab_ranges};
-use crate::networks::{NetworkSet, parse_network};
-use crate::special::{is_allowable, platform_set, special_name, special_networks};
+use crate::policy::list_line::{Entry, content, entry};
+use crate::policy::namespace::{Namespace, lab_ranges};
+use crate::policy::networks::{NetworkSet, parse_network};
+use crate::policy::special::{is_allowable, platform_set, special_name, special_networks};
 
 /// Why nothing may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

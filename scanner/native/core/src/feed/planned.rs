@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Mono;
-use crate::evidence::Stamp;
+use crate::clock::Stamp;
 use crate::feed::Slot;
-use crate::skips::Reason;
+use crate::feed::skips::Reason;
 use crate::targets::Fed;
 
 /// A slot that is not probed yet.

@@ -13,8 +13,8 @@ use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 
 use crate::error::Failure;
-use crate::outcome::Outcome;
-use crate::row::{Columns, Row};
+use crate::records::Columns;
+use crate::records::outcome::Outcome;
 use crate::targets::{FIRST_SLOT, TargetList};
 
 /// A segment is closed at this age; the thread that looks at it may come 200 ms late.
@@ -23,10 +23,10 @@ const MAX_AGE: Duration = Duration::from_millis(600);
 const MAX_ROWS: usize = 65_536;
 
 /// The open segment, in memory until it is closed.
-pub struct Segments {
+pub struct Segments<C> {
     dir: PathBuf,
     number: u32,
-    columns: Columns<'static>,
+    columns: C,
     opened: Option<Instant>,
 }
 
@@ -50,16 +50,16 @@ fn existing(dir: &Path) -> io::Result<BTreeMap<u32, PathBuf>> {
 }
 
 /// Targets that earlier segments answer.
-pub struct Answered {
+pub struct Answered<O> {
     /// By number of the target in the list.
     pub done: Vec<bool>,
     /// Outcome of each record.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<O>,
 }
 
-impl Segments {
+impl<C: Columns> Segments<C> {
     /// Opens `dir`, which is created. Segments from before are an error unless `resume`.
-    pub fn open(dir: &Path, resume: bool) -> Result<Segments, Failure> {
+    pub fn open(dir: &Path, resume: bool) -> Result<Segments<C>, Failure> {
         let wrong = |e: io::Error| {
             Failure::Usage(format!(
                 "--segments {}: {e}; name a folder to write to",
@@ -78,13 +78,13 @@ impl Segments {
         Ok(Segments {
             dir: dir.to_owned(),
             number,
-            columns: Columns::default(),
+            columns: C::default(),
             opened: None,
         })
     }
 
     /// Reads which targets of `list` the closed segments answer.
-    pub fn answered(&self, list: &TargetList) -> Result<Answered, Failure> {
+    pub fn answered<O: Outcome>(&self, list: &TargetList) -> Result<Answered<O>, Failure> {
         let mut answered = Answered {
             done: vec![false; list.len()],
             outcomes: Vec::new(),
@@ -129,7 +129,7 @@ impl Segments {
                         )));
                     };
                     if !std::mem::replace(&mut answered.done[index as usize], true) {
-                        let outcome = Outcome::from_name(outcomes.value(i));
+                        let outcome = O::from_name(outcomes.value(i));
                         answered.outcomes.push(
                             outcome.ok_or_else(|| unreadable(path, "unknown outcome".into()))?,
                         );
@@ -141,7 +141,7 @@ impl Segments {
     }
 
     /// Adds a record; closes the segment when it is full.
-    pub fn push(&mut self, row: &Row<'_>) -> io::Result<()> {
+    pub fn push(&mut self, row: &C::Row<'_>) -> io::Result<()> {
         self.opened.get_or_insert_with(Instant::now);
         self.columns.push(row);
         if self.columns.len() >= MAX_ROWS {
@@ -165,10 +165,10 @@ impl Segments {
 
     /// Writes the open segment beside its place and gives it its name.
     pub fn close(&mut self) -> io::Result<()> {
-        if self.columns.len() == 0 {
+        if self.columns.is_empty() {
             return Ok(());
         }
-        let schema = Columns::schema();
+        let schema = C::schema();
         let batch = self
             .columns
             .finish(schema.clone())

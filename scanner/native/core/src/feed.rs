@@ -1,18 +1,23 @@
 //! The feed (`--feed`): commands on standard input, one per line, while the prober runs.
 //!
-//!     slot NUMBER AT GRACE OWNED GROUP IP PORT [DOMAIN]   probe at AT (UTC, ns), at most GRACE ms later, or skip it
-//!     hold GROUP | free GROUP | refuse GROUP              see groups.rs
-//!     end                                                 no more slots
+//! ```text
+//! slot NUMBER AT GRACE OWNED GROUP IP PORT [DOMAIN]   probe at AT (UTC, ns), at most GRACE ms later, or skip it
+//! hold GROUP | free GROUP | refuse GROUP              see groups.rs
+//! end                                                 no more slots
+//! ```
 //!
 //! The end of the input without `end` means that whoever feeds is gone: the run is ended in order.
+
+pub mod planned;
+pub mod skips;
 
 use std::io::BufRead;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use crate::clock::Stamp;
 use crate::error::Failure;
-use crate::evidence::Stamp;
-use crate::host_name::is_host_name;
+use crate::targets::host_name::is_host_name;
 use crate::targets::{FIRST_SLOT, Fed};
 
 /// What the feed said.

@@ -1,0 +1,54 @@
+//! Where a run writes: opened and checked before anything is sent.
+
+use std::path::Path;
+
+use firstflight_usage::stdout;
+
+use crate::error::Failure;
+use crate::feed::skips::Skips;
+use crate::records::Columns;
+use crate::records::segments::Segments;
+use crate::records::summary::check_place;
+use crate::records::writer::Sinks;
+
+/// What the command line says about outputs.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputOptions<'a> {
+    /// Records as JSON lines on standard output.
+    pub json: bool,
+    pub segments: Option<&'a Path>,
+    /// The folder of segments may hold some already.
+    pub resume: bool,
+    pub summary: Option<&'a Path>,
+    pub skipped: Option<&'a Path>,
+}
+
+/// The places.
+pub struct Outputs<C> {
+    pub records: Sinks<C>,
+    pub skips: Skips,
+}
+
+impl<C: Columns> Outputs<C> {
+    /// Opens what the options name.
+    pub fn open(options: &OutputOptions<'_>) -> Result<Outputs<C>, Failure> {
+        let json = options.json;
+        if json && stdout::was_closed() {
+            return Err(Failure::Output(
+                "standard output is closed, so records cannot be written: redirect it to a file, or give --segments DIR; \
+                 nothing was sent"
+                    .into(),
+            ));
+        }
+        options.summary.map_or(Ok(()), check_place)?;
+        let skips = Skips::open(options.skipped)?;
+        let segments = options
+            .segments
+            .map(|dir| Segments::open(dir, options.resume))
+            .transpose()?;
+        Ok(Outputs {
+            records: Sinks { json, segments },
+            skips,
+        })
+    }
+}
