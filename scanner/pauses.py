@@ -12,7 +12,7 @@ from firstflight import files
 from scanner.manners import Sign
 
 PAUSES_FILE = "pauses.json"
-# What the prober writes into `detail` of a target that a pause refused (scanner/native/core/src/targets/backlog.rs).
+# What the prober writes into `detail` of a target that a pause refused (core/src/targets/backlog.rs).
 REFUSED_DETAIL = "its network was paused: too many timeouts or Retries"
 
 
