@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use crate::egress::mmsg::Outbox;
 use crate::egress::socket::Port;
-use crate::policy::{Gate, Refusal};
+use crate::policy::{Policy, Refusal};
 
 /// Why a datagram was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,24 +23,24 @@ pub enum NotTaken<E> {
     Unwritable(E),
 }
 
-/// A batch of datagrams behind the gate.
-pub struct Door {
-    gate: Gate,
+/// A batch of datagrams behind the policy.
+pub struct Egress {
+    policy: Policy,
     outbox: Outbox,
 }
 
-impl Door {
+impl Egress {
     /// An empty batch.
-    pub fn new(gate: Gate) -> Self {
-        Door {
-            gate,
+    pub fn new(policy: Policy) -> Self {
+        Egress {
+            policy,
             outbox: Outbox::new(),
         }
     }
 
     /// The lists in force.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub fn is_full(&self) -> bool {
@@ -56,8 +56,8 @@ impl Door {
         stamp: bool,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), NotTaken<E>> {
-        self.gate
-            .judge(to.ip(), domain)
+        self.policy
+            .check(to.ip(), domain)
             .map_err(NotTaken::Refused)?;
         self.outbox
             .push(to, stamp, fill)

@@ -18,13 +18,13 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use crate::clock::Stamp;
 use crate::error::Failure;
 use crate::targets::host_name::is_host_name;
-use crate::targets::{FIRST_SLOT, Fed};
+use crate::targets::{FIRST_PLANNED, FedTarget};
 
 /// What the feed said.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    Slot(Slot),
-    Hold(u32),
+    Probe(Planned),
+    Pause(u32),
     Free(u32),
     Refuse(u32),
     End,
@@ -32,16 +32,16 @@ pub enum Command {
 
 /// A probe that is to leave at a set time.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct Planned {
     /// Planned time, ns since 1970.
     pub at: Stamp,
     /// How much later it may leave, ns.
     pub grace: u64,
-    pub fed: Fed,
+    pub fed: FedTarget,
 }
 
 /// What there is to know of the feed at a moment.
-pub enum Heard {
+pub enum FeedEvent {
     Command(Command),
     Nothing,
     /// The input is at its end.
@@ -76,12 +76,12 @@ impl Feed {
     }
 
     /// The next command, without waiting.
-    pub fn next(&self) -> Heard {
+    pub fn next(&self) -> FeedEvent {
         match self.0.try_recv() {
-            Ok(Ok(command)) => Heard::Command(command),
-            Ok(Err(failure)) => Heard::Broken(failure),
-            Err(TryRecvError::Empty) => Heard::Nothing,
-            Err(TryRecvError::Disconnected) => Heard::Closed,
+            Ok(Ok(command)) => FeedEvent::Command(command),
+            Ok(Err(failure)) => FeedEvent::Broken(failure),
+            Err(TryRecvError::Empty) => FeedEvent::Nothing,
+            Err(TryRecvError::Disconnected) => FeedEvent::Closed,
         }
     }
 }
@@ -96,8 +96,8 @@ fn broken(number: u64) -> Failure {
 fn parse(line: &str) -> Option<Command> {
     let mut words = line.split_ascii_whitespace();
     let command = match words.next()? {
-        "slot" => Command::Slot(slot(&mut words)?),
-        "hold" => Command::Hold(group(&mut words)?),
+        "slot" => Command::Probe(planned(&mut words)?),
+        "hold" => Command::Pause(group(&mut words)?),
         "free" => Command::Free(group(&mut words)?),
         "refuse" => Command::Refuse(group(&mut words)?),
         "end" => Command::End,
@@ -110,8 +110,8 @@ fn group<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<u32> {
     words.next()?.parse().ok().filter(|group| *group != 0)
 }
 
-fn slot<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Slot> {
-    let number = words.next()?.parse().ok().filter(|n| *n >= FIRST_SLOT)?;
+fn planned<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Planned> {
+    let number = words.next()?.parse().ok().filter(|n| *n >= FIRST_PLANNED)?;
     let at: Stamp = words.next()?.parse().ok().filter(|at| *at > 0)?;
     let grace: u32 = words.next()?.parse().ok()?;
     let owned = match words.next()? {
@@ -127,10 +127,10 @@ fn slot<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Slot> {
     if !domain.is_empty() && !is_host_name(domain) {
         return None;
     }
-    Some(Slot {
+    Some(Planned {
         at,
         grace: u64::from(grace) * 1_000_000,
-        fed: Fed {
+        fed: FedTarget {
             number,
             ip_text: ip_text.into(),
             ip,
@@ -148,22 +148,27 @@ mod tests {
 
     #[test]
     fn commands_are_read_and_nothing_else() {
-        let Some(Command::Slot(slot)) =
+        let Some(Command::Probe(slot)) =
             parse("slot 2147483650 1795154400000000000 250 1 13335 192.0.2.1 443 a.test")
         else {
             panic!("a good line is refused");
         };
         assert_eq!(
             (slot.at, slot.grace, slot.fed.number, slot.fed.owned),
-            (1_795_154_400_000_000_000, 250_000_000, FIRST_SLOT + 2, true)
+            (
+                1_795_154_400_000_000_000,
+                250_000_000,
+                FIRST_PLANNED + 2,
+                true
+            )
         );
         assert_eq!(
             (&*slot.fed.ip_text, &*slot.fed.domain, slot.fed.group),
             ("192.0.2.1", "a.test", 13335)
         );
         let nameless = parse("slot 2147483648 1 0 0 0 ::1 443");
-        assert!(matches!(nameless, Some(Command::Slot(s)) if s.fed.domain.is_empty()));
-        assert_eq!(parse("hold 7"), Some(Command::Hold(7)));
+        assert!(matches!(nameless, Some(Command::Probe(s)) if s.fed.domain.is_empty()));
+        assert_eq!(parse("hold 7"), Some(Command::Pause(7)));
         assert_eq!(parse("end"), Some(Command::End));
         let bad = [
             "",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Failure;
 use crate::policy::namespace::Namespace;
-use crate::policy::{Gate, Refusal};
+use crate::policy::{Policy, Refusal};
 use crate::targets::TargetList;
 use crate::targets::csv;
 
@@ -32,7 +32,7 @@ pub struct InputOptions<'a> {
 
 /// The lists.
 pub struct Lists {
-    pub gate: Gate,
+    pub policy: Policy,
     /// Empty if none was given.
     pub targets: TargetList,
 }
@@ -40,7 +40,7 @@ pub struct Lists {
 impl Lists {
     /// Reads what the options name.
     pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
-        let gate = Gate::new(
+        let policy = Policy::new(
             options.allow_net,
             &read_all(options.blocklist)?,
             &read_all(options.optout)?,
@@ -56,7 +56,7 @@ impl Lists {
             Some(path) => read_targets(options.name, path)?,
             None => TargetList::default(),
         };
-        let lists = Lists { gate, targets };
+        let lists = Lists { policy, targets };
         lists.check_lab()?;
         if !options.contact {
             lists.check_contact()?;
@@ -66,7 +66,7 @@ impl Lists {
 
     /// Addresses of the lab are probed in the lab alone: a list of them elsewhere is a mistake as a whole.
     fn check_lab(&self) -> Result<(), Failure> {
-        let outside = |ip, domain| matches!(self.gate.judge(ip, domain), Err(Refusal::NotTheLab));
+        let outside = |ip, domain| matches!(self.policy.check(ip, domain), Err(Refusal::NotTheLab));
         let mut targets = self.targets.iter();
         match targets.find(|target| outside(target.ip(), target.domain)) {
             None => Ok(()),
@@ -81,7 +81,7 @@ impl Lists {
     /// Without a contact, only addresses may be probed that need none.
     fn check_contact(&self) -> Result<(), Failure> {
         let mut targets = self.targets.iter();
-        match targets.find(|target| self.gate.needs_contact(target.ip())) {
+        match targets.find(|target| self.policy.needs_contact(target.ip())) {
             None => Ok(()),
             Some(target) => Err(Failure::Usage(format!(
                 "line {} of the list, {}, is outside every --allow-net: give --contact, so that its owner can reach you; nothing was \

@@ -1,6 +1,6 @@
 //! Who may be contacted: block list, opt-out list, special ranges, networks allowed without a contact.
 //!
-//! The gate is asked by the code that hands datagrams to the kernel (`door.rs`), about the very address it
+//! The policy is asked by the code that hands datagrams to the kernel (`egress.rs`), about the very address it
 //! hands over; nothing else leads to a packet.
 
 pub mod list_line;
@@ -48,7 +48,7 @@ impl fmt::Display for Refusal {
 
 /// The lists in force.
 #[derive(Debug)]
-pub struct Gate {
+pub struct Policy {
     /// Special ranges and this machine's own addresses: open where allowed.
     special: NetworkSet,
     allowed: NetworkSet,
@@ -62,7 +62,7 @@ pub struct Gate {
     opted_out_names: HashSet<Box<str>>,
 }
 
-impl Gate {
+impl Policy {
     /// `allow`: CIDR texts of `--allow-net`; `blocklist`, `optout`: (file name for messages, text) of each list.
     /// A line that cannot be read is an error: half a list protects nobody. `namespace`: where packets leave from.
     pub fn new(
@@ -108,7 +108,7 @@ impl Gate {
             NetworkSet::new(lab_ranges())
         };
         let own = namespace.own().iter().copied();
-        Ok(Gate {
+        Ok(Policy {
             special: NetworkSet::new(special_networks().chain(own)),
             allowed: NetworkSet::new(allowed),
             platform: platform_set(),
@@ -121,7 +121,7 @@ impl Gate {
     }
 
     /// Whether a packet may go to `ip` for `domain` (empty: none). Lists come before permissions.
-    pub fn judge(&self, ip: IpAddr, domain: &str) -> Result<(), Refusal> {
+    pub fn check(&self, ip: IpAddr, domain: &str) -> Result<(), Refusal> {
         if self.blocked.contains(ip) {
             return Err(Refusal::BlockList);
         }
@@ -203,9 +203,9 @@ fn with_unmapped(range: (IpAddr, IpAddr)) -> impl Iterator<Item = (IpAddr, IpAdd
 mod tests {
     use super::*;
 
-    fn gate(allow: &[&str], block: &str, optout: &str) -> Result<Gate, Failure> {
+    fn policy(allow: &[&str], block: &str, optout: &str) -> Result<Policy, Failure> {
         let allow: Vec<String> = allow.iter().map(|a| (*a).to_owned()).collect();
-        Gate::new(
+        Policy::new(
             &allow,
             &[("block".into(), block.into())],
             &[("optout".into(), optout.into())],
@@ -213,35 +213,35 @@ mod tests {
         )
     }
 
-    fn judge(gate: &Gate, ip: &str, domain: &str) -> Result<(), Refusal> {
-        gate.judge(ip.parse().unwrap(), domain)
+    fn check(policy: &Policy, ip: &str, domain: &str) -> Result<(), Refusal> {
+        policy.check(ip.parse().unwrap(), domain)
     }
 
     #[test]
     fn lists_win_over_permission() {
-        let g = gate(
+        let g = policy(
             &["127.0.0.0/8"],
             "127.0.0.9 # his\n",
             "example.org\n127.0.1.0/24\n",
         )
         .unwrap();
-        assert_eq!(judge(&g, "127.0.0.1", "a.test"), Ok(()));
-        assert_eq!(judge(&g, "127.0.0.9", ""), Err(Refusal::BlockList));
-        assert_eq!(judge(&g, "127.0.1.77", ""), Err(Refusal::OptOutNetwork));
+        assert_eq!(check(&g, "127.0.0.1", "a.test"), Ok(()));
+        assert_eq!(check(&g, "127.0.0.9", ""), Err(Refusal::BlockList));
+        assert_eq!(check(&g, "127.0.1.77", ""), Err(Refusal::OptOutNetwork));
         assert_eq!(
-            judge(&g, "127.0.0.1", "www.Example.ORG."),
+            check(&g, "127.0.0.1", "www.Example.ORG."),
             Err(Refusal::OptOutName)
         );
-        assert_eq!(judge(&g, "127.0.0.1", "notexample.org"), Ok(()));
+        assert_eq!(check(&g, "127.0.0.1", "notexample.org"), Ok(()));
         assert_eq!(
-            judge(&g, "10.0.0.1", ""),
+            check(&g, "10.0.0.1", ""),
             Err(Refusal::Special("private use"))
         );
         assert_eq!(
-            judge(&g, "::ffff:127.0.0.1", ""),
+            check(&g, "::ffff:127.0.0.1", ""),
             Err(Refusal::Special("IPv4-mapped"))
         );
-        assert_eq!(judge(&g, "8.8.8.8", ""), Ok(()));
+        assert_eq!(check(&g, "8.8.8.8", ""), Ok(()));
         assert!(
             g.needs_contact("8.8.8.8".parse().unwrap())
                 && !g.needs_contact("127.0.0.1".parse().unwrap())
@@ -250,17 +250,17 @@ mod tests {
 
     #[test]
     fn lists_may_hold_mapped_networks_and_a_byte_order_mark() {
-        let g = gate(
+        let g = policy(
             &["127.0.0.0/8"],
             "\u{feff}# ours\r\n::ffff:127.0.0.6\r\n",
             "\u{feff}example.org\n::ffff:127.0.2.0/120\n",
         )
         .unwrap();
-        assert_eq!(judge(&g, "127.0.0.6", ""), Err(Refusal::BlockList));
-        assert_eq!(judge(&g, "127.0.2.9", ""), Err(Refusal::OptOutNetwork));
-        assert_eq!(judge(&g, "127.0.3.9", ""), Ok(()));
+        assert_eq!(check(&g, "127.0.0.6", ""), Err(Refusal::BlockList));
+        assert_eq!(check(&g, "127.0.2.9", ""), Err(Refusal::OptOutNetwork));
+        assert_eq!(check(&g, "127.0.3.9", ""), Ok(()));
         assert_eq!(
-            judge(&g, "127.0.0.1", "example.org"),
+            check(&g, "127.0.0.1", "example.org"),
             Err(Refusal::OptOutName)
         );
     }
@@ -268,15 +268,15 @@ mod tests {
     #[test]
     fn a_broken_line_stops_everything() {
         assert!(
-            matches!(gate(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Input(m)) if m.contains("block, line 2"))
+            matches!(policy(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Input(m)) if m.contains("block, line 2"))
         );
         assert!(
-            matches!(gate(&[], "", "\n10.1.2\n"), Err(Failure::Input(m)) if m.contains("optout, line 2"))
+            matches!(policy(&[], "", "\n10.1.2\n"), Err(Failure::Input(m)) if m.contains("optout, line 2"))
         );
         assert!(matches!(
-            gate(&["0.0.0.0/0"], "", ""),
+            policy(&["0.0.0.0/0"], "", ""),
             Err(Failure::Usage(_))
         ));
-        assert!(matches!(gate(&["lo"], "", ""), Err(Failure::Usage(_))));
+        assert!(matches!(policy(&["lo"], "", ""), Err(Failure::Usage(_))));
     }
 }

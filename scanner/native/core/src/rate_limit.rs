@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
 use crate::clock::{Mono, SECOND};
-use crate::shared_limits::Clocked;
+use crate::shared_limits::SharedWindows;
 
 /// End of a list of targets.
 const NONE: u32 = u32::MAX;
@@ -21,7 +21,7 @@ const NONE: u32 = u32::MAX;
 struct Prefix {
     free_at: Mono,
     /// A slot had the last share: the next one is the waiting targets'.
-    slot_last: bool,
+    planned_last: bool,
     /// (when the address is free, address); only addresses with waiting targets.
     waiting: BinaryHeap<Reverse<(Mono, IpAddr)>>,
 }
@@ -29,7 +29,7 @@ struct Prefix {
 #[derive(Debug)]
 struct Address {
     free_at: Mono,
-    slot_last: bool,
+    planned_last: bool,
     first: u32,
     last: u32,
 }
@@ -38,37 +38,37 @@ impl Address {
     fn new() -> Self {
         Address {
             free_at: 0,
-            slot_last: false,
+            planned_last: false,
             first: NONE,
             last: NONE,
         }
     }
 }
 
-/// Which targets may be probed now.
+/// TargetRef targets may be probed now.
 #[derive(Debug)]
-pub struct Hold {
+pub struct RateLimits {
     address_gap: Mono,
     prefix_gap: Mono,
     /// When which prefix may be probed at all.
-    turns: Option<Clocked>,
+    shared: Option<SharedWindows>,
     limited: bool,
     addresses: HashMap<IpAddr, Address>,
     prefixes: HashMap<IpAddr, Prefix>,
     /// (when, prefix); an entry is stale unless it is the prefix's present time.
     due: BinaryHeap<Reverse<(Mono, IpAddr)>>,
     next: Vec<u32>,
-    held: usize,
+    waiting: usize,
     sweep_at: usize,
 }
 
-impl Hold {
-    /// Rates in probes per second, 0 = no limit; `turns`: of this vantage point, if limits are shared with others;
+impl RateLimits {
+    /// Rates in probes per second, 0 = no limit; `shared`: of this vantage point, if limits are shared with others;
     /// `targets`: size of the list.
     pub fn new(
         address_rate: f64,
         prefix_rate: f64,
-        turns: Option<Clocked>,
+        shared: Option<SharedWindows>,
         targets: usize,
     ) -> Self {
         let gap = |rate: f64| {
@@ -79,10 +79,10 @@ impl Hold {
             }
         };
         let limited = address_rate > 0.0 || prefix_rate > 0.0;
-        Hold {
+        RateLimits {
             address_gap: gap(address_rate),
             prefix_gap: gap(prefix_rate),
-            turns: turns.filter(|_| limited),
+            shared: shared.filter(|_| limited),
             limited,
             addresses: HashMap::new(),
             prefixes: HashMap::new(),
@@ -92,14 +92,14 @@ impl Hold {
             } else {
                 Vec::new()
             },
-            held: 0,
+            waiting: 0,
             sweep_at: 4096,
         }
     }
 
     /// Number of waiting targets.
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// Whether `target` at `ip` may be probed now, which then counts as done; else it waits here.
@@ -115,18 +115,18 @@ impl Hold {
             && address.free_at <= now
             && prefix.free_at <= now
             && prefix.waiting.is_empty()
-            && opens(self.turns, key, now) == now
+            && allowed_from(self.shared, key, now) == now
         {
             address.free_at = now + self.address_gap;
             prefix.free_at = now + self.prefix_gap;
-            (address.slot_last, prefix.slot_last) = (false, false);
+            (address.planned_last, prefix.planned_last) = (false, false);
             return true;
         }
-        self.held += 1;
+        self.waiting += 1;
         if address.first == NONE {
             address.first = target;
             prefix.waiting.push(Reverse((address.free_at, ip)));
-            schedule(&mut self.due, self.turns, key, prefix);
+            schedule(&mut self.due, self.shared, key, prefix);
         } else {
             self.next[address.last as usize] = target;
         }
@@ -145,27 +145,27 @@ impl Hold {
         let key = prefix_of(ip);
         let prefix = self.prefixes.entry(key).or_default();
         let mut free_at = prefix.free_at.max(now);
-        if prefix.slot_last && !prefix.waiting.is_empty() {
+        if prefix.planned_last && !prefix.waiting.is_empty() {
             free_at += self.prefix_gap;
         }
         let address = self.addresses.entry(ip).or_insert_with(Address::new);
         if !owned {
             free_at = free_at.max(address.free_at);
-            if address.slot_last && address.first != NONE {
+            if address.planned_last && address.first != NONE {
                 free_at += self.address_gap;
             }
         }
-        let free_at = opens(self.turns, key, free_at);
+        let free_at = allowed_from(self.shared, key, free_at);
         if free_at > now {
             return Err(free_at);
         }
         prefix.free_at = now + self.prefix_gap;
-        prefix.slot_last = true;
+        prefix.planned_last = true;
         if !owned {
             address.free_at = now + self.address_gap;
-            address.slot_last = true;
+            address.planned_last = true;
         }
-        schedule(&mut self.due, self.turns, key, prefix);
+        schedule(&mut self.due, self.shared, key, prefix);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Hold {
             let Some(&Reverse((free_at, ip))) = prefix.waiting.peek() else {
                 continue;
             };
-            if opens(self.turns, key, prefix.free_at.max(free_at)) != when {
+            if allowed_from(self.shared, key, prefix.free_at.max(free_at)) != when {
                 continue;
             }
             prefix.waiting.pop();
@@ -192,19 +192,19 @@ impl Hold {
             if address.free_at > free_at {
                 // A slot was probed there meanwhile.
                 prefix.waiting.push(Reverse((address.free_at, ip)));
-                schedule(&mut self.due, self.turns, key, prefix);
+                schedule(&mut self.due, self.shared, key, prefix);
                 continue;
             }
             let target = address.first;
             address.first = std::mem::replace(&mut self.next[target as usize], NONE);
             address.free_at = now + self.address_gap;
             prefix.free_at = now + self.prefix_gap;
-            (address.slot_last, prefix.slot_last) = (false, false);
+            (address.planned_last, prefix.planned_last) = (false, false);
             if address.first != NONE {
                 prefix.waiting.push(Reverse((address.free_at, ip)));
             }
-            schedule(&mut self.due, self.turns, key, prefix);
-            self.held -= 1;
+            schedule(&mut self.due, self.shared, key, prefix);
+            self.waiting -= 1;
             return Some(target);
         }
         None
@@ -229,19 +229,19 @@ impl Hold {
 }
 
 /// The first moment from `from` on at which it is our turn to probe the prefix `key`.
-fn opens(turns: Option<Clocked>, key: IpAddr, from: Mono) -> Mono {
-    turns.map_or(from, |turns| turns.opens(key, from))
+fn allowed_from(shared: Option<SharedWindows>, key: IpAddr, from: Mono) -> Mono {
+    shared.map_or(from, |shared| shared.allowed_from(key, from))
 }
 
 fn schedule(
     due: &mut BinaryHeap<Reverse<(Mono, IpAddr)>>,
-    turns: Option<Clocked>,
+    shared: Option<SharedWindows>,
     key: IpAddr,
     prefix: &Prefix,
 ) {
     if let Some(Reverse((free_at, _))) = prefix.waiting.peek() {
         due.push(Reverse((
-            opens(turns, key, prefix.free_at.max(*free_at)),
+            allowed_from(shared, key, prefix.free_at.max(*free_at)),
             key,
         )));
     }
@@ -260,16 +260,16 @@ mod tests {
     use super::*;
 
     /// Probes all `ips` (by index) with a free pacer in steps of 1 ms; gives (time in ms, index).
-    fn run(hold: &mut Hold, ips: &[IpAddr], limit_ms: u64) -> Vec<(u64, u32)> {
+    fn run(limits: &mut RateLimits, ips: &[IpAddr], limit_ms: u64) -> Vec<(u64, u32)> {
         let mut done = Vec::new();
         let mut fresh = 0..ips.len() as u32;
         for ms in 0..limit_ms {
             let now = ms * 1_000_000;
-            while let Some(t) = hold.release(now) {
+            while let Some(t) = limits.release(now) {
                 done.push((ms, t));
             }
             for t in fresh.by_ref() {
-                if hold.admit(t, ips[t as usize], now) {
+                if limits.admit(t, ips[t as usize], now) {
                     done.push((ms, t));
                 }
             }
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn one_busy_address_does_not_hold_up_its_prefix() {
+    fn one_busy_address_does_not_delay_its_prefix() {
         let mut ips = vec![ip("10.0.0.1"); 20];
         ips.extend((1..=10).map(|i| ip(&format!("10.0.0.{}", i + 1))));
         ips.push(ip("10.0.1.1"));
-        let mut hold = Hold::new(1.0, 10.0, None, ips.len());
-        let done = run(&mut hold, &ips, 25_000);
-        assert_eq!((done.len(), hold.held()), (31, 0));
+        let mut limits = RateLimits::new(1.0, 10.0, None, ips.len());
+        let done = run(&mut limits, &ips, 25_000);
+        assert_eq!((done.len(), limits.waiting()), (31, 0));
         let at = |t: u32| done.iter().find(|(_, d)| *d == t).unwrap().0;
         assert_eq!(at(30), 0, "another prefix goes at once");
         assert!((20..30).all(|t| at(t) <= 1_200), "{done:?}");
@@ -304,49 +304,55 @@ mod tests {
     #[test]
     fn each_limit_alone_and_none() {
         let ips: Vec<IpAddr> = (0..6).map(|i| ip(&format!("2001:db8:0:{i}::1"))).collect();
-        assert_eq!(run(&mut Hold::new(1.0, 0.0, None, 6), &ips, 10).len(), 6);
         assert_eq!(
-            run(&mut Hold::new(0.0, 2.0, None, 6), &ips, 1001).len(),
+            run(&mut RateLimits::new(1.0, 0.0, None, 6), &ips, 10).len(),
+            6
+        );
+        assert_eq!(
+            run(&mut RateLimits::new(0.0, 2.0, None, 6), &ips, 1001).len(),
             3,
             "one /48, two a second"
         );
-        assert_eq!(run(&mut Hold::new(0.0, 0.0, None, 6), &ips, 1).len(), 6);
+        assert_eq!(
+            run(&mut RateLimits::new(0.0, 0.0, None, 6), &ips, 1).len(),
+            6
+        );
     }
 
     #[test]
     fn forgets_idle_addresses() {
-        let mut hold = Hold::new(1.0, 0.0, None, 100_000);
+        let mut limits = RateLimits::new(1.0, 0.0, None, 100_000);
         for t in 0..100_000_u32 {
-            assert!(hold.admit(t, IpAddr::V4(t.into()), u64::from(t) * 10_000_000));
+            assert!(limits.admit(t, IpAddr::V4(t.into()), u64::from(t) * 10_000_000));
         }
-        assert!(hold.addresses.len() <= 4096 && hold.prefixes.len() <= 4096);
+        assert!(limits.addresses.len() <= 4096 && limits.prefixes.len() <= 4096);
     }
 
     #[test]
-    fn slots_and_targets_share_the_limits() {
+    fn planned_probes_and_targets_share_the_limits() {
         let ips = [ip("10.0.0.1"), ip("10.0.0.1"), ip("10.0.0.2")];
-        let mut hold = Hold::new(1.0, 4.0, None, ips.len());
+        let mut limits = RateLimits::new(1.0, 4.0, None, ips.len());
         let mut done: Vec<(u64, IpAddr)> = Vec::new();
         let mut fresh = 0..3_u32;
         for ms in 0..4000 {
             let now = ms * 1_000_000;
             // Tries at every moment, before the waiting targets do, and has half of it all the same.
             {
-                match hold.take(ips[0], now, false) {
+                match limits.take(ips[0], now, false) {
                     Ok(()) => done.push((ms, ips[0])),
                     Err(free_at) => assert!(free_at > now),
                 }
             }
-            while let Some(t) = hold.release(now) {
+            while let Some(t) = limits.release(now) {
                 done.push((ms, ips[t as usize]));
             }
             for t in fresh.by_ref() {
-                if hold.admit(t, ips[t as usize], now) {
+                if limits.admit(t, ips[t as usize], now) {
                     done.push((ms, ips[t as usize]));
                 }
             }
         }
-        assert_eq!(hold.held(), 0, "{done:?}");
+        assert_eq!(limits.waiting(), 0, "{done:?}");
         assert!(done.len() > 4 && done.len() <= 8, "{done:?}");
         assert!(
             done.windows(2).all(|w| w[1].0 - w[0].0 >= 250),
@@ -357,35 +363,38 @@ mod tests {
     }
 
     #[test]
-    fn owned_slots_pass_the_limit_of_the_address_alone() {
-        let mut hold = Hold::new(1.0, 10.0, None, 0);
+    fn owned_probes_pass_the_limit_of_the_address_alone() {
+        let mut limits = RateLimits::new(1.0, 10.0, None, 0);
         let one = ip("10.0.0.1");
-        assert!(hold.take(one, 0, true).is_ok() && hold.take(one, 0, false).is_err());
-        assert!(hold.take(one, SECOND / 10, false).is_ok());
+        assert!(limits.take(one, 0, true).is_ok() && limits.take(one, 0, false).is_err());
+        assert!(limits.take(one, SECOND / 10, false).is_ok());
         assert_eq!(
-            hold.take(one, SECOND / 5, false),
+            limits.take(one, SECOND / 5, false),
             Err(SECOND / 10 + SECOND),
             "owned probes are not counted there"
         );
-        assert!(hold.take(one, SECOND / 5, true).is_ok());
+        assert!(limits.take(one, SECOND / 5, true).is_ok());
     }
 
     #[test]
     fn targets_wait_for_their_turn() {
-        let turns = crate::shared_limits::Turns {
+        let shared = crate::shared_limits::SharedLimits {
             index: 0,
             of: 2,
             length: SECOND,
             pause: SECOND / 2,
         };
         let ips: Vec<IpAddr> = (0..8).map(|i| ip(&format!("10.0.{}.1", i % 2))).collect();
-        let clocked = turns.clocked(0);
-        let mut hold = Hold::new(0.0, 5.0, Some(clocked), ips.len());
-        let done = run(&mut hold, &ips, 10_000);
+        let clocked = shared.on_clock(0);
+        let mut limits = RateLimits::new(0.0, 5.0, Some(clocked), ips.len());
+        let done = run(&mut limits, &ips, 10_000);
         assert_eq!(done.len(), 8);
         for (ms, target) in done {
             let now = ms * 1_000_000;
-            assert_eq!(clocked.opens(prefix_of(ips[target as usize]), now), now);
+            assert_eq!(
+                clocked.allowed_from(prefix_of(ips[target as usize]), now),
+                now
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema};
 use serde::Serialize;
 
-use crate::targets::{Target, Which};
+use crate::targets::{Target, TargetRef};
 
 /// Rows on their way to a segment, of one kind of record.
 ///
@@ -45,7 +45,7 @@ pub trait Record: Send + 'static {
     type Columns: Columns;
 
     /// The target it is about.
-    fn target(&self) -> &Which;
+    fn target(&self) -> &TargetRef;
 
     /// Makes the row.
     fn row<'a>(&'a self, target: &Target<'a>) -> <Self::Columns as Columns>::Row<'a>;

@@ -1,4 +1,4 @@
-//! Turns: which of several vantage points may probe a prefix at a time, so that a prefix's limits hold for all of them
+//! SharedLimits: which of several vantage points may probe a prefix at a time, so that a prefix's limits hold for all of them
 //! together without a word between them.
 //!
 //! Time (UTC) is cut into turns of one length. A prefix belongs to one vantage point per turn, the next one in the next
@@ -13,8 +13,8 @@ use crate::clock::Stamp;
 
 /// The turns of one vantage point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
-    /// Which vantage point this is, from 0, and of how many.
+pub struct SharedLimits {
+    /// TargetRef vantage point this is, from 0, and of how many.
     pub index: u64,
     pub of: u64,
     /// ns
@@ -22,33 +22,33 @@ pub struct Turns {
     pub pause: u64,
 }
 
-/// Turns on this run's clock.
+/// SharedLimits on this run's clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clocked {
-    turns: Turns,
+pub struct SharedWindows {
+    limits: SharedLimits,
     /// UTC at monotonic time 0, ns.
     start: u64,
 }
 
-impl Turns {
+impl SharedLimits {
     /// For a run whose monotonic clock was 0 at `start` (UTC, ns).
-    pub fn clocked(self, start: Stamp) -> Clocked {
-        Clocked {
-            turns: self,
+    pub fn on_clock(self, start: Stamp) -> SharedWindows {
+        SharedWindows {
+            limits: self,
             start: u64::try_from(start).unwrap_or(0),
         }
     }
 }
 
-impl Clocked {
+impl SharedWindows {
     /// The first moment from `now` on at which `prefix` may be probed.
-    pub fn opens(&self, prefix: IpAddr, now: Mono) -> Mono {
-        let Turns {
+    pub fn allowed_from(&self, prefix: IpAddr, now: Mono) -> Mono {
+        let SharedLimits {
             index,
             of,
             length,
             pause,
-        } = self.turns;
+        } = self.limits;
         let utc = self.start + now;
         let turn = utc / length;
         let ours = (index + of - (turn + hash(prefix)) % of) % of;
@@ -91,13 +91,13 @@ mod tests {
                 let now = tenth * SECOND / 10;
                 let open: Vec<usize> = (0..4)
                     .filter(|index| {
-                        let turns = Turns {
+                        let limits = SharedLimits {
                             index: *index as u64,
                             of: 4,
                             length: 15 * SECOND,
                             pause: 3 * SECOND,
                         };
-                        turns.clocked(start).opens(prefix, now) == now
+                        limits.on_clock(start).allowed_from(prefix, now) == now
                     })
                     .collect();
                 assert!(open.len() <= 1);
@@ -118,28 +118,28 @@ mod tests {
     }
 
     #[test]
-    fn opens_is_the_first_open_moment() {
-        let turns = Turns {
+    fn the_first_allowed_moment_is_found() {
+        let limits = SharedLimits {
             index: 1,
             of: 3,
             length: 10 * SECOND,
             pause: 2 * SECOND,
         };
-        let clocked = turns.clocked(1_795_154_400_000_000_000);
+        let clocked = limits.on_clock(1_795_154_400_000_000_000);
         let prefix: IpAddr = "192.0.2.0".parse().unwrap();
         for second in 0..200 {
             let now = second * SECOND;
-            let opens = clocked.opens(prefix, now);
-            assert!(opens >= now && opens <= now + 30 * SECOND);
-            assert_eq!(clocked.opens(prefix, opens), opens);
-            assert!(opens == now || clocked.opens(prefix, opens - 1) == opens);
+            let from = clocked.allowed_from(prefix, now);
+            assert!(from >= now && from <= now + 30 * SECOND);
+            assert_eq!(clocked.allowed_from(prefix, from), from);
+            assert!(from == now || clocked.allowed_from(prefix, from - 1) == from);
         }
-        let alone = Turns {
+        let alone = SharedLimits {
             index: 0,
             of: 1,
             length: SECOND,
             pause: 0,
         };
-        assert_eq!(alone.clocked(5).opens(prefix, 77), 77);
+        assert_eq!(alone.on_clock(5).allowed_from(prefix, 77), 77);
     }
 }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Numbers from here on are slots of the feed, never lines of a list.
-pub const FIRST_SLOT: u32 = 1 << 31;
+pub const FIRST_PLANNED: u32 = 1 << 31;
 
 /// Why a target does not go into a list.
 pub const TOO_LONG: &str = "the list is longer than 4 GB";
@@ -50,7 +50,7 @@ pub struct Target<'a> {
 
 /// A target that came by the feed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fed {
+pub struct FedTarget {
     pub number: u32,
     pub ip_text: Box<str>,
     pub ip: IpAddr,
@@ -61,11 +61,11 @@ pub struct Fed {
     pub owned: bool,
 }
 
-/// Which target: a line of the list, or one that came by the feed.
+/// TargetRef target: a line of the list, or one that came by the feed.
 #[derive(Clone, Debug)]
-pub enum Which {
+pub enum TargetRef {
     Listed(u32),
-    Fed(Arc<Fed>),
+    Fed(Arc<FedTarget>),
 }
 
 impl Target<'_> {
@@ -150,10 +150,10 @@ impl TargetList {
     }
 
     /// The target, be it of this list or of the feed.
-    pub fn look<'a>(&'a self, which: &'a Which) -> Target<'a> {
+    pub fn look<'a>(&'a self, which: &'a TargetRef) -> Target<'a> {
         match which {
-            Which::Listed(index) => self.get(*index),
-            Which::Fed(fed) => Target {
+            TargetRef::Listed(index) => self.get(*index),
+            TargetRef::Fed(fed) => Target {
                 line: fed.number,
                 ip_text: &fed.ip_text,
                 domain: &fed.domain,

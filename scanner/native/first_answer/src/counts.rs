@@ -19,7 +19,7 @@ pub struct Counts {
     pub resumed: u64,
     /// Targets without record because the run was interrupted or broke off.
     pub not_done: u64,
-    /// Slots of the feed that were not probed (`--skipped` has the reasons); those that were count among the targets.
+    /// PlannedProbes of the feed that were not probed (`--skipped` has the reasons); those that were count among the targets.
     pub skipped: u64,
     /// Second and later connections to a target.
     pub retransmissions: u64,

@@ -2,11 +2,11 @@
 //! before it: ending, receiving, opening, batch, sending, feeding, round.
 
 mod batch;
-mod ending;
+mod completion;
+mod connect;
 mod feeding;
-mod opening;
 mod receiving;
-mod round;
+mod run;
 mod sending;
 
 use std::collections::VecDeque;
@@ -16,22 +16,22 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::cid::CidKey;
 use crate::counts::Counts;
-use crate::ended::Ended;
-use crate::outgoing::Outgoing;
+use crate::finished::FinishedProbe;
 use crate::packets::Packets;
+use crate::port_queue::PortQueue;
 use crate::table::{Handle, Table};
 use firstflight_core::clock::Stamp;
 use firstflight_core::clock::{Clock, Mono};
-use firstflight_core::egress::Door;
+use firstflight_core::egress::Egress;
 use firstflight_core::egress::mmsg::Inbox;
 use firstflight_core::egress::ports::Ports;
 use firstflight_core::egress::stamps::Requests;
 use firstflight_core::error::Failure;
 use firstflight_core::feed::Feed;
-use firstflight_core::feed::planned::Slots;
+use firstflight_core::feed::planned::PlannedProbes;
 use firstflight_core::feed::skips::Skips;
 use firstflight_core::progress::Progress;
-use firstflight_core::rate_limit::Hold;
+use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::rate_limit::pacer::Pacer;
 use firstflight_core::receive::poll::Poll;
 use firstflight_core::records::writer::Writer;
@@ -47,7 +47,7 @@ const MOST_IN_FLIGHT: usize = 250_000;
 pub struct Settings {
     pub window: Mono,
     pub settle: Mono,
-    pub linger: Mono,
+    pub cooldown: Mono,
     pub attempts: u8,
     /// UDP payload of Initials on IPv4, on IPv6.
     pub sizes: [u16; 2],
@@ -77,24 +77,24 @@ pub struct Engine {
     /// Whether there is a list at all: then its end is the end of the run.
     listed: bool,
     feed: Option<Feed>,
-    slots: Slots,
+    planned: PlannedProbes,
     skips: Skips,
     /// What was wrong with the feed.
     broken: Option<Failure>,
     /// No contact was given.
     anonymous: bool,
-    door: Door,
+    egress: Egress,
     ports: Ports,
     poll: Poll,
     requests: Vec<Requests<Sent>>,
-    outgoing: Vec<Outgoing>,
+    outgoing: Vec<PortQueue>,
     packets: Packets,
     cids: CidKey,
     table: Table,
     pacer: Pacer,
     windows: Timers<Window>,
     settles: Timers<Handle>,
-    lingers: Timers<Handle>,
+    cooldowns: Timers<Handle>,
     /// Probes whose next connection is to be opened.
     again: VecDeque<Handle>,
     clock: Clock,
@@ -108,7 +108,7 @@ pub struct Engine {
     drained: Mono,
     /// Chooses source ports.
     random: ChaCha8Rng,
-    writer: Writer<Ended>,
+    writer: Writer<FinishedProbe>,
     inbox: Option<Inbox>,
     errors: Option<Inbox>,
     progress: Progress,
@@ -128,21 +128,21 @@ pub struct Parts {
     pub anonymous: bool,
     /// What is to be probed, in the order to do it.
     pub list: Arc<TargetList>,
-    pub door: Door,
+    pub egress: Egress,
     pub ports: Ports,
     pub packets: Packets,
     pub cids: CidKey,
     pub table: Table,
-    pub hold: Hold,
+    pub limits: RateLimits,
     pub rate: f64,
     pub random: ChaCha8Rng,
     pub counts: Counts,
-    pub writer: Writer<Ended>,
+    pub writer: Writer<FinishedProbe>,
     pub progress: Progress,
 }
 
 /// What is left when a run is over.
-pub struct Finished {
+pub struct RunResult {
     pub counts: Counts,
     /// Most new probes, most datagrams in any second.
     pub highest: (u64, u64),
@@ -160,20 +160,20 @@ impl Engine {
             poll: Poll::new(&parts.ports)?,
             windows: Timers::new(parts.settings.window),
             settles: Timers::new(parts.settings.settle),
-            lingers: Timers::new(parts.settings.linger),
+            cooldowns: Timers::new(parts.settings.cooldown),
             settings: parts.settings,
-            backlog: Backlog::new(parts.list.clone(), parts.hold),
+            backlog: Backlog::new(parts.list.clone(), parts.limits),
             list: parts.list,
             listed: parts.listed,
             feed: parts.feed,
-            slots: Slots::default(),
+            planned: PlannedProbes::default(),
             skips: parts.skips,
             broken: None,
             anonymous: parts.anonymous,
-            door: parts.door,
+            egress: parts.egress,
             ports: parts.ports,
             requests: (0..ports).map(|_| Requests::default()).collect(),
-            outgoing: (0..ports).map(|_| Outgoing::default()).collect(),
+            outgoing: (0..ports).map(|_| PortQueue::default()).collect(),
             packets: parts.packets,
             cids: parts.cids,
             table: parts.table,

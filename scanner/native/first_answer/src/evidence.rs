@@ -6,7 +6,7 @@ use firstflight_core::clock::Stamp;
 
 /// The first ACK that covers the ClientHello, and the packet and datagram around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckSeen {
+pub struct FirstAck {
     pub at: Stamp,
     /// Number of the datagram, from 1.
     pub datagram: u16,
@@ -21,7 +21,7 @@ pub struct AckSeen {
 
 /// The first byte of the ServerHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HelloSeen {
+pub struct FirstHello {
     pub at: Stamp,
     pub datagram: u16,
     pub packet_number: u64,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_seen() {
+    fn copies_are_recognised() {
         let mut seen = PacketNumbers::default();
         assert!(seen.insert(1000) && seen.insert(999) && !seen.insert(1000) && !seen.insert(999));
         assert_eq!(seen.largest(), Some(1000));

@@ -3,13 +3,13 @@
 //! Rules: docs/definitions.md, 'A probe of the first answer'.
 
 mod initial;
-mod unopened;
+mod unprotected;
 
 use firstflight_wire::{
     ConnectionId, CryptoStream, InitialSecret, KeyMaterial, Keys, PacketType, Version, parse_packet,
 };
 
-use crate::evidence::{AckSeen, HelloSeen, PacketNumbers};
+use crate::evidence::{FirstAck, FirstHello, PacketNumbers};
 use crate::outcome::Outcome;
 use firstflight_core::clock::Stamp;
 
@@ -52,8 +52,8 @@ pub struct Exchange {
     pub server_cid: Option<ConnectionId>,
     /// Packet number of the Initial that carries the ClientHello.
     pub hello_number: u64,
-    pub ack: Option<AckSeen>,
-    pub hello: Option<HelloSeen>,
+    pub ack: Option<FirstAck>,
+    pub hello: Option<FirstHello>,
     pub handshake_at: Option<Stamp>,
     pub bytes: u32,
     pub datagrams: u16,
@@ -130,7 +130,7 @@ impl Exchange {
                 Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
                 Err(error) => {
                     let number = self.datagrams;
-                    self.could_not_open(|| format!("datagram {number}: {error}"));
+                    self.cannot_decrypt(|| format!("datagram {number}: {error}"));
                     break;
                 }
             };
@@ -151,7 +151,7 @@ impl Exchange {
                 // Data that the server sends right after its handshake flight (RFC 9001 5.7).
                 PacketType::OneRtt if self.hello.is_some() => Step::Wait,
                 kind => {
-                    self.could_not_open(|| {
+                    self.cannot_decrypt(|| {
                         format!("a {} packet where none is expected", kind.name())
                     });
                     Step::Wait
@@ -178,8 +178,8 @@ impl Exchange {
         match parse_packet(datagram, 0, self.client_cid.len()).map(|packet| packet.kind) {
             Ok(PacketType::VersionNegotiation) => self.discard(),
             Ok(kind) => self
-                .could_not_open(|| format!("a {} packet for another connection ID", kind.name())),
-            Err(error) => self.could_not_open(|| format!("no QUIC packet: {error}")),
+                .cannot_decrypt(|| format!("a {} packet for another connection ID", kind.name())),
+            Err(error) => self.cannot_decrypt(|| format!("no QUIC packet: {error}")),
         }
     }
 
@@ -224,7 +224,7 @@ impl Exchange {
         self.discarded = self.discarded.saturating_add(1);
     }
 
-    fn could_not_open(&mut self, what: impl FnOnce() -> String) {
+    fn cannot_decrypt(&mut self, what: impl FnOnce() -> String) {
         self.undecryptable = true;
         self.discard();
         self.note(what);

@@ -2,14 +2,14 @@
 
 mod cid;
 mod counts;
-mod ended;
 mod engine;
 mod evidence;
 mod exchange;
+mod finished;
 mod options;
 mod outcome;
-mod outgoing;
 mod packets;
+mod port_queue;
 mod report;
 mod row;
 mod setup;

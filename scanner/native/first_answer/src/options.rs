@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::cid::parse_key;
-use firstflight_core::shared_limits::Turns;
+use firstflight_core::shared_limits::SharedLimits;
 
 /// Default UDP payloads: 1280 bytes of IP on either family.
 const SIZE_IPV4: u16 = 1252;
@@ -71,8 +71,8 @@ pub struct Options {
 
     /// Share the limits per address and prefix with other vantage points: this is number K of N (from 0); each has a prefix
     /// to itself for LENGTH seconds at a time, the last PAUSE of which nobody probes it
-    #[arg(long, value_name = "K/N:LENGTH:PAUSE", value_parser = turns)]
-    pub turn: Option<Turns>,
+    #[arg(long, value_name = "K/N:LENGTH:PAUSE", value_parser = shared_limits)]
+    pub turn: Option<SharedLimits>,
 
     /// How far this machine's clock is ahead of that of the other vantage points; turns are corrected by it
     #[arg(
@@ -203,20 +203,21 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         .ok_or_else(|| wrong.into())
 }
 
-fn turns(text: &str) -> Result<Turns, String> {
+fn shared_limits(text: &str) -> Result<SharedLimits, String> {
     let wrong = "write it like 0/4:15:3: number and count of vantage points, seconds of a turn, seconds of pause in it";
     let parse = || {
         let (place, times) = text.split_once(':')?;
         let (index, of) = place.split_once('/')?;
         let (length, pause) = times.split_once(':')?;
         let ns = |text: &str| Some((number(text).ok()? * 1e9) as u64);
-        let turns = Turns {
+        let limits = SharedLimits {
             index: index.parse().ok()?,
             of: of.parse().ok()?,
             length: ns(length)?,
             pause: ns(pause)?,
         };
-        (turns.index < turns.of && turns.of <= 1000 && turns.pause < turns.length).then_some(turns)
+        (limits.index < limits.of && limits.of <= 1000 && limits.pause < limits.length)
+            .then_some(limits)
     };
     parse().ok_or_else(|| wrong.into())
 }
@@ -252,9 +253,11 @@ mod tests {
                 && rate("0").is_ok()
                 && rate("-1").is_err()
         );
-        assert!(turns("3/4:15:3.5").is_ok_and(|t| t.pause == 3_500_000_000 && t.index == 3));
+        assert!(
+            shared_limits("3/4:15:3.5").is_ok_and(|t| t.pause == 3_500_000_000 && t.index == 3)
+        );
         for text in ["4/4:15:3", "0/1:3:3", "0/1:-3:1", "0:15:3", "0/2:15"] {
-            assert!(turns(text).is_err(), "{text}");
+            assert!(shared_limits(text).is_err(), "{text}");
         }
         assert!(contact(" ").is_err() && seconds("61").is_err());
     }

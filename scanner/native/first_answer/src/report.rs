@@ -47,7 +47,7 @@ pub fn dry_run(lists: &Lists, rate: f64) {
     let list = &lists.targets;
     let blocked = list
         .iter()
-        .filter(|target| lists.gate.judge(target.ip(), target.domain).is_err())
+        .filter(|target| lists.policy.check(target.ip(), target.domain).is_err())
         .count();
     let open = list.len() - blocked;
     eprintln!(

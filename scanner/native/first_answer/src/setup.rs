@@ -7,7 +7,7 @@ use rand_chacha::rand_core::Rng;
 
 use crate::cid::CidKey;
 use crate::counts::Counts;
-use crate::engine::{Engine, Finished, Parts, Settings};
+use crate::engine::{Engine, Parts, RunResult, Settings};
 use crate::options::{Format, Options};
 use crate::outcome::Outcome;
 use crate::packets::Packets;
@@ -16,7 +16,7 @@ use crate::row::Columns;
 use crate::summary::Summary;
 use crate::table::Table;
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
-use firstflight_core::egress::Door;
+use firstflight_core::egress::Egress;
 use firstflight_core::egress::ports::Ports;
 use firstflight_core::error::Failure;
 use firstflight_core::feed::Feed;
@@ -24,7 +24,7 @@ use firstflight_core::inputs::InputOptions;
 use firstflight_core::inputs::Lists;
 use firstflight_core::progress::Progress;
 use firstflight_core::random;
-use firstflight_core::rate_limit::Hold;
+use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::outcome::Outcome as _;
 use firstflight_core::records::outputs::OutputOptions;
 use firstflight_core::records::outputs::Outputs;
@@ -43,7 +43,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         return Ok(u8::from(lists.targets.rejected > 0));
     }
     let outputs = Outputs::open(&output_options(options))?;
-    let Lists { gate, targets } = lists;
+    let Lists { policy, targets } = lists;
     let mut counts = Counts {
         targets: targets.len() as u64,
         rejected: targets.rejected,
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         settings: Settings {
             window: (options.timeout * SECOND as f64) as Mono,
             settle: Mono::from(options.settle_ms) * 1_000_000,
-            linger: Mono::from(options.linger_ms) * 1_000_000,
+            cooldown: Mono::from(options.linger_ms) * 1_000_000,
             attempts: options.attempts,
             sizes: options.initial_sizes(),
         },
@@ -84,7 +84,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         feed: options.feed.then(Feed::start).transpose()?,
         skips: outputs.skips,
         anonymous: options.contact.is_none(),
-        door: Door::new(gate),
+        egress: Egress::new(policy),
         ports,
         packets,
         cids: CidKey::new(
@@ -93,11 +93,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
                 .unwrap_or_else(|| random::bytes(&mut system)),
         ),
         table: Table::new(std::array::from_fn(|_| system.next_u64())),
-        hold: Hold::new(
+        limits: RateLimits::new(
             options.per_address_rate,
             options.per_prefix_rate,
             options.turn.map(|turns| {
-                turns.clocked(
+                turns.on_clock(
                     start.saturating_sub(options.clock_offset_ms.saturating_mul(1_000_000)),
                 )
             }),
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Says and writes what came of a run; gives the exit status.
-fn conclude(options: &Options, mut summary: Summary, finished: Finished) -> Result<u8, Failure> {
+fn conclude(options: &Options, mut summary: Summary, finished: RunResult) -> Result<u8, Failure> {
     summary.interrupted = finished.interrupted;
     (summary.max_new_per_second, summary.max_datagrams_per_second) = finished.highest;
     summary.counts = finished.counts;
@@ -181,13 +181,13 @@ fn bind(
     order: &[u32],
     random: u16,
 ) -> Result<Ports, Failure> {
-    let slots_may_leave =
+    let feed_may_use =
         |v4| options.source.is_empty() || options.source.iter().any(|ip| ip.is_ipv4() == v4);
     let need = [true, false].map(|v4| {
         order
             .iter()
             .any(|target| targets.get(*target).ip().is_ipv4() == v4)
-            || options.feed && slots_may_leave(v4)
+            || options.feed && feed_may_use(v4)
     });
     Ports::bind(&options.source, options.ports, need, random)
 }

@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use crate::exchange::Exchange;
 use firstflight_core::clock::Stamp;
 use firstflight_core::clock::{Mono, SECOND};
-use firstflight_core::targets::Which;
+use firstflight_core::targets::TargetRef;
 
-/// Slots looked at per second on behalf of strays: a few milliseconds' work.
+/// PlannedProbes looked at per second on behalf of strays: a few milliseconds' work.
 const BUDGET: usize = 10_000_000;
 
 /// Names a probe in flight; stale once the probe has left the table.
@@ -27,12 +27,12 @@ pub enum Phase {
     /// An answer is waited for.
     Open,
     /// Over; late datagrams are counted.
-    Lingering,
+    Cooldown,
 }
 
 /// One probe in flight.
 pub struct Flight {
-    pub target: Which,
+    pub target: TargetRef,
     /// Of the target in the input.
     pub line: u32,
     pub to: SocketAddr,
@@ -96,7 +96,7 @@ pub struct Table {
     /// common case one write where a table would cost two misses of the cache.
     tuples: Vec<u64>,
     tuple_key: [u64; 3],
-    /// Slots that may still be looked at this second, so that a flood of strays cannot take the processor.
+    /// PlannedProbes that may still be looked at this second, so that a flood of strays cannot take the processor.
     budget: usize,
     budget_since: Mono,
 }
@@ -235,7 +235,7 @@ mod tests {
 
     fn flight(cid: u8) -> Flight {
         Flight {
-            target: Which::Listed(0),
+            target: TargetRef::Listed(0),
             line: 1,
             to: "127.0.0.1:443".parse().unwrap(),
             port: 3,

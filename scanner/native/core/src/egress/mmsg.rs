@@ -29,7 +29,7 @@ struct Frame {
 }
 
 /// A message's place: address, control bytes, payload.
-struct Places {
+struct Buffers {
     frames: Box<[Frame]>,
     /// Payloads, [`ROOM`] bytes each.
     bytes: Box<[u8]>,
@@ -42,10 +42,10 @@ struct Places {
 
 // SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of the same value,
 // whose boxes move with it; nobody else has them.
-unsafe impl Send for Places {}
+unsafe impl Send for Buffers {}
 
-impl Places {
-    /// Places for payloads of at most [`ROOM`] and `rest` bytes.
+impl Buffers {
+    /// Buffers for payloads of at most [`ROOM`] and `rest` bytes.
     fn new(rest: usize) -> Self {
         let frame = || Frame {
             name: empty_address(),
@@ -78,7 +78,7 @@ impl Places {
                 header
             })
             .collect();
-        Places {
+        Buffers {
             frames,
             bytes,
             beyond,
@@ -90,22 +90,22 @@ impl Places {
 
 /// Datagrams to be sent.
 pub struct Outbox {
-    places: Places,
+    buffers: Buffers,
     len: usize,
 }
 
 impl Outbox {
     /// An empty batch.
     pub fn new() -> Self {
-        let mut places = Places::new(0);
-        for frame in &mut places.frames {
+        let mut buffers = Buffers::new(0);
+        for frame in &mut buffers.frames {
             let request = &mut frame.control.0;
             request[..8].copy_from_slice(&20u64.to_ne_bytes());
             request[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
             request[12..16].copy_from_slice(&libc::SO_TIMESTAMPING.to_ne_bytes());
             request[16..20].copy_from_slice(&libc::SOF_TIMESTAMPING_TX_SOFTWARE.to_ne_bytes());
         }
-        Outbox { places, len: 0 }
+        Outbox { buffers, len: 0 }
     }
 
     pub fn is_full(&self) -> bool {
@@ -123,10 +123,10 @@ impl Outbox {
         stamp: bool,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), E> {
-        let frame = &mut self.places.frames[self.len];
-        let payload = &mut self.places.bytes[self.len * ROOM..][..ROOM];
-        self.places.vectors[self.len].iov_len = fill(payload)?;
-        let header = &mut self.places.headers[self.len].msg_hdr;
+        let frame = &mut self.buffers.frames[self.len];
+        let payload = &mut self.buffers.bytes[self.len * ROOM..][..ROOM];
+        self.buffers.vectors[self.len].iov_len = fill(payload)?;
+        let header = &mut self.buffers.headers[self.len].msg_hdr;
         header.msg_namelen = write_address(&mut frame.name, to);
         header.msg_controllen = if stamp { STAMP_REQUEST } else { 0 };
         self.len += 1;
@@ -135,7 +135,7 @@ impl Outbox {
 
     /// Hands the datagrams from number `from` on to the kernel; says how many it took, or why it did not take the first.
     pub fn send(&mut self, socket: BorrowedFd<'_>, from: usize) -> io::Result<usize> {
-        let headers = &mut self.places.headers[from..self.len];
+        let headers = &mut self.buffers.headers[from..self.len];
         // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths set in `push`.
         let n = unsafe {
             libc::sendmmsg(
@@ -155,7 +155,7 @@ impl Outbox {
 
 /// Datagrams that came.
 pub struct Inbox {
-    places: Places,
+    buffers: Buffers,
 }
 
 /// One of them.
@@ -170,14 +170,14 @@ impl Inbox {
     /// Room for a batch of datagrams of any size.
     pub fn new() -> Self {
         Inbox {
-            places: Places::new(REST),
+            buffers: Buffers::new(REST),
         }
     }
 
     /// Room for a batch from the error queue, which quotes what we sent.
     pub fn of_errors() -> Self {
         Inbox {
-            places: Places::new(0),
+            buffers: Buffers::new(0),
         }
     }
 
@@ -189,15 +189,15 @@ impl Inbox {
         errors: bool,
         mut each: impl FnMut(Received<'_>),
     ) -> io::Result<usize> {
-        for header in &mut self.places.headers {
+        for header in &mut self.buffers.headers {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in6>() as u32;
             header.msg_hdr.msg_controllen = CONTROL;
         }
         let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
         // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths set here and
-        // in `Places::new`.
+        // in `Buffers::new`.
         let n = unsafe {
-            let headers = self.places.headers.as_mut_ptr();
+            let headers = self.buffers.headers.as_mut_ptr();
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 headers,
@@ -214,13 +214,13 @@ impl Inbox {
                 Err(error)
             };
         }
-        let payloads = self.places.bytes.chunks_exact_mut(ROOM);
+        let payloads = self.buffers.bytes.chunks_exact_mut(ROOM);
         for (place, ((frame, start), header)) in self
-            .places
+            .buffers
             .frames
             .iter()
             .zip(payloads)
-            .zip(&self.places.headers)
+            .zip(&self.buffers.headers)
             .take(n as usize)
             .enumerate()
         {
@@ -230,7 +230,7 @@ impl Inbox {
                 &mut start[..length]
             } else {
                 whole.extend_from_slice(start);
-                whole.extend_from_slice(&self.places.beyond[place * REST..][..length - ROOM]);
+                whole.extend_from_slice(&self.buffers.beyond[place * REST..][..length - ROOM]);
                 &mut whole
             };
             let peer = if header.msg_hdr.msg_namelen == 0 {

@@ -149,7 +149,7 @@ fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Which source address the kernel would take for a destination.
+/// TargetRef source address the kernel would take for a destination.
 pub struct Routes {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_looked_up_afresh() {
+    fn routes_are_looked_up_every_time() {
         let routes = Routes::new();
         let source = |ip: &str| routes.source(SocketAddr::new(ip.parse().unwrap(), 443));
         assert_eq!(source("127.5.6.7"), Some(Ipv4Addr::LOCALHOST.into()));

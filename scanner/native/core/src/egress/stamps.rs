@@ -1,4 +1,4 @@
-//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
+//! TargetRef datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
 
 use std::collections::VecDeque;
 

@@ -1,55 +1,55 @@
-//! Slots of the feed that were not probed yet: each leaves at its planned time, or not at all.
+//! PlannedProbes of the feed that were not probed yet: each leaves at its planned time, or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Mono;
 use crate::clock::Stamp;
-use crate::feed::Slot;
+use crate::feed::Planned;
 use crate::feed::skips::Reason;
-use crate::targets::Fed;
+use crate::targets::FedTarget;
 
 /// A slot that is not probed yet.
-pub struct Waiting {
+pub struct Pending {
     /// Planned time.
     pub at: Stamp,
     /// Not later than this.
     pub until: Mono,
-    pub fed: Arc<Fed>,
+    pub fed: Arc<FedTarget>,
     /// What it waits for beyond its time.
     pub reason: Reason,
 }
 
-/// Slots by when they are to be looked at next.
+/// PlannedProbes by when they are to be looked at next.
 #[derive(Default)]
-pub struct Slots {
-    due: BTreeMap<(Mono, u32), Waiting>,
+pub struct PlannedProbes {
+    due: BTreeMap<(Mono, u32), Pending>,
     /// No more will come.
     pub ended: bool,
 }
 
-impl Slots {
+impl PlannedProbes {
     /// Takes a slot in; `start` is UTC when the monotonic clock was 0.
-    pub fn add(&mut self, slot: Slot, start: Stamp) {
+    pub fn add(&mut self, planned: Planned, start: Stamp) {
         // What lies before the start of the run is due at its start, and perhaps too late.
         let on_our_clock = |at: Stamp| Mono::try_from(at.saturating_sub(start)).unwrap_or_default();
-        let grace = Stamp::try_from(slot.grace).unwrap_or(Stamp::MAX);
-        let waiting = Waiting {
-            at: slot.at,
-            until: on_our_clock(slot.at.saturating_add(grace)),
-            fed: Arc::new(slot.fed),
+        let grace = Stamp::try_from(planned.grace).unwrap_or(Stamp::MAX);
+        let pending = Pending {
+            at: planned.at,
+            until: on_our_clock(planned.at.saturating_add(grace)),
+            fed: Arc::new(planned.fed),
             reason: Reason::Late,
         };
-        self.put(on_our_clock(slot.at), waiting);
+        self.put(on_our_clock(planned.at), pending);
     }
 
     /// Puts a slot back until `when`.
-    pub fn put(&mut self, when: Mono, waiting: Waiting) {
-        self.due.insert((when, waiting.fed.number), waiting);
+    pub fn put(&mut self, when: Mono, pending: Pending) {
+        self.due.insert((when, pending.fed.number), pending);
     }
 
     /// A slot that is due.
-    pub fn pop(&mut self, now: Mono) -> Option<Waiting> {
+    pub fn pop(&mut self, now: Mono) -> Option<Pending> {
         let entry = self.due.first_entry().filter(|e| e.key().0 <= now)?;
         Some(entry.remove())
     }
@@ -69,8 +69,8 @@ impl Slots {
 mod tests {
     use super::*;
 
-    fn slot(number: u32, at: Stamp, grace: u64) -> Slot {
-        let fed = Fed {
+    fn planned(number: u32, at: Stamp, grace: u64) -> Planned {
+        let fed = FedTarget {
             number,
             ip_text: "127.0.0.1".into(),
             ip: [127, 0, 0, 1].into(),
@@ -79,21 +79,24 @@ mod tests {
             group: 0,
             owned: false,
         };
-        Slot { at, grace, fed }
+        Planned { at, grace, fed }
     }
 
     #[test]
-    fn slots_come_by_their_time_and_not_before() {
-        let mut slots = Slots::default();
-        slots.add(slot(1, 1_500, 20), 1_000);
-        slots.add(slot(2, 1_300, 20), 1_000);
-        slots.add(slot(3, 900, 120), 1_000);
-        let mut pop = |now| slots.pop(now).map(|w| (w.fed.number, w.until));
+    fn probes_come_at_their_time_and_not_before() {
+        let mut probes = PlannedProbes::default();
+        probes.add(planned(1, 1_500, 20), 1_000);
+        probes.add(planned(2, 1_300, 20), 1_000);
+        probes.add(planned(3, 900, 120), 1_000);
+        let mut pop = |now| probes.pop(now).map(|w| (w.fed.number, w.until));
         assert_eq!(pop(0), Some((3, 20)), "planned before the start");
         assert_eq!((pop(299), pop(300)), (None, Some((2, 320))));
-        let again = slots.pop(600).unwrap();
-        assert_eq!((again.fed.number, slots.is_empty()), (1, true));
-        slots.put(700, again);
-        assert_eq!((slots.next(), slots.pop(699).is_none()), (Some(700), true));
+        let again = probes.pop(600).unwrap();
+        assert_eq!((again.fed.number, probes.is_empty()), (1, true));
+        probes.put(700, again);
+        assert_eq!(
+            (probes.next(), probes.pop(699).is_none()),
+            (Some(700), true)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Slots that were not probed, and why: a line of JSON each, on disk as soon as it is known.
+//! PlannedProbes that were not probed, and why: a line of JSON each, on disk as soon as it is known.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

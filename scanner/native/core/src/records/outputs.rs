@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::feed::skips::Skips;
 use crate::records::Columns;
 use crate::records::segments::Segments;
-use crate::records::summary::check_place;
+use crate::records::summary::check_writable;
 use crate::records::writer::Sinks;
 
 /// What the command line says about outputs.
@@ -40,7 +40,7 @@ impl<C: Columns> Outputs<C> {
                     .into(),
             ));
         }
-        options.summary.map_or(Ok(()), check_place)?;
+        options.summary.map_or(Ok(()), check_writable)?;
         let skips = Skips::open(options.skipped)?;
         let segments = options
             .segments

@@ -15,7 +15,7 @@ use arrow_ipc::writer::FileWriter;
 use crate::error::Failure;
 use crate::records::Columns;
 use crate::records::outcome::Outcome;
-use crate::targets::{FIRST_SLOT, TargetList};
+use crate::targets::{FIRST_PLANNED, TargetList};
 
 /// A segment is closed at this age; the thread that looks at it may come 200 ms late.
 const MAX_AGE: Duration = Duration::from_millis(600);
@@ -115,7 +115,7 @@ impl<C: Columns> Segments<C> {
                 else {
                     return Err(unreadable(path, "columns are missing".into()));
                 };
-                let listed = |i: &usize| targets.value(*i) < FIRST_SLOT;
+                let listed = |i: &usize| targets.value(*i) < FIRST_PLANNED;
                 for i in (0..batch.num_rows()).filter(listed) {
                     let index = list.at_line(targets.value(i)).filter(|index| {
                         let target = list.get(*index);

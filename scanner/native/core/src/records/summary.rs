@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::Failure;
 
 /// Whether a summary can be written to `path`, found out before anything is sent.
-pub fn check_place(path: &Path) -> Result<(), Failure> {
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
     if is_special(path) {
         return Ok(());
     }

@@ -63,12 +63,12 @@ impl<R: Record> Writer<R> {
     pub fn push(&mut self, record: R) {
         self.kept.push(record);
         if self.kept.len() >= BATCH {
-            self.hand_over();
+            self.submit();
         }
     }
 
     /// Gives the thread what was added, if it takes it now.
-    pub fn hand_over(&mut self) {
+    pub fn submit(&mut self) {
         if self.kept.is_empty() {
             return;
         }

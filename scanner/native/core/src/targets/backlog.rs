@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::clock::Mono;
-use crate::policy::Gate;
-use crate::rate_limit::Hold;
+use crate::policy::Policy;
+use crate::rate_limit::RateLimits;
 use crate::targets::TargetList;
 use crate::targets::groups::{Groups, Standing};
 
@@ -16,17 +16,17 @@ pub struct Backlog {
     list: Arc<TargetList>,
     /// Numbers of the targets that were not looked at yet; the list is in random order.
     fresh: Range<u32>,
-    pub hold: Hold,
+    pub limits: RateLimits,
     pub groups: Groups,
 }
 
 impl Backlog {
     /// All of `list`.
-    pub fn new(list: Arc<TargetList>, hold: Hold) -> Backlog {
+    pub fn new(list: Arc<TargetList>, limits: RateLimits) -> Backlog {
         Backlog {
             fresh: 0..list.len() as u32,
             list,
-            hold,
+            limits,
             groups: Groups::default(),
         }
     }
@@ -35,13 +35,13 @@ impl Backlog {
     pub fn next(
         &mut self,
         now: Mono,
-        gate: &Gate,
+        policy: &Policy,
         mut block: impl FnMut(u32, String),
     ) -> Option<(u32, SocketAddr)> {
-        while let Some(target) = self.hold.release(now) {
+        while let Some(target) = self.limits.release(now) {
             let line = self.list.get(target);
             let (to, group) = (line.address(), line.group);
-            if !self.held_back(target, group, &mut block) {
+            if !self.set_aside(target, group, &mut block) {
                 return Some((target, to));
             }
         }
@@ -49,24 +49,24 @@ impl Backlog {
             let target = self.groups.pop_freed().or_else(|| self.fresh.next())?;
             let line = self.list.get(target);
             let (to, group) = (line.address(), line.group);
-            if let Err(refusal) = gate.judge(to.ip(), line.domain) {
+            if let Err(refusal) = policy.check(to.ip(), line.domain) {
                 block(target, refusal.to_string());
                 continue;
             }
-            if self.held_back(target, group, &mut block) {
+            if self.set_aside(target, group, &mut block) {
                 continue;
             }
-            if self.hold.admit(target, to.ip(), now) {
+            if self.limits.admit(target, to.ip(), now) {
                 return Some((target, to));
             }
         }
     }
 
     /// Parks a target whose group is held, blocks it if the group is refused; whether it did.
-    fn held_back(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
+    fn set_aside(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
         match self.groups.standing(group) {
             Standing::Free => false,
-            Standing::Held => {
+            Standing::Paused => {
                 self.groups.park(group, target);
                 true
             }
@@ -80,7 +80,7 @@ impl Backlog {
 
     /// Number of targets that were not given out yet.
     pub fn len(&self) -> usize {
-        self.fresh.len() + self.hold.held() + self.groups.waiting()
+        self.fresh.len() + self.limits.waiting() + self.groups.waiting()
     }
 
     /// When there is a next target, at the earliest.
@@ -88,7 +88,7 @@ impl Backlog {
         if !self.fresh.is_empty() || self.groups.has_freed() {
             Some(0)
         } else {
-            self.hold.next_release()
+            self.limits.next_release()
         }
     }
 }
@@ -99,19 +99,19 @@ mod tests {
     use crate::policy::namespace::Namespace;
 
     #[test]
-    fn what_is_held_back_waits_and_what_may_not_be_probed_is_told() {
+    fn what_is_set_aside_waits_and_what_may_not_be_probed_is_told() {
         let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n127.0.0.2,,443,8\n127.0.0.3,,443,\n";
         let list = crate::targets::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
         let here = Namespace::here(&[]).unwrap();
-        let gate = Gate::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
-        let hold = Hold::new(0.0, 0.0, None, list.len());
-        let mut backlog = Backlog::new(Arc::new(list), hold);
+        let policy = Policy::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
+        let limits = RateLimits::new(0.0, 0.0, None, list.len());
+        let mut backlog = Backlog::new(Arc::new(list), limits);
         let mut blocked = Vec::new();
         let mut next = |backlog: &mut Backlog| {
-            let next = backlog.next(0, &gate, |target, _| blocked.push(target));
+            let next = backlog.next(0, &policy, |target, _| blocked.push(target));
             next.map(|(target, _)| target)
         };
-        backlog.groups.hold(7);
+        backlog.groups.pause(7);
         backlog.groups.refuse(8);
         assert_eq!((backlog.len(), backlog.next_at()), (4, Some(0)));
         assert_eq!(next(&mut backlog), Some(3), "0 waits, 1 and 2 are blocked");

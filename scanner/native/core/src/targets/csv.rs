@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::error::Failure;
 use crate::targets::host_name::is_host_name;
-use crate::targets::{FIRST_SLOT, TOO_LONG, Target, TargetList};
+use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList};
 
 /// Port when the list gives none.
 const DEFAULT_PORT: u16 = 443;
@@ -85,7 +85,7 @@ fn target<'a>(
     Ok(Target {
         line: u32::try_from(line)
             .ok()
-            .filter(|line| *line < FIRST_SLOT)
+            .filter(|line| *line < FIRST_PLANNED)
             .ok_or(TOO_LONG)?,
         ip_text,
         domain,
@@ -135,7 +135,7 @@ fn fields(line: &str) -> Option<([&str; 4], usize)> {
         .then_some(([a, b, c, fourth.unwrap_or_default()], count))
 }
 
-/// Places of ip, domain, port and, if it is there, group in the header.
+/// Buffers of ip, domain, port and, if it is there, group in the header.
 fn columns((header, count): &([&str; 4], usize)) -> Option<[usize; 4]> {
     let place = |name: &str| {
         header[..*count]

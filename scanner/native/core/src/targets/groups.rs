@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Free,
-    Held,
+    Paused,
     Refused,
 }
 
@@ -39,8 +39,8 @@ impl Groups {
     }
 
     /// Nothing new goes to `group`.
-    pub fn hold(&mut self, group: u32) {
-        self.standing.insert(group, Standing::Held);
+    pub fn pause(&mut self, group: u32) {
+        self.standing.insert(group, Standing::Paused);
     }
 
     /// `group` may be probed again.
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn parked_targets_come_back() {
         let mut groups = Groups::default();
-        groups.hold(7);
+        groups.pause(7);
         assert_eq!(
             (groups.standing(7), groups.standing(8), groups.standing(0)),
-            (Standing::Held, Standing::Free, Standing::Free)
+            (Standing::Paused, Standing::Free, Standing::Free)
         );
         groups.park(7, 1);
         groups.park(7, 2);
@@ -99,7 +99,7 @@ mod tests {
             (groups.pop_freed(), groups.pop_freed(), groups.pop_freed()),
             (Some(1), Some(2), None)
         );
-        groups.hold(9);
+        groups.pause(9);
         groups.park(9, 3);
         groups.refuse(9);
         assert_eq!(

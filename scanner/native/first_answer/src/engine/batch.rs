@@ -32,7 +32,7 @@ impl Kind {
         match self {
             Kind::New | Kind::Token => Phase::Open,
             Kind::Again => Phase::Queued,
-            Kind::Close => Phase::Lingering,
+            Kind::Close => Phase::Cooldown,
         }
     }
 }
@@ -73,11 +73,11 @@ impl Engine {
         let taken = if kind == Kind::Close {
             // The name was judged when the Initial left, and lists do not change during a run; the
             // address is judged again.
-            self.door
+            self.egress
                 .push(flight.to, "", false, |out| packets.close(out, exchange))
         } else {
             let target = self.list.look(&flight.target);
-            self.door.push(flight.to, target.domain, true, |out| {
+            self.egress.push(flight.to, target.domain, true, |out| {
                 packets.initial(out, exchange, target.sni(), flight.initial_size)
             })
         };
@@ -113,11 +113,11 @@ impl Engine {
         let (mut from, mut tries) = (0, 0);
         while from < batch.len() {
             let earliest = wall();
-            match self.door.send(&self.ports.get(port), from) {
+            match self.egress.send(&self.ports.get(port), from) {
                 Ok(sent) => {
                     for item in &mut batch[from..from + sent] {
                         if let Some(fresh) = item.fresh.take() {
-                            self.renew(item.handle, port as u16, *fresh);
+                            self.start_attempt(item.handle, port as u16, *fresh);
                         }
                         self.left(port, item.handle, item.kind, earliest);
                     }
@@ -148,7 +148,7 @@ impl Engine {
             }
         }
         batch.clear();
-        self.door.clear();
+        self.egress.clear();
     }
 
     fn restart_stamps(&mut self, port: usize) {
@@ -171,7 +171,7 @@ impl Engine {
             Kind::Token => self.counts.token_initials += 1,
             Kind::Close => {
                 self.counts.closes += 1;
-                self.lingers.start(now, handle);
+                self.cooldowns.start(now, handle);
                 return;
             }
         }
@@ -221,7 +221,7 @@ impl Engine {
             }
             Kind::Close => {
                 self.counts.failed_closes += 1;
-                self.lingers.start(now, handle);
+                self.cooldowns.start(now, handle);
             }
             Kind::Again | Kind::Token => {
                 if let Some(flight) = self.table.get(handle) {

@@ -123,7 +123,7 @@ impl Engine {
         };
         if flight.to != to {
             self.counts.unmatched_icmp += 1;
-        } else if flight.phase != Phase::Lingering {
+        } else if flight.phase != Phase::Cooldown {
             let unreachable = match error.origin {
                 ORIGIN_ICMP => (error.kind, error.code) == (3, 3),
                 _ => (error.kind, error.code) == (1, 4),

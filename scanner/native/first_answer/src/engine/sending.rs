@@ -3,7 +3,7 @@
 use super::Engine;
 use super::batch::Kind;
 use firstflight_core::egress::mmsg::BATCH;
-use firstflight_core::targets::Which;
+use firstflight_core::targets::TargetRef;
 
 /// Most batches of new probes, and of further connections, in one round.
 const BATCHES: usize = 16;
@@ -27,7 +27,7 @@ impl Engine {
             };
             room -= 1;
             self.put(&mut batch, handle, kind, None);
-            if self.door.is_full() {
+            if self.egress.is_full() {
                 self.flush(port, &mut batch);
             }
         }
@@ -62,7 +62,7 @@ impl Engine {
                 self.again.push_back(handle);
                 continue;
             }
-            let fresh = self.next_connection(handle);
+            let fresh = self.next_attempt(handle);
             self.put(&mut batch, handle, Kind::Again, fresh);
         }
         self.flush(usize::from(port), &mut batch);
@@ -96,7 +96,7 @@ impl Engine {
                 let port = self.random_port(v4);
                 let mut batch = Vec::with_capacity(some.len());
                 for (target, to) in some {
-                    let handle = self.open(Which::Listed(*target), *to, port);
+                    let handle = self.connect(TargetRef::Listed(*target), *to, port);
                     self.put(&mut batch, handle, Kind::New, None);
                 }
                 self.flush(usize::from(port), &mut batch);

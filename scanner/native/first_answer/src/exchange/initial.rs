@@ -4,7 +4,7 @@ use firstflight_wire::tls::{HelloKind, hello_kind};
 use firstflight_wire::{Ack, CryptoStream, Error, Frame, Frames, Keys, Packet};
 
 use super::{Exchange, HELLO_PREFIX, Step};
-use crate::evidence::{AckSeen, FrameKinds, HelloSeen};
+use crate::evidence::{FirstAck, FirstHello, FrameKinds};
 use firstflight_core::clock::Stamp;
 
 impl Exchange {
@@ -24,7 +24,7 @@ impl Exchange {
         let opened = match keys.open(datagram, packet, self.numbers.largest()) {
             Ok(opened) => opened,
             Err(error) => {
-                self.could_not_open(|| format!("Initial packet: {error}"));
+                self.cannot_decrypt(|| format!("Initial packet: {error}"));
                 return Step::Wait;
             }
         };
@@ -62,7 +62,7 @@ impl Exchange {
         let mut step = Step::Wait;
         for frame in Frames::new(opened.payload).map_while(Result::ok) {
             match frame {
-                Frame::Ack(ack) => self.acknowledged(&ack, |ack| AckSeen {
+                Frame::Ack(ack) => self.acknowledged(&ack, |ack| FirstAck {
                     at,
                     datagram: 0,
                     datagram_bytes: size as u16,
@@ -86,9 +86,9 @@ impl Exchange {
         step
     }
 
-    fn acknowledged(&mut self, ack: &Ack<'_>, seen: impl FnOnce(&Ack<'_>) -> AckSeen) {
+    fn acknowledged(&mut self, ack: &Ack<'_>, seen: impl FnOnce(&Ack<'_>) -> FirstAck) {
         if self.ack.is_none() && ack.contains(self.hello_number) {
-            self.ack = Some(AckSeen {
+            self.ack = Some(FirstAck {
                 datagram: self.datagrams,
                 ..seen(ack)
             });
@@ -103,7 +103,7 @@ impl Exchange {
         }
         if offset == 0 && self.hello.is_none() {
             let gap = self.numbers.gap();
-            self.hello = Some(HelloSeen {
+            self.hello = Some(FirstHello {
                 at,
                 datagram: self.datagrams,
                 packet_number,

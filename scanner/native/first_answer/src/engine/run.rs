@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, Finished};
+use super::{Engine, RunResult};
 use crate::table::Phase;
 use firstflight_core::clock::Mono;
 use firstflight_core::signals::Signals;
@@ -15,7 +15,7 @@ const LONGEST_WAIT: Mono = 100_000_000;
 
 impl Engine {
     /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
-    pub fn run(mut self, signals: &Signals) -> Finished {
+    pub fn run(mut self, signals: &Signals) -> RunResult {
         let mut failed = false;
         while !self.is_done() {
             self.stopping |= signals.stop();
@@ -24,30 +24,30 @@ impl Engine {
                 self.stopping = true;
                 break;
             }
-            self.hear();
+            self.read_feed();
             let drained = self.receive_all();
             self.end_what_is_due(drained);
             self.send_all();
-            self.writer.hand_over();
+            self.writer.submit();
             let (targets, in_flight) = (self.backlog.len(), self.table.len());
             self.progress
                 .tick(self.counts.records(), targets, in_flight);
             self.wait();
         }
         let interrupted = self.stopping && !failed && self.broken.is_none();
-        self.part();
+        self.close_answered();
         self.skip_all();
         self.counts.not_done += self.backlog.len() as u64;
         for handle in self.table.handles() {
             match self.table.get(handle).map(|flight| flight.phase) {
-                Some(Phase::Lingering) => self.finish(handle),
+                Some(Phase::Cooldown) => self.finish(handle),
                 _ => self.abandon(handle),
             }
         }
         self.progress.finish();
         let failure = self.broken.or(self.skips.failure());
         let written = self.writer.finish();
-        Finished {
+        RunResult {
             counts: self.counts,
             highest: self.pacer.highest(),
             interrupted,
@@ -62,7 +62,7 @@ impl Engine {
         let nothing_new = if self.listed {
             self.backlog.len() == 0
         } else {
-            self.slots.ended && self.slots.is_empty()
+            self.planned.ended && self.planned.is_empty()
         };
         (self.stopping || nothing_new) && self.table.len() == 0
     }
@@ -73,12 +73,12 @@ impl Engine {
             self.send_outgoing(port, !self.in_bulk());
         }
         self.send_again();
-        self.send_slots();
+        self.send_planned();
         self.send_new();
     }
 
     /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
-    fn part(&mut self) {
+    fn close_answered(&mut self) {
         let now = self.clock.now();
         for handle in self.table.handles() {
             let open = self
@@ -125,8 +125,8 @@ impl Engine {
             next_new,
             self.windows.next(),
             self.settles.next(),
-            self.lingers.next(),
-            self.slots.next(),
+            self.cooldowns.next(),
+            self.planned.next(),
             busy.then_some(now + 1_000_000),
             Some(now + LONGEST_WAIT),
         ];

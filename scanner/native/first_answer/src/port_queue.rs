@@ -11,14 +11,14 @@ const CLOSE_WAIT: Mono = 10_000_000;
 
 /// Tokens and closes of one port, by their probes.
 #[derive(Default)]
-pub struct Outgoing {
+pub struct PortQueue {
     pub tokens: VecDeque<Handle>,
     pub closes: VecDeque<Handle>,
     /// When the first of `closes` was put there.
     since: Mono,
 }
 
-impl Outgoing {
+impl PortQueue {
     /// Adds a close.
     pub fn close(&mut self, handle: Handle, now: Mono) {
         if self.closes.is_empty() {

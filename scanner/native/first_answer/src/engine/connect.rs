@@ -1,32 +1,40 @@
-//! Which target is next, from which port, and the connections that are opened to it.
+//! TargetRef target is next, from which port, and the connections that are opened to it.
 
 use std::net::SocketAddr;
 
 use rand_chacha::rand_core::Rng;
 
 use super::Engine;
-use super::ending::record;
-use crate::ended::Ended;
+use super::completion::record;
 use crate::exchange::Exchange;
+use crate::finished::FinishedProbe;
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
 use firstflight_core::clock::Mono;
-use firstflight_core::targets::Which;
+use firstflight_core::targets::TargetRef;
 
 impl Engine {
     /// The next target of the list that may be probed now; blocked ones become records on the way.
     pub(super) fn next_target(&mut self, now: Mono) -> Option<(u32, SocketAddr)> {
         let (counts, writer) = (&mut self.counts, &mut self.writer);
-        self.backlog.next(now, self.door.gate(), |target, why| {
-            let target = Which::Listed(target);
-            record(counts, writer, Ended::unsent(target, Outcome::Blocked, why));
+        self.backlog.next(now, self.egress.policy(), |target, why| {
+            let target = TargetRef::Listed(target);
+            record(
+                counts,
+                writer,
+                FinishedProbe::unsent(target, Outcome::Blocked, why),
+            );
         })
     }
 
     /// The system has no addresses of a family at all.
     pub(super) fn no_such_family(&mut self, targets: &[(u32, SocketAddr)], v4: bool) {
         for (target, _) in targets {
-            self.unsent(Which::Listed(*target), Outcome::SendFailed, no_family(v4));
+            self.unsent(
+                TargetRef::Listed(*target),
+                Outcome::SendFailed,
+                no_family(v4),
+            );
         }
     }
 
@@ -38,7 +46,7 @@ impl Engine {
     }
 
     /// A new probe enters the table.
-    pub(super) fn open(&mut self, target: Which, to: SocketAddr, port: u16) -> Handle {
+    pub(super) fn connect(&mut self, target: TargetRef, to: SocketAddr, port: u16) -> Handle {
         let (line, group) = {
             let target = self.list.look(&target);
             (target.line, target.group)
@@ -68,7 +76,7 @@ impl Engine {
     }
 
     /// The next connection of a probe: everything fresh, only ICMP of before is kept, with the remark on it.
-    pub(super) fn next_connection(&mut self, handle: Handle) -> Option<Box<Exchange>> {
+    pub(super) fn next_attempt(&mut self, handle: Handle) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);
         let mut fresh = Box::new(Exchange::new(self.packets.destination(), cid));
@@ -85,7 +93,7 @@ impl Engine {
     }
 
     /// The next connection of a probe has been opened.
-    pub(super) fn renew(&mut self, handle: Handle, port: u16, fresh: Exchange) {
+    pub(super) fn start_attempt(&mut self, handle: Handle, port: u16, fresh: Exchange) {
         let Some(flight) = self.table.get(handle) else {
             return;
         };

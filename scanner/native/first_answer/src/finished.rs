@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::row::{Columns, Row, Text};
 use firstflight_core::clock::Stamp;
 use firstflight_core::records::{self, Record};
-use firstflight_core::targets::{Target, Which};
+use firstflight_core::targets::{Target, TargetRef};
 
 /// Largest integer of a record's int64 columns.
 fn int(value: u64) -> i64 {
@@ -29,8 +29,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A probe that is over.
-pub struct Ended {
-    pub target: Which,
+pub struct FinishedProbe {
+    pub target: TargetRef,
     pub outcome: Outcome,
     /// What was sent and seen; `None`: nothing was sent.
     pub sent: Option<Sent>,
@@ -53,10 +53,10 @@ pub struct Sent {
     pub ttl: Option<u8>,
 }
 
-impl Ended {
+impl FinishedProbe {
     /// A target that nothing was sent to.
-    pub fn unsent(target: Which, outcome: Outcome, why: String) -> Ended {
-        Ended {
+    pub fn unsent(target: TargetRef, outcome: Outcome, why: String) -> FinishedProbe {
+        FinishedProbe {
             target,
             outcome,
             sent: None,
@@ -65,10 +65,10 @@ impl Ended {
     }
 }
 
-impl Record for Ended {
+impl Record for FinishedProbe {
     type Columns = Columns<'static>;
 
-    fn target(&self) -> &Which {
+    fn target(&self) -> &TargetRef {
         &self.target
     }
 

@@ -2,12 +2,12 @@
 
 use super::Engine;
 use crate::counts::Counts;
-use crate::ended::{Ended, Sent};
+use crate::finished::{FinishedProbe, Sent};
 use crate::outcome::Outcome;
 use crate::table::{Flight, Handle, Phase};
 use firstflight_core::clock::Mono;
 use firstflight_core::records::writer::Writer;
-use firstflight_core::targets::Which;
+use firstflight_core::targets::TargetRef;
 use firstflight_core::targets::groups::Standing;
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
                 self.abandon(handle);
             }
         }
-        while let Some(handle) = self.lingers.pop(drained) {
+        while let Some(handle) = self.cooldowns.pop(drained) {
             self.finish(handle);
         }
     }
@@ -42,7 +42,7 @@ impl Engine {
             return;
         };
         // A slot is one connection at one time.
-        let last = matches!(flight.target, Which::Fed(_))
+        let last = matches!(flight.target, TargetRef::Fed(_))
             || flight.attempt >= self.settings.attempts
             || self.backlog.groups.standing(flight.group) != Standing::Free;
         if flight.exchange.outcome() != Outcome::Timeout || last {
@@ -71,12 +71,12 @@ impl Engine {
         let Some(flight) = self.table.get(handle) else {
             return;
         };
-        flight.phase = Phase::Lingering;
+        flight.phase = Phase::Cooldown;
         let port = usize::from(flight.port);
         if flight.exchange.is_answered() {
             self.outgoing[port].close(handle, now);
         } else {
-            self.lingers.start(now, handle);
+            self.cooldowns.start(now, handle);
         }
     }
 
@@ -102,7 +102,7 @@ impl Engine {
             exchange: flight.exchange,
         };
         self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
-        let ended = Ended {
+        let ended = FinishedProbe {
             target: flight.target,
             outcome,
             sent: Some(sent),
@@ -128,14 +128,18 @@ impl Engine {
     }
 
     /// A target becomes a record without anything sent to it.
-    pub(super) fn unsent(&mut self, target: Which, outcome: Outcome, why: String) {
-        let ended = Ended::unsent(target, outcome, why);
+    pub(super) fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
+        let ended = FinishedProbe::unsent(target, outcome, why);
         record(&mut self.counts, &mut self.writer, ended);
     }
 }
 
 /// Counts a record and hands it to the writer.
-pub(super) fn record(counts: &mut Counts, writer: &mut Writer<Ended>, ended: Ended) {
+pub(super) fn record(
+    counts: &mut Counts,
+    writer: &mut Writer<FinishedProbe>,
+    ended: FinishedProbe,
+) {
     counts.record(ended.outcome, ended.sent.is_some());
     writer.push(ended);
 }

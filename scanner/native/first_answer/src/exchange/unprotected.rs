@@ -30,7 +30,7 @@ impl Exchange {
             return Step::Wait;
         }
         if !retry_is_intact(datagram, packet, &self.dcid) {
-            self.could_not_open(|| "a Retry with a wrong integrity tag".to_owned());
+            self.cannot_decrypt(|| "a Retry with a wrong integrity tag".to_owned());
             return Step::Wait;
         }
         self.retried = true;
