@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::error::Failure;
-use crate::policy::namespace::Namespace;
+use crate::Failure;
+use crate::policy::Namespace;
 use crate::policy::{Policy, Refusal};
 use crate::targets::TargetList;
 use crate::targets::csv;

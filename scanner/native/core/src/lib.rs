@@ -6,9 +6,10 @@
 
 pub mod clock;
 pub mod egress;
-pub mod error;
+mod error;
 pub mod feed;
 pub mod inputs;
+mod messages;
 pub mod policy;
 pub mod progress;
 pub mod random;
@@ -19,3 +20,5 @@ pub mod shared_limits;
 pub mod signals;
 pub mod targets;
 pub mod timers;
+
+pub use error::Failure;

@@ -3,21 +3,23 @@
 //! The policy is asked by the code that hands datagrams to the kernel (`egress.rs`), about the very address it
 //! hands over; nothing else leads to a packet.
 
-pub mod list_line;
-pub mod namespace;
-pub mod networks;
-pub mod rtnetlink;
-pub mod special;
+mod list_line;
+mod namespace;
+mod networks;
+mod rtnetlink;
+mod special;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::error::Failure;
+use crate::Failure;
 use crate::policy::list_line::{Entry, content, entry};
-use crate::policy::namespace::{Namespace, lab_ranges};
+pub use namespace::Namespace;
+
 use crate::policy::networks::{NetworkSet, parse_network};
 use crate::policy::special::{is_allowable, platform_set, special_name, special_networks};
+use namespace::lab_ranges;
 
 /// Why nothing may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::error::Failure;
+use crate::Failure;
 
 /// Returns a generator that the system seeded.
 pub fn seeded_by_system() -> Result<ChaCha8Rng, Failure> {

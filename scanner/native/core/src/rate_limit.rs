@@ -5,7 +5,9 @@
 //! one heap over all prefixes says which may go next. Targets of one address wait in a list threaded through
 //! `next`, so that a million waiting targets cost four bytes each and their addresses' states.
 
-pub mod pacer;
+mod pacer;
+
+pub use pacer::{Pacer, batch};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,10 +1,19 @@
 //! Records of finished targets: the thread that writes them, segments, the summary of a run.
 
-pub mod outcome;
-pub mod outputs;
-pub mod segments;
+mod outcome;
+mod outputs;
+mod resume;
+mod segments;
 pub mod summary;
-pub mod writer;
+mod tally;
+mod writer;
+
+pub use outcome::Outcome;
+pub use outputs::{OutputOptions, Outputs};
+pub use resume::leave_out_answered;
+pub use segments::{Answered, Segments};
+pub use tally::Tally;
+pub use writer::{Sinks, Writer};
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::Failure;
+use crate::Failure;
 
 /// Flags that the signals set.
 #[derive(Clone, Default)]

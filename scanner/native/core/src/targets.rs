@@ -1,11 +1,16 @@
 //! Targets: those of the list, kept as compact text (about 16 bytes a target above the text itself) and parsed again
 //! when a target's turn comes, and those that come one by one, as slots of the feed.
 
-pub mod backlog;
-pub mod csv;
-pub mod groups;
-pub mod host_name;
-pub mod order;
+mod backlog;
+pub(crate) mod csv;
+mod groups;
+mod host_name;
+mod order;
+
+pub use backlog::Backlog;
+pub use groups::{Groups, Standing};
+pub use host_name::is_host_name;
+pub use order::shuffle;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

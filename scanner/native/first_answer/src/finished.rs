@@ -1,7 +1,7 @@
 //! From what was seen of a probe to its record.
 
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -43,6 +43,9 @@ pub struct Sent {
     pub exchange: Exchange,
     pub attempts: u8,
     pub initial_size: u16,
+    /// The server.
+    pub to: SocketAddr,
+    /// `None`: to be looked up in the routing table.
     pub src_ip: Option<IpAddr>,
     pub src_port: u16,
     /// Kernel's stamp of the connection's first Initial.

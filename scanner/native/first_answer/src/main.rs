@@ -1,5 +1,7 @@
 //! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
 
+#![forbid(unsafe_code)]
+
 mod cid;
 mod counts;
 mod engine;
@@ -9,12 +11,11 @@ mod finished;
 mod options;
 mod outcome;
 mod packets;
-mod port_queue;
+mod probes;
 mod report;
 mod row;
 mod setup;
 mod summary;
-mod table;
 
 use std::process::ExitCode;
 

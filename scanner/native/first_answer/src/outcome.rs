@@ -57,13 +57,17 @@ impl Outcome {
     }
 }
 
-impl records::outcome::Outcome for Outcome {
+impl records::Outcome for Outcome {
     const ALL: &'static [Outcome] = &Outcome::ALL;
     const BLOCKED: Outcome = Outcome::Blocked;
     const SEND_FAILED: Outcome = Outcome::SendFailed;
 
     fn name(self) -> &'static str {
         Outcome::name(self)
+    }
+
+    fn index(self) -> usize {
+        self as usize
     }
 }
 

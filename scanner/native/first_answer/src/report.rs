@@ -8,17 +8,17 @@ use firstflight_core::inputs::Lists;
 /// What came of a run.
 pub fn finished(summary: &Summary) {
     let counts = &summary.counts;
-    let records: u64 = counts.outcomes.iter().sum();
+    let records = counts.tally.records();
     eprintln!(
         "probe: {records} of {} targets in {:.1} s: {}",
-        counts.targets,
+        counts.tally.targets,
         summary.duration_s,
         outcomes(counts)
     );
-    if counts.rejected > 0 {
+    if counts.tally.rejected > 0 {
         eprintln!(
             "probe: {} lines of {} were rejected",
-            counts.rejected, summary.targets_file
+            counts.tally.rejected, summary.targets_file
         );
     }
     if counts.missing_tx_stamps > 0 {
@@ -37,7 +37,7 @@ pub fn finished(summary: &Summary) {
     if summary.interrupted {
         eprintln!(
             "probe: interrupted; {} targets have no record",
-            counts.not_done
+            counts.tally.not_done
         );
     }
 }
@@ -63,8 +63,8 @@ pub fn dry_run(lists: &Lists, rate: f64) {
 fn outcomes(counts: &Counts) -> String {
     let some: Vec<String> = Outcome::ALL
         .into_iter()
-        .filter(|outcome| counts.of(*outcome) > 0)
-        .map(|outcome| format!("{outcome} {}", counts.of(outcome)))
+        .filter(|outcome| counts.tally.of(*outcome) > 0)
+        .map(|outcome| format!("{outcome} {}", counts.tally.of(outcome)))
         .collect();
     if some.is_empty() {
         "no records".to_owned()

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::counts::Counts;
 use crate::options::Options;
-use firstflight_core::egress::ports::Ports;
-use firstflight_core::rate_limit::pacer::batch;
+use firstflight_core::egress::Ports;
+use firstflight_core::rate_limit::batch;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -72,7 +72,7 @@ impl Summary {
             contact: options.contact.clone(),
             template_sha256,
             sources: options.source.iter().map(ToString::to_string).collect(),
-            source_ports: ports.iter().map(|port| port.local.port()).collect(),
+            source_ports: ports.locals().iter().map(|local| local.port()).collect(),
             seed,
             last_segment: None,
         }

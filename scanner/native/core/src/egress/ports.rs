@@ -4,8 +4,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use crate::egress::socket::{Port, Routes};
-use crate::error::Failure;
+use super::socket::{Port, Routes};
+use crate::Failure;
+use crate::targets::TargetList;
 
 /// How many ports are taken per family and source address when no range is given.
 const COUNT: usize = 16;
@@ -21,6 +22,26 @@ pub struct Ports {
 }
 
 impl Ports {
+    /// Binds ports of the families that the targets numbered in `order` need; with `feed`, of all families that
+    /// `sources` may use. The other arguments are those of [`Self::bind`].
+    pub fn for_targets(
+        sources: &[IpAddr],
+        range: Option<(u16, u16)>,
+        targets: &TargetList,
+        order: &[u32],
+        feed: bool,
+        random: u16,
+    ) -> Result<Ports, Failure> {
+        let feed_may_use = |v4| sources.is_empty() || sources.iter().any(|ip| ip.is_ipv4() == v4);
+        let need = [true, false].map(|v4| {
+            order
+                .iter()
+                .any(|target| targets.get(*target).ip().is_ipv4() == v4)
+                || feed && feed_may_use(v4)
+        });
+        Ports::bind(sources, range, need, random)
+    }
+
     /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any. `range`: exactly these
     /// ports, else free ones from a place that `random` (from 0 to 65535) chooses.
     pub fn bind(
@@ -107,20 +128,32 @@ impl Ports {
         Ok(())
     }
 
+    /// Returns the number of ports.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Port> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
         self.all.iter().map(Rc::as_ref)
     }
 
     /// Port number `number`, from 0.
-    pub fn get(&self, number: usize) -> Rc<Port> {
+    pub(crate) fn get(&self, number: usize) -> Rc<Port> {
         self.all[number].clone()
     }
 
-    /// Numbers of the ports of a family.
+    /// Returns whether no port could be bound.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the bound addresses, by number of the port; the IP address is unspecified if any will do.
+    pub fn locals(&self) -> Vec<SocketAddr> {
+        self.iter().map(|port| port.local).collect()
+    }
+
+    /// Returns the numbers of the ports of a family.
+    #[inline]
     pub fn of(&self, v4: bool) -> &[u16] {
         if v4 { &self.v4 } else { &self.v6 }
     }

@@ -108,11 +108,6 @@ impl Port {
             REPORT,
         )
     }
-
-    /// The bound address; unspecified if any will do.
-    pub fn source(&self) -> IpAddr {
-        self.local.ip()
-    }
 }
 
 impl AsFd for Port {
@@ -138,8 +133,8 @@ fn open(v6: bool) -> io::Result<std::os::fd::OwnedFd> {
 }
 
 fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
-    let mut place = crate::egress::mmsg::empty_address();
-    let length = crate::egress::mmsg::write_address(&mut place, address);
+    let mut place = crate::messages::empty_address();
+    let length = crate::messages::write_address(&mut place, address);
     // SAFETY: `place` holds an address of `length` bytes.
     let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length) };
     if status == 0 {
@@ -149,7 +144,7 @@ fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// TargetRef source address the kernel would take for a destination.
+/// Which source address the kernel would take for a destination.
 pub struct Routes {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
@@ -179,7 +174,7 @@ impl Routes {
 
 /// Makes a socket forget its last destination and with it the source address chosen for that (connect(2), AF_UNSPEC).
 fn disconnect(socket: &UdpSocket) {
-    let nowhere = crate::egress::mmsg::empty_address();
+    let nowhere = crate::messages::empty_address();
     let length = size_of_val(&nowhere) as libc::socklen_t;
     // SAFETY: `nowhere` is an address of `length` bytes. A failure leaves the socket as it was.
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const nowhere).cast(), length) };

@@ -1,4 +1,4 @@
-//! TargetRef datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
+//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ const MOST: usize = 8192;
 
 /// A datagram whose stamp is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<T> {
+pub struct StampRequest<T> {
     /// What the engine knows it by.
     pub key: T,
     /// Our clock before sending, ns since 1970: no stamp of it is earlier.
@@ -16,24 +16,24 @@ pub struct Request<T> {
 
 /// Open requests of one port.
 #[derive(Debug)]
-pub struct Requests<T> {
+pub struct StampRequests<T> {
     /// Number of the first one in `open`.
     first: u32,
-    open: VecDeque<Option<Request<T>>>,
+    open: VecDeque<Option<StampRequest<T>>>,
 }
 
-impl<T> Default for Requests<T> {
+impl<T> Default for StampRequests<T> {
     fn default() -> Self {
-        Requests {
+        StampRequests {
             first: 0,
             open: VecDeque::new(),
         }
     }
 }
 
-impl<T> Requests<T> {
+impl<T> StampRequests<T> {
     /// The next datagram that asked for a stamp.
-    pub fn push(&mut self, request: Request<T>) {
+    pub fn push(&mut self, request: StampRequest<T>) {
         if self.open.len() == MOST {
             self.open.pop_front();
             self.first = self.first.wrapping_add(1);
@@ -42,7 +42,7 @@ impl<T> Requests<T> {
     }
 
     /// Whose stamp number `number`, taken at `stamp`, is. Stamps may come in any order.
-    pub fn take(&mut self, number: u32, stamp: i64) -> Option<Request<T>> {
+    pub fn take(&mut self, number: u32, stamp: i64) -> Option<StampRequest<T>> {
         let place = number.wrapping_sub(self.first) as usize;
         let request = self
             .open
@@ -57,7 +57,7 @@ impl<T> Requests<T> {
 
     /// The kernel counts from 0 again; open requests are lost.
     pub fn restart(&mut self) {
-        *self = Requests::default();
+        *self = StampRequests::default();
     }
 }
 
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn stamps_in_any_order_lost_and_too_early() {
-        let request = |key| Request { key, earliest: 100 };
-        let mut requests = Requests::default();
+        let request = |key| StampRequest { key, earliest: 100 };
+        let mut requests = StampRequests::default();
         (0..4).for_each(|i| requests.push(request(i)));
         assert_eq!(requests.take(2, 150), Some(request(2)));
         assert_eq!(requests.take(0, 99), None, "older than its sending");

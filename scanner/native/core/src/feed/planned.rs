@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::commands::Planned;
+use super::skips::Reason;
 use crate::clock::Mono;
 use crate::clock::Stamp;
-use crate::feed::Planned;
-use crate::feed::skips::Reason;
 use crate::targets::FedTarget;
 
 /// A slot that is not probed yet.
@@ -24,8 +24,6 @@ pub struct Pending {
 #[derive(Default)]
 pub struct PlannedProbes {
     due: BTreeMap<(Mono, u32), Pending>,
-    /// No more will come.
-    pub ended: bool,
 }
 
 impl PlannedProbes {

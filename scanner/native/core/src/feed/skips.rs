@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use crate::error::Failure;
+use crate::Failure;
 
 /// Why a slot was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

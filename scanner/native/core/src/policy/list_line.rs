@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::targets::host_name::is_host_name;
+use crate::targets::is_host_name;
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::error::Failure;
+use crate::Failure;
 use crate::policy::rtnetlink::Rtnetlink;
 
 /// The alias of `lo` in the lab's namespaces, and in those of tests.

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 
+use crate::Failure;
 use crate::clock::{Mono, SECOND};
-use crate::egress::ports::Ports;
-use crate::error::Failure;
+use crate::egress::Ports;
 
 /// Watches all ports of a run.
 pub struct Poll {

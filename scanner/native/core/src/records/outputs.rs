@@ -4,12 +4,12 @@ use std::path::Path;
 
 use firstflight_usage::stdout;
 
-use crate::error::Failure;
-use crate::feed::skips::Skips;
+use crate::Failure;
+use crate::feed::Skips;
 use crate::records::Columns;
-use crate::records::segments::Segments;
+use crate::records::Segments;
+use crate::records::Sinks;
 use crate::records::summary::check_writable;
-use crate::records::writer::Sinks;
 
 /// What the command line says about outputs.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ use arrow_array::types::UInt32Type;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 
-use crate::error::Failure;
+use crate::Failure;
 use crate::records::Columns;
-use crate::records::outcome::Outcome;
+use crate::records::Outcome;
 use crate::targets::{FIRST_PLANNED, TargetList};
 
 /// A segment is closed at this age; the thread that looks at it may come 200 ms late.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::Failure;
 
 /// Whether a summary can be written to `path`, found out before anything is sent.
 pub fn check_writable(path: &Path) -> Result<(), Failure> {

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::error::Failure;
+use crate::Failure;
 use crate::records::Record;
-use crate::records::segments::Segments;
+use crate::records::Segments;
 use crate::targets::TargetList;
 
 /// Batches of records under way to the thread; when it falls behind by more, nothing new is sent.

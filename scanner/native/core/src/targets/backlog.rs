@@ -1,7 +1,7 @@
 //! Targets of the list that are still to be probed: those not looked at yet, those that wait for their address or
 //! prefix, those that wait for their group.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::clock::Mono;
 use crate::policy::Policy;
 use crate::rate_limit::RateLimits;
 use crate::targets::TargetList;
-use crate::targets::groups::{Groups, Standing};
+use crate::targets::{Groups, Standing};
 
 /// The targets, and what holds them back.
 pub struct Backlog {
     list: Arc<TargetList>,
     /// Numbers of the targets that were not looked at yet; the list is in random order.
     fresh: Range<u32>,
-    pub limits: RateLimits,
-    pub groups: Groups,
+    limits: RateLimits,
+    groups: Groups,
 }
 
 impl Backlog {
@@ -62,6 +62,21 @@ impl Backlog {
         }
     }
 
+    /// Takes the share of `ip` for a planned probe; see [`RateLimits::take`].
+    pub fn take(&mut self, ip: IpAddr, now: Mono, owned: bool) -> Result<(), Mono> {
+        self.limits.take(ip, now, owned)
+    }
+
+    /// Returns the groups of targets, to see which are paused.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Returns the groups of targets, to pause or free them.
+    pub fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
+    }
+
     /// Parks a target whose group is held, blocks it if the group is refused; whether it did.
     fn set_aside(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
         match self.groups.standing(group) {
@@ -96,7 +111,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::namespace::Namespace;
+    use crate::policy::Namespace;
 
     #[test]
     fn what_is_set_aside_waits_and_what_may_not_be_probed_is_told() {

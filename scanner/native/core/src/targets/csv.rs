@@ -4,8 +4,8 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
 
-use crate::error::Failure;
-use crate::targets::host_name::is_host_name;
+use crate::Failure;
+use crate::targets::is_host_name;
 use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList};
 
 /// Port when the list gives none.

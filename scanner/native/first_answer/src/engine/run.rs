@@ -1,55 +1,160 @@
-//! The run: one thread that receives, ends and sends probes, round by round, until all targets are done.
+//! The loop of a run.
 
 use std::time::Duration;
 
-use super::{Engine, RunResult};
-use crate::table::Phase;
-use firstflight_core::clock::Mono;
+use firstflight_core::clock::{Mono, wall};
+use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
 
-/// Time from one round to the next when much is sent, so that a round has several packets to deal with.
+use super::sender::Reports;
+use super::{Engine, RunResult};
+
+/// Time between two passes of the loop when much is sent, so that a pass has several packets to deal with.
 const PAUSE: Mono = 2_000_000;
 
-/// Longest time without looking at the clock.
+/// Longest sleep.
 const LONGEST_WAIT: Mono = 100_000_000;
+
+/// With more new probes at once than this, packets are handled several at a time.
+const BULK: u64 = 10;
 
 impl Engine {
     /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
     pub fn run(mut self, signals: &Signals) -> RunResult {
         let mut failed = false;
         while !self.is_done() {
-            self.stopping |= signals.stop();
-            failed = self.writer.has_failed() || self.skips.failure().is_some();
+            if signals.stop() {
+                self.stop();
+            }
+            failed = self.writer.has_failed() || self.schedule.write_failure().is_some();
             if failed || signals.stop_now() {
-                self.stopping = true;
+                self.stop();
                 break;
             }
-            self.read_feed();
-            let drained = self.receive_all();
-            self.end_what_is_due(drained);
-            self.send_all();
+            if self.schedule.read(self.backlog.groups_mut()) {
+                self.stop();
+            }
+            let drained = self.receive();
+            self.probes.expire(drained, self.backlog.groups());
+            self.send();
+            self.write_finished();
             self.writer.submit();
-            let (targets, in_flight) = (self.backlog.len(), self.table.len());
-            self.progress
-                .tick(self.counts.records(), targets, in_flight);
+            self.progress.tick(
+                self.probes.counts().tally.records(),
+                self.backlog.len(),
+                self.probes.len(),
+            );
             self.wait();
         }
-        let interrupted = self.stopping && !failed && self.broken.is_none();
-        self.close_answered();
-        self.skip_all();
-        self.counts.not_done += self.backlog.len() as u64;
-        for handle in self.table.handles() {
-            match self.table.get(handle).map(|flight| flight.phase) {
-                Some(Phase::Cooldown) => self.finish(handle),
-                _ => self.abandon(handle),
-            }
+        let interrupted = self.stopping && !failed && self.schedule.broken().is_none();
+        self.finish(interrupted)
+    }
+
+    fn is_done(&self) -> bool {
+        let nothing_new = if self.listed {
+            self.backlog.len() == 0
+        } else {
+            self.schedule.is_finished()
+        };
+        (self.stopping || nothing_new) && self.probes.len() == 0
+    }
+
+    /// Sends nothing new from now on.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.probes.stop();
+    }
+
+    /// Returns whether so much is sent that packets are better handled several at a time.
+    fn in_bulk(&self) -> bool {
+        self.sender.egress().burst() > BULK
+    }
+
+    /// Returns how many more probes may be in flight.
+    fn room(&self) -> usize {
+        if self.writer.is_behind() {
+            return 0;
         }
+        self.probes.room()
+    }
+
+    /// Reads everything that came. Returns the time up to which that is so.
+    fn receive(&mut self) -> Mono {
+        let (probes, clock) = (&mut self.probes, self.clock);
+        let (egress, groups) = (self.sender.egress_mut(), self.backlog.groups());
+        self.receiver.read_all(|port, event| match event {
+            Event::Stamp { number, stamp } => {
+                if let Some(key) = egress.stamped(port, number, stamp) {
+                    probes.stamped(key, stamp);
+                }
+            }
+            Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
+            Event::Datagram {
+                peer,
+                control,
+                bytes,
+            } => {
+                let now = clock.now();
+                probes.datagram(port, peer, control, bytes, now, wall, groups);
+            }
+        })
+    }
+
+    /// Sends what may be sent now.
+    fn send(&mut self) {
+        let (at_once, behind) = (!self.in_bulk(), self.writer.is_behind());
+        let mut to = Reports {
+            probes: &mut self.probes,
+            receiver: &mut self.receiver,
+        };
+        let sender = &mut self.sender;
+        sender.send_queued(&mut to, at_once);
+        sender.send_next_attempts(&mut to);
+        sender.send_planned(
+            &mut self.schedule,
+            &mut self.backlog,
+            &mut to,
+            self.stopping,
+            behind,
+        );
+        if !self.stopping {
+            let room = if behind { 0 } else { to.probes.room() };
+            sender.send_new(&mut self.backlog, room, &mut to);
+        }
+    }
+
+    /// Passes finished probes on to the writer.
+    fn write_finished(&mut self) {
+        let ports = self.sender.egress().ports();
+        for mut probe in self.probes.finished() {
+            if let Some(sent) = &mut probe.sent {
+                sent.src_ip = sent.src_ip.or_else(|| ports.route(sent.to));
+            }
+            self.writer.push(probe);
+        }
+    }
+
+    /// Ends the run. If it was cut short, answered connections are closed within the rate limit.
+    fn finish(mut self, interrupted: bool) -> RunResult {
+        let now = self.clock.now();
+        self.probes.end_answered(now);
+        let mut to = Reports {
+            probes: &mut self.probes,
+            receiver: &mut self.receiver,
+        };
+        self.sender.send_queued(&mut to, true);
+        self.schedule.skip_all(now);
+        self.probes.finish_all();
+        self.write_finished();
+        let mut counts = self.probes.counts().clone();
+        counts.tally.not_done += self.backlog.len() as u64;
+        counts.tally.skipped = self.schedule.skipped();
         self.progress.finish();
-        let failure = self.broken.or(self.skips.failure());
+        let failure = self.schedule.broken().or(self.schedule.write_failure());
         let written = self.writer.finish();
         RunResult {
-            counts: self.counts,
-            highest: self.pacer.highest(),
+            counts,
+            highest: self.sender.egress().highest(),
             interrupted,
             written: match failure {
                 None => written,
@@ -58,76 +163,36 @@ impl Engine {
         }
     }
 
-    fn is_done(&self) -> bool {
-        let nothing_new = if self.listed {
-            self.backlog.len() == 0
-        } else {
-            self.planned.ended && self.planned.is_empty()
-        };
-        (self.stopping || nothing_new) && self.table.len() == 0
-    }
-
-    /// Sends what may be sent now.
-    fn send_all(&mut self) {
-        for port in 0..self.outgoing.len() {
-            self.send_outgoing(port, !self.in_bulk());
-        }
-        self.send_again();
-        self.send_planned();
-        self.send_new();
-    }
-
-    /// The run is cut short: servers that have answered are told goodbye now, as far as the ceiling lets us.
-    fn close_answered(&mut self) {
-        let now = self.clock.now();
-        for handle in self.table.handles() {
-            let open = self
-                .table
-                .get(handle)
-                .is_some_and(|f| f.phase == Phase::Open && f.exchange.is_answered());
-            if open {
-                self.end(handle, now);
-            }
-        }
-        for port in 0..self.outgoing.len() {
-            self.send_outgoing(port, true);
-        }
-    }
-
     /// Sleeps until something is due or comes, at least a little.
     fn wait(&mut self) {
         let now = self.clock.now();
         if self.in_bulk() {
-            // One round for several packets is cheaper than one for each; what comes meanwhile has
+            // One pass for several packets is cheaper than one for each; what comes meanwhile has
             // its stamp from the kernel.
-            if now < self.round + PAUSE {
-                std::thread::sleep(Duration::from_nanos(self.round + PAUSE - now));
+            if now < self.resumed_at + PAUSE {
+                std::thread::sleep(Duration::from_nanos(self.resumed_at + PAUSE - now));
             }
-            self.round = self.clock.now();
+            self.resumed_at = self.clock.now();
             return;
         }
-        let left = self.next_due(now).saturating_sub(self.clock.now());
+        let left = self.next_at(now).saturating_sub(self.clock.now());
         if left > 0 {
-            self.poll.wait(left);
+            self.receiver.wait(left);
         }
     }
 
-    /// When the next round is to begin if nothing comes before.
-    fn next_due(&self, now: Mono) -> Mono {
-        let can_send = !self.stopping && self.room_in_flight() > 0;
+    /// Returns when the next pass is to begin if nothing comes before.
+    fn next_at(&self, now: Mono) -> Mono {
+        let can_send = !self.stopping && self.room() > 0;
         let next_new = self
             .backlog
             .next_at()
             .filter(|_| can_send)
-            .map(|at| at.max(self.pacer.next_new()));
-        let busy = self.outgoing.iter().any(|out| !out.is_empty()) || !self.again.is_empty();
+            .map(|at| at.max(self.sender.egress().next_new()));
         let due = [
             next_new,
-            self.windows.next(),
-            self.settles.next(),
-            self.cooldowns.next(),
-            self.planned.next(),
-            busy.then_some(now + 1_000_000),
+            self.probes.next_at(now),
+            self.schedule.next_at(),
             Some(now + LONGEST_WAIT),
         ];
         due.into_iter().flatten().min().unwrap_or(now)
