@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_may_hold_mapped_networks_and_a_byte_order_mark() {
+    fn lists_may_have_mapped_networks_and_a_byte_order_mark() {
         let g = policy(
             &["127.0.0.0/8"],
             "\u{feff}# ours\r\n::ffff:127.0.0.6\r\n",

@@ -202,7 +202,7 @@ fn nothing_outside_this_machine_can_be_contacted() {
 }
 
 #[test]
-fn limits_of_the_run_the_address_and_the_prefix_hold() {
+fn limits_of_the_run_the_address_and_the_prefix_are_kept() {
     let (server, _came) = echo_server("127.0.13.1:0");
     let same = [("127.0.13.1", "a.test", server.port()); 5];
     // The limits are lower bounds of the run's length, whatever the machine is busy with.

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_ceiling_hold_with_and_without_stalls() {
+    fn mean_and_ceiling_are_kept_with_and_without_stalls() {
         for rate in [0.5, 3.0, 100.0, 500.0, 20_000.0] {
             // Stalls every 1.2 s, and one of a quarter of a second.
             for (stall, every) in [(0, 1), (20_000_000, 3000), (250_000_000, 1 << 40)] {
