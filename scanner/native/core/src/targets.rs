@@ -1,5 +1,5 @@
-//! Targets: those of the list, kept as compact text (about 16 bytes a target above the text itself) and parsed again
-//! when a target's turn comes, and those that come one by one, as slots of the feed.
+//! Targets: those of the list, kept as compact text (about 16 bytes a target above the text itself) and
+//! parsed again when a target is probed, and those of the feed.
 
 mod backlog;
 pub(crate) mod csv;
@@ -15,10 +15,10 @@ pub use order::shuffle;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Numbers from here on are slots of the feed, never lines of a list.
+/// Numbers from here on are planned probes of the feed, never lines of a list.
 pub const FIRST_PLANNED: u32 = 1 << 31;
 
-/// Why a target does not go into a list.
+/// Why a target cannot be added to a list.
 pub const TOO_LONG: &str = "the list is longer than 4 GB";
 
 struct Entry {
@@ -35,6 +35,9 @@ struct Entry {
 pub struct TargetList {
     text: String,
     entries: Vec<Entry>,
+    /// Origin AS by number of the target, 0 if none is given; empty if the list has no such column.
+    asns: Vec<u32>,
+    has_asn: bool,
     /// Lines that were not understood.
     pub rejected: u64,
 }
@@ -49,11 +52,13 @@ pub struct Target<'a> {
     /// Empty: no SNI.
     pub domain: &'a str,
     pub port: u16,
-    /// Targets of one group can be held back together; 0: of none.
+    /// Targets of one group can be paused together; 0: of none.
     pub group: u32,
+    /// Origin AS of the address, as given; 0: none.
+    pub asn: u32,
 }
 
-/// A target that came by the feed.
+/// A target of the feed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FedTarget {
     pub number: u32,
@@ -61,12 +66,13 @@ pub struct FedTarget {
     pub ip: IpAddr,
     pub domain: Box<str>,
     pub port: u16,
+    /// By convention of the feed, the origin AS of the address; 0: none.
     pub group: u32,
     /// Its owner agreed to more than the limit per address.
     pub owned: bool,
 }
 
-/// TargetRef target: a line of the list, or one that came by the feed.
+/// Names a target: a line of the list, or one of the feed.
 #[derive(Clone, Debug)]
 pub enum TargetRef {
     Listed(u32),
@@ -74,17 +80,17 @@ pub enum TargetRef {
 }
 
 impl Target<'_> {
-    /// The address.
+    /// Returns the address.
     pub fn ip(&self) -> IpAddr {
         self.ip_text.parse().expect("checked when it was read")
     }
 
-    /// Where packets for this target go.
+    /// Returns the address and the port.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::new(self.ip(), self.port)
     }
 
-    /// The name as it goes into SNI: without the root's dot (RFC 6066 3).
+    /// Returns the name as it goes into SNI: without the root's dot (RFC 6066 3).
     pub fn sni(&self) -> &str {
         self.domain.strip_suffix('.').unwrap_or(self.domain)
     }
@@ -104,21 +110,44 @@ impl TargetList {
         });
         self.text.push_str(target.ip_text);
         self.text.push_str(target.domain);
+        if self.has_asn {
+            self.asns.push(target.asn);
+        }
         Ok(())
     }
 
-    /// Gives back the memory that nothing was put into.
+    /// An empty list, whose targets will have their origin AS or not.
+    pub fn with_asn(has_asn: bool) -> TargetList {
+        TargetList {
+            has_asn,
+            ..TargetList::default()
+        }
+    }
+
+    /// Returns whether the list gives the origin AS of its targets.
+    pub fn has_asn(&self) -> bool {
+        self.has_asn
+    }
+
+    /// Frees unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
         self.entries.shrink_to_fit();
+        self.asns.shrink_to_fit();
     }
 
-    /// The targets numbered in `order`, in that order: they lie in memory as they are needed, which
-    /// saves most of what a target costs when a long list is read in random order.
+    /// Returns the targets numbered in `order`, in that order: targets that are probed one after the other
+    /// are neighbours in memory, which saves most of the cost of reading a long list in random order.
     pub fn picked(&self, order: &[u32]) -> TargetList {
         let mut list = TargetList {
             text: String::with_capacity(self.text.len()),
             entries: Vec::with_capacity(order.len()),
+            asns: order
+                .iter()
+                .filter_map(|index| self.asns.get(*index as usize))
+                .copied()
+                .collect(),
+            has_asn: self.has_asn,
             rejected: self.rejected,
         };
         for index in order {
@@ -134,12 +163,12 @@ impl TargetList {
         list
     }
 
-    /// Number of targets.
+    /// Returns the number of targets.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Target number `index`, from 0.
+    /// Returns target number `index`, from 0.
     pub fn get(&self, index: u32) -> Target<'_> {
         let entry = &self.entries[index as usize];
         let start = entry.offset as usize;
@@ -151,10 +180,11 @@ impl TargetList {
             domain: &self.text[middle..middle + usize::from(entry.domain_len)],
             port: entry.port,
             group: entry.group,
+            asn: self.asns.get(index as usize).copied().unwrap_or_default(),
         }
     }
 
-    /// The target, be it of this list or of the feed.
+    /// Returns the target, of this list or of the feed.
     pub fn look<'a>(&'a self, which: &'a TargetRef) -> Target<'a> {
         match which {
             TargetRef::Listed(index) => self.get(*index),
@@ -164,16 +194,17 @@ impl TargetList {
                 domain: &fed.domain,
                 port: fed.port,
                 group: fed.group,
+                asn: fed.group,
             },
         }
     }
 
-    /// All targets in the order of the input.
+    /// Returns all targets in the order of the input.
     pub fn iter(&self) -> impl Iterator<Item = Target<'_>> {
         (0..self.len()).map(|i| self.get(i as u32))
     }
 
-    /// Number of the target at this line of the input; for a list in the order of the input.
+    /// Returns the number of the target at this line of the input; for a list in the order of the input.
     pub fn at_line(&self, line: u32) -> Option<u32> {
         self.entries
             .binary_search_by_key(&line, |e| e.line)

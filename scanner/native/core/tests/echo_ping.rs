@@ -1,5 +1,5 @@
-//! The second engine (examples/echo_ping) against echo servers of this test: limits, lists, segments, resume and an orderly
-//! end by a signal come from the core alone.
+//! The second engine (examples/echo_ping) against echo servers of this test: limits, lists, segments,
+//! resume and an orderly end by a signal come from the core alone.
 //!
 //! The engine contacts 127.0.0.0/8 only, by its own rules (a test below), so it runs in any namespace.
 
@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_ipc::reader::FileReader;
@@ -77,6 +78,11 @@ fn engine(
     for (ip, domain, port) in targets {
         text += &format!("{ip},{domain},{port}\n");
     }
+    engine_on(folder, &text, rate, more)
+}
+
+/// Starts the engine on a list.
+fn engine_on(folder: &Folder, list: &str, rate: &str, more: &[&dyn AsRef<Path>]) -> Child {
     let program = std::env::current_exe().unwrap();
     let program = program.with_file_name("../examples/echo_ping");
     assert!(
@@ -87,7 +93,7 @@ fn engine(
     let mut command = Command::new(program);
     command
         .arg("--targets")
-        .arg(folder.write("targets.csv", &text));
+        .arg(folder.write("targets.csv", list));
     command.arg("--segments").arg(folder.segments());
     command.args(["--rate", rate]);
     for argument in more {
@@ -105,27 +111,33 @@ fn finish(child: Child) -> (Option<i32>, String) {
     )
 }
 
-/// Rows of all segments: line of the target to outcome and round trip.
-fn rows(folder: &Folder) -> BTreeMap<u32, (String, Option<i64>)> {
-    let mut rows = BTreeMap::new();
+/// All closed segments.
+fn batches(folder: &Folder) -> Vec<RecordBatch> {
     let Ok(entries) = fs::read_dir(folder.segments()) else {
-        return rows;
+        return Vec::new();
     };
+    let mut found = Vec::new();
     for entry in entries {
         let path = entry.unwrap().path();
         assert_eq!(path.extension().unwrap(), "arrow", "{}", path.display());
         let reader = FileReader::try_new(fs::File::open(&path).unwrap(), None).unwrap();
-        for batch in reader {
-            let batch = batch.unwrap();
-            let column = |name| batch.column_by_name(name).unwrap();
-            let targets = column("target").as_primitive::<UInt32Type>();
-            let outcomes = column("outcome").as_string::<i32>();
-            let times = column("round_trip_us").as_primitive::<Int64Type>();
-            for (row, target) in targets.values().iter().enumerate() {
-                let time = times.iter().nth(row).unwrap();
-                let before = rows.insert(*target, (outcomes.value(row).to_owned(), time));
-                assert!(before.is_none(), "line {target} has two rows");
-            }
+        found.extend(reader.map(Result::unwrap));
+    }
+    found
+}
+
+/// Rows of all segments: line of the target to outcome and round trip.
+fn rows(folder: &Folder) -> BTreeMap<u32, (String, Option<i64>)> {
+    let mut rows = BTreeMap::new();
+    for batch in batches(folder) {
+        let column = |name| batch.column_by_name(name).unwrap();
+        assert!(batch.column_by_name("asn").is_none(), "no list has it");
+        let targets = column("target").as_primitive::<UInt32Type>();
+        let outcomes = column("outcome").as_string::<i32>();
+        let times = column("round_trip_us").as_primitive::<Int64Type>();
+        for (row, (target, time)) in targets.values().iter().zip(times).enumerate() {
+            let before = rows.insert(*target, (outcomes.value(row).to_owned(), time));
+            assert!(before.is_none(), "line {target} has two rows");
         }
     }
     rows
@@ -167,6 +179,24 @@ fn echoes_become_rows_with_times_and_silence_is_a_row_too() {
         (count("targets"), count("sent"), count("rejected")),
         (2, 2, 1)
     );
+}
+
+#[test]
+fn segments_return_the_as_that_the_list_gave() {
+    let folder = Folder::new("asn");
+    let (server, _came) = echo_server("127.0.15.1:0");
+    let port = server.port();
+    let list = format!("ip,domain,port,asn\n127.0.15.1,a,{port},64500\n127.0.15.1,b,{port},\n");
+    let (status, stderr) = finish(engine_on(&folder, &list, "100", &[]));
+    assert_eq!(status, Some(0), "{stderr}");
+    let mut read = BTreeMap::new();
+    for batch in batches(&folder) {
+        let column = |name| batch.column_by_name(name).unwrap();
+        let asns = column("asn").as_primitive::<UInt32Type>();
+        let targets = column("target").as_primitive::<UInt32Type>();
+        read.extend(targets.values().iter().copied().zip(asns.iter()));
+    }
+    assert_eq!(read, BTreeMap::from([(2, Some(64500)), (3, None)]));
 }
 
 #[test]

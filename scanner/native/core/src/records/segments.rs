@@ -1,16 +1,20 @@
-//! Segments: Arrow IPC files of at most a second's records, whole once they carry their final name; and what earlier
-//! ones already answer.
+//! Segments: Arrow IPC files of at most a second's records, complete once they have their final name; and
+//! which targets earlier ones answer.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow_array::builder::UInt32Builder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 
 use crate::Failure;
 use crate::records::Columns;
@@ -27,10 +31,12 @@ pub struct Segments<C> {
     dir: PathBuf,
     number: u32,
     columns: C,
+    /// Origin AS of each row, as the list gave it; `None`: the list has no such column.
+    asns: Option<UInt32Builder>,
     opened: Option<Instant>,
 }
 
-/// Segments in `dir` by number.
+/// Returns the segments in `dir` by number.
 fn existing(dir: &Path) -> io::Result<BTreeMap<u32, PathBuf>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
@@ -79,11 +85,12 @@ impl<C: Columns> Segments<C> {
             dir: dir.to_owned(),
             number,
             columns: C::default(),
+            asns: None,
             opened: None,
         })
     }
 
-    /// Reads which targets of `list` the closed segments answer.
+    /// Returns which targets of `list` the closed segments answer.
     pub fn answered<O: Outcome>(&self, list: &TargetList) -> Result<Answered<O>, Failure> {
         let mut answered = Answered {
             done: vec![false; list.len()],
@@ -140,10 +147,18 @@ impl<C: Columns> Segments<C> {
         Ok(answered)
     }
 
-    /// Adds a record; closes the segment when it is full.
-    pub fn push(&mut self, row: &C::Row<'_>) -> io::Result<()> {
+    /// From now on segments have a last column `asn` (uint32, nullable).
+    pub fn add_asn(&mut self) {
+        self.asns.get_or_insert_default();
+    }
+
+    /// Adds a record of a target in AS `asn` (0: unknown); closes the segment when it is full.
+    pub fn push(&mut self, row: &C::Row<'_>, asn: u32) -> io::Result<()> {
         self.opened.get_or_insert_with(Instant::now);
         self.columns.push(row);
+        if let Some(asns) = &mut self.asns {
+            asns.append_option((asn != 0).then_some(asn));
+        }
         if self.columns.len() >= MAX_ROWS {
             self.close()
         } else {
@@ -163,7 +178,7 @@ impl<C: Columns> Segments<C> {
         }
     }
 
-    /// Writes the open segment beside its place and gives it its name.
+    /// Writes the open segment to a temporary file and renames it.
     pub fn close(&mut self) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -173,11 +188,15 @@ impl<C: Columns> Segments<C> {
             .columns
             .finish(schema.clone())
             .map_err(io::Error::other)?;
+        let batch = match &mut self.asns {
+            Some(asns) => with_asn(&batch, asns.finish()).map_err(io::Error::other)?,
+            None => batch,
+        };
         let path = self.dir.join(format!("seg-{:06}.arrow", self.number + 1));
         let part = path.with_extension("arrow.part");
-        let written = write(&part, &schema, &batch).and_then(|()| fs::rename(&part, &path));
+        let written = write(&part, &batch).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
-            // What is left of it helps nobody and takes space.
+            // An incomplete file only takes space.
             let _ = fs::remove_file(&part);
             return written;
         }
@@ -186,23 +205,29 @@ impl<C: Columns> Segments<C> {
         Ok(())
     }
 
-    /// Number of the last closed segment.
+    /// Returns the number of the last closed segment.
     pub fn last(&self) -> u32 {
         self.number
     }
 }
 
-fn write(
-    path: &Path,
-    schema: &arrow_schema::Schema,
-    batch: &arrow_array::RecordBatch,
-) -> io::Result<()> {
-    let as_io = |e: arrow_schema::ArrowError| match e {
-        arrow_schema::ArrowError::IoError(_, e) => e,
+/// Returns `batch` with the column `asn` after the others.
+fn with_asn(batch: &RecordBatch, asns: UInt32Array) -> Result<RecordBatch, ArrowError> {
+    let schema = batch.schema();
+    let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("asn", DataType::UInt32, true)));
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(asns));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn write(path: &Path, batch: &RecordBatch) -> io::Result<()> {
+    let as_io = |e: ArrowError| match e {
+        ArrowError::IoError(_, e) => e,
         other => io::Error::other(other),
     };
     let mut writer =
-        FileWriter::try_new(BufWriter::new(File::create(path)?), schema).map_err(as_io)?;
+        FileWriter::try_new(BufWriter::new(File::create(path)?), &batch.schema()).map_err(as_io)?;
     writer.write(batch).map_err(as_io)?;
     writer.finish().map_err(as_io)?;
     writer.into_inner().map_err(as_io)?.flush()

@@ -1,4 +1,4 @@
-//! The thread that writes records, so that a slow disk or pipe holds up neither sending nor receiving.
+//! The thread that writes records, so that a slow disk or pipe delays neither sending nor receiving.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::records::Record;
 use crate::records::Segments;
 use crate::targets::TargetList;
 
-/// Batches of records under way to the thread; when it falls behind by more, nothing new is sent.
+/// Batches of records in the queue to the thread.
 const QUEUE: usize = 256;
-/// How many records are handed to the thread at once.
+/// How many records the thread gets at once.
 const BATCH: usize = 256;
-/// With more than so many that the thread does not take, nothing new is sent.
+/// With more records than this beside the full queue, nothing new is sent.
 const MOST_KEPT: usize = 65_536;
 /// How long records may stay in buffers.
 const FLUSH: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ pub struct Sinks<C> {
     pub segments: Option<Segments<C>>,
 }
 
-/// The sending end.
+/// The engine's side of the thread.
 pub struct Writer<R> {
     /// Records that the thread has not taken yet.
     kept: Vec<R>,
@@ -67,7 +67,7 @@ impl<R: Record> Writer<R> {
         }
     }
 
-    /// Gives the thread what was added, if it takes it now.
+    /// Passes what was added to the thread, unless the queue is full.
     pub fn submit(&mut self) {
         if self.kept.is_empty() {
             return;
@@ -75,24 +75,24 @@ impl<R: Record> Writer<R> {
         let records = std::mem::replace(&mut self.kept, Vec::with_capacity(BATCH));
         match self.queue.try_send(records) {
             Err(TrySendError::Full(records)) => self.kept = records,
-            // The thread stops early only after an error, which `finish` gives.
+            // The thread stops early only after an error, which `finish` returns.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }
 
-    /// Whether the thread has fallen so far behind that nothing new should be sent.
+    /// Returns whether the thread has fallen so far behind that nothing new should be sent.
     pub fn is_behind(&self) -> bool {
         self.kept.len() > MOST_KEPT
     }
 
-    /// Whether records can no longer be written.
+    /// Returns whether records can no longer be written.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Waits until everything is written; gives the number of the last segment.
+    /// Waits until everything is written; returns the number of the last segment.
     pub fn finish(self) -> Result<u32, Failure> {
-        // The thread stops early only after an error, which is given below.
+        // The thread stops early only after an error, which is returned below.
         let _ = self.queue.send(self.kept);
         drop(self.queue);
         self.thread
@@ -107,6 +107,9 @@ fn run<R: Record>(
     sinks: Sinks<R::Columns>,
 ) -> Result<u32, Failure> {
     let mut segments = sinks.segments;
+    if let Some(segments) = segments.as_mut().filter(|_| list.has_asn()) {
+        segments.add_asn();
+    }
     let mut json = sinks
         .json
         .then(|| BufWriter::with_capacity(1 << 16, io::stdout()));
@@ -134,7 +137,7 @@ fn run<R: Record>(
                 line(json, &row).map_err(no_json)?;
             }
             if let Some(segments) = &mut segments {
-                segments.push(&row).map_err(no_segment)?;
+                segments.push(&row, target.asn).map_err(no_segment)?;
             }
         }
         if flushed.elapsed() >= FLUSH {

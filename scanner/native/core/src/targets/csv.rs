@@ -1,5 +1,6 @@
-//! The target list as CSV: the header `ip,domain,port`, then a line each. A fourth column `group` (a number, 0 or empty:
-//! none) says which targets can be held back together.
+//! The target list as CSV: the header `ip,domain,port`, then a line each. Two more columns are optional,
+//! each a number (0 or empty: none). Targets of one `group` can be paused together; `asn`, the origin AS of
+//! the address, is returned in the column `asn` of segments.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -11,11 +12,17 @@ use crate::targets::{FIRST_PLANNED, TOO_LONG, Target, TargetList};
 /// Port when the list gives none.
 const DEFAULT_PORT: u16 = 443;
 
-/// Place of a column that the header does not have.
+/// Index of a column that the header does not have.
 const NO_COLUMN: usize = usize::MAX;
 
-/// Reads a list; `name` is for messages, `reject` is told line number and reason of every line that cannot be
-/// used. Errors: no such header, or the input cannot be read to its end.
+/// Most columns: ip, domain, port, group, asn.
+const MOST: usize = 5;
+
+/// The fields of a line, empty beyond their number.
+type Fields<'a> = ([&'a str; MOST], usize);
+
+/// Reads a list; `name` is for messages. Calls `reject` with line number and reason of every line that
+/// cannot be used. Errors: no such header, or the input cannot be read to its end.
 pub fn read(
     input: impl Read,
     name: &str,
@@ -33,11 +40,10 @@ pub fn read(
         ))
     };
     let header = lines.next().map_err(unreadable)?.ok_or_else(no_header)?;
-    let columns = fields(header.1.trim_start_matches('\u{feff}'))
-        .and_then(|f| columns(&f))
+    let (columns, number_of_columns) = fields(header.1.trim_start_matches('\u{feff}'))
+        .and_then(|fields| Some((columns(&fields)?, fields.1)))
         .ok_or_else(no_header)?;
-    let number_of_columns = if columns[3] == NO_COLUMN { 3 } else { 4 };
-    let mut list = TargetList::default();
+    let mut list = TargetList::with_asn(columns[4] != NO_COLUMN);
     while let Some((number, line)) = lines.next().map_err(unreadable)? {
         if line.trim().is_empty() {
             continue;
@@ -56,13 +62,13 @@ pub fn read(
     Ok(list)
 }
 
-/// The target that a line names, or what is wrong with it.
+/// Returns the target that a line names, or what is wrong with it.
 fn target<'a>(
     line: u64,
-    fields: [&'a str; 4],
-    columns: [usize; 4],
+    fields: [&'a str; MOST],
+    columns: [usize; MOST],
 ) -> Result<Target<'a>, &'static str> {
-    let [ip_text, domain, port, group] =
+    let [ip_text, domain, port, group, asn] =
         columns.map(|c| fields.get(c).copied().unwrap_or_default());
     ip_text
         .parse::<IpAddr>()
@@ -78,10 +84,8 @@ fn target<'a>(
             .filter(|p| *p != 0)
             .ok_or("the port is not a number from 1 to 65535")?,
     };
-    let group = match group {
-        "" => 0,
-        text => text.parse().map_err(|_| "the group is not a number")?,
-    };
+    let group = number(group).ok_or("the group is not a number")?;
+    let asn = number(asn).ok_or("the AS is not a number")?;
     Ok(Target {
         line: u32::try_from(line)
             .ok()
@@ -91,7 +95,16 @@ fn target<'a>(
         domain,
         port,
         group,
+        asn,
     })
+}
+
+/// Reads a number; empty: 0.
+fn number(text: &str) -> Option<u32> {
+    match text {
+        "" => Some(0),
+        text => text.parse().ok(),
+    }
 }
 
 /// Lines of the input with their numbers.
@@ -102,7 +115,8 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The next line, without its end; one that is not UTF-8 reads as a text that no list can hold.
+    /// Returns the next line, without its end. A line that is not UTF-8 becomes a text that is always
+    /// rejected.
     fn next(&mut self) -> io::Result<Option<(u64, &str)>> {
         self.bytes.clear();
         if self.input.read_until(b'\n', &mut self.bytes)? == 0 {
@@ -114,39 +128,41 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// The fields of a line and how many there are, three or four; blanks and quotation marks around them taken off.
-/// Neither addresses nor names nor numbers can hold commas or quotation marks, so nothing more of CSV is needed.
-fn fields(line: &str) -> Option<([&str; 4], usize)> {
-    let mut parts = line.split(',').map(|field| {
+/// Returns the fields of a line, three to five, without blanks and quotation marks around them, and their
+/// number. Neither addresses nor names nor numbers contain commas or quotation marks, so nothing more of
+/// CSV is needed.
+fn fields(line: &str) -> Option<Fields<'_>> {
+    let mut fields = [""; MOST];
+    let mut count = 0;
+    for field in line.split(',') {
         let field = field.trim();
-        field
+        *fields.get_mut(count)? = field
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'))
             .unwrap_or(field)
-            .trim()
-    });
-    let three = [parts.next()?, parts.next()?, parts.next()?];
-    let fourth = parts.next();
-    let [a, b, c] = three;
-    let count = 3 + usize::from(fourth.is_some());
-    parts
-        .next()
-        .is_none()
-        .then_some(([a, b, c, fourth.unwrap_or_default()], count))
+            .trim();
+        count += 1;
+    }
+    (count >= 3).then_some((fields, count))
 }
 
-/// Buffers of ip, domain, port and, if it is there, group in the header.
-fn columns((header, count): &([&str; 4], usize)) -> Option<[usize; 4]> {
-    let place = |name: &str| {
+/// Returns the indices of ip, domain, port, group and asn in the header. The last two are optional; other
+/// columns are not allowed.
+fn columns((header, count): &Fields<'_>) -> Option<[usize; MOST]> {
+    let index = |name: &str| {
         header[..*count]
             .iter()
             .position(|field| field.eq_ignore_ascii_case(name))
     };
-    let group = match count {
-        3 => NO_COLUMN,
-        _ => place("group")?,
-    };
-    Some([place("ip")?, place("domain")?, place("port")?, group])
+    let (group, asn) = (index("group"), index("asn"));
+    let known = 3 + usize::from(group.is_some()) + usize::from(asn.is_some());
+    (known == *count).then_some([
+        index("ip")?,
+        index("domain")?,
+        index("port")?,
+        group.unwrap_or(NO_COLUMN),
+        asn.unwrap_or(NO_COLUMN),
+    ])
 }
 
 #[cfg(test)]
@@ -212,7 +228,40 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_demanded_in_any_order() {
+    fn groups_and_as_numbers_are_optional_columns() {
+        for (text, expected) in [
+            ("ip,domain,port\n1.2.3.4,a,\n", Some((0, 0, false))),
+            ("ip,domain,port,group\n1.2.3.4,a,,7\n", Some((7, 0, false))),
+            ("ip,domain,port,asn\n1.2.3.4,a,,7\n", Some((0, 7, true))),
+            (
+                "asn,ip,group,domain,port\n9,1.2.3.4,7,a,\n",
+                Some((7, 9, true)),
+            ),
+            (
+                "ip,domain,port,group,asn\n1.2.3.4,a,,,\n",
+                Some((0, 0, true)),
+            ),
+            ("ip,domain,port,group,asn\n1.2.3.4,a,,7\n", None),
+            ("ip,domain,port,asn\n1.2.3.4,a,,AS7\n", None),
+        ] {
+            let list = read(text).0.unwrap();
+            let first = list.iter().next();
+            let picked = list.picked(&(0..list.len() as u32).collect::<Vec<_>>());
+            assert_eq!(picked.iter().next(), first, "{text}");
+            let read = first.map(|target| (target.group, target.asn, list.has_asn()));
+            assert_eq!(read, expected, "{text}");
+        }
+        for header in [
+            "ip,domain,port,asn,rank",
+            "ip,domain,port,asn,asn",
+            "ip,domain,asn",
+        ] {
+            assert!(read(&format!("{header}\n")).0.is_err(), "{header}");
+        }
+    }
+
+    #[test]
+    fn the_header_is_required_in_any_order() {
         assert!(matches!(
             read("1.2.3.4,a.test,443\n").0,
             Err(Failure::Input(_))
