@@ -21,20 +21,20 @@ impl Clock {
         Clock(Instant::now())
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub fn now(self) -> Mono {
         self.0.elapsed().as_nanos() as Mono
     }
 }
 
-/// Nanoseconds since 1970, UTC, of the clock that the kernel's stamps come from.
+/// Returns nanoseconds since 1970, UTC, of the clock that the kernel's stamps come from.
 pub fn wall() -> Stamp {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |passed| passed.as_nanos() as Stamp)
 }
 
-/// A wait as a difference of stamps.
+/// Returns a wait as a difference of stamps.
 pub fn as_stamp(wait: Mono) -> Stamp {
     Stamp::try_from(wait).unwrap_or(Stamp::MAX)
 }

@@ -1,7 +1,7 @@
 //! The only way out: every datagram of every engine is handed to the kernel here.
 //!
-//! [`Egress`] asks the policy about the very address that a datagram goes to, takes no more datagrams than the rate
-//! allows at the moment, and counts those that left. Engines never see a socket.
+//! [`Egress`] asks the policy about the very address that a datagram goes to, takes no more datagrams than
+//! the rate allows at the moment, and counts those that left. Engines never see a socket.
 
 pub(crate) mod batch;
 mod ports;
@@ -120,8 +120,8 @@ impl<K> Egress<K> {
         self.batch.is_full()
     }
 
-    /// Adds a datagram to `to`, on behalf of `domain`, which `fill` writes; `stamp` asks for its transmit stamp. The
-    /// batch must not be full.
+    /// Adds a datagram to `to`, on behalf of `domain`, which `fill` writes; `stamp` asks for its transmit
+    /// stamp. The batch must not be full.
     #[inline]
     pub fn push<E>(
         &mut self,
@@ -147,8 +147,8 @@ impl<K> Egress<K> {
         Ok(())
     }
 
-    /// Hands the batch from number `from` on to the kernel, by port number `port`. Returns how many datagrams it took,
-    /// or why it did not take the first.
+    /// Hands the batch from number `from` on to the kernel, by port number `port`. Returns how many
+    /// datagrams it took, or why it did not take the first.
     pub fn send(&mut self, port: usize, from: usize) -> io::Result<usize> {
         let sent = self.batch.send(self.ports.get(port).as_fd(), from)?;
         let new = self.classes[from..from + sent]
@@ -186,8 +186,8 @@ impl<K> Egress<K> {
             .map(|request| request.key)
     }
 
-    /// Numbers the transmit stamps of `port` from 0 again. Needed after a failed send, once the port's error queue is
-    /// read: whether the datagram took a number differs between kernels.
+    /// Numbers the transmit stamps of `port` from 0 again. Needed after a failed send, once the port's
+    /// error queue is read: whether the datagram took a number differs between kernels.
     pub fn restart_stamps(&mut self, port: usize) {
         if self.ports.get(port).restart_stamps().is_ok() {
             self.stamps[port].restart();
@@ -195,7 +195,8 @@ impl<K> Egress<K> {
     }
 }
 
-/// Returns whether a send failed because a queue of this machine was full: it is worth trying again a little later.
+/// Returns whether a send failed because a queue of this machine was full: it is worth trying again a
+/// little later.
 pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }

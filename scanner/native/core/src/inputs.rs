@@ -1,4 +1,5 @@
-//! The lists that a run goes by: whom to probe, whom never to contact; read and checked before anything is sent.
+//! The lists of a run: targets, and addresses and names never to contact; read and checked before anything
+//! is sent.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,7 +15,7 @@ use crate::targets::csv;
 /// How many rejected lines are named one by one.
 const NAMED: u64 = 100;
 
-/// What the command line says about lists and addresses.
+/// The options about lists and addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct InputOptions<'a> {
     /// Begins each line of messages.
@@ -26,7 +27,7 @@ pub struct InputOptions<'a> {
     pub blocklist: &'a [PathBuf],
     pub optout: &'a [PathBuf],
     pub source: &'a [IpAddr],
-    /// A contact is sent to whoever is probed.
+    /// Whoever is probed receives a contact.
     pub contact: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Reads what the options name.
+    /// Reads and checks what the options name.
     pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
         let policy = Policy::new(
             options.allow_net,
@@ -64,28 +65,29 @@ impl Lists {
         Ok(lists)
     }
 
-    /// Addresses of the lab are probed in the lab alone: a list of them elsewhere is a mistake as a whole.
+    /// Refuses a list with addresses of the lab outside the lab: the whole list must be a mistake.
     fn check_lab(&self) -> Result<(), Failure> {
         let outside = |ip, domain| matches!(self.policy.check(ip, domain), Err(Refusal::NotTheLab));
         let mut targets = self.targets.iter();
         match targets.find(|target| outside(target.ip(), target.domain)) {
             None => Ok(()),
             Some(target) => Err(Failure::Usage(format!(
-                "line {} of the list, {}, is an address of the lab, and this is not the lab: probe it from there (firstflight lab \
-                 exec HOST ...), or mark the namespace of a test (ip link set lo alias firstflight-lab); nothing was sent",
+                "line {} of the list, {}, is an address of the lab, and this is not the lab: probe it \
+                 from there (firstflight lab exec HOST ...), or mark the namespace of a test (ip link set \
+                 lo alias firstflight-lab); nothing was sent",
                 target.line, target.ip_text
             ))),
         }
     }
 
-    /// Without a contact, only addresses may be probed that need none.
+    /// Refuses a list with addresses that need a contact, if none is given.
     fn check_contact(&self) -> Result<(), Failure> {
         let mut targets = self.targets.iter();
         match targets.find(|target| self.policy.needs_contact(target.ip())) {
             None => Ok(()),
             Some(target) => Err(Failure::Usage(format!(
-                "line {} of the list, {}, is outside every --allow-net: give --contact, so that its owner can reach you; nothing was \
-                 sent",
+                "line {} of the list, {}, is outside every --allow-net: give --contact, so that its \
+                 owner can reach you; nothing was sent",
                 target.line, target.ip_text
             ))),
         }

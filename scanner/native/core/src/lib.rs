@@ -1,8 +1,21 @@
-//! What every engine of the scanner stands on: which addresses may be contacted, how often, and by which way; targets,
-//! feed, records, signals.
+//! The part of the scanner that all engines share: egress policy, rate limits, targets, feed, records,
+//! signals.
 //!
-//! An engine knows a protocol: it writes datagrams and understands answers. Everything else is here. This crate alone
-//! owns sockets; an engine sends by [`egress`], which asks [`policy`] about every single datagram.
+//! An engine implements a protocol: it writes datagrams and interprets answers. This crate does the rest.
+//! It alone owns sockets; an engine sends through [`egress`], which asks [`policy`] about every datagram.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`policy`] | may this address be contacted: block and opt-out lists, special ranges, the lab |
+//! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
+//! | [`receive`] | reads datagrams, ICMP and transmit stamps |
+//! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
+//! | [`inputs`], [`targets`] | reads the lists; which target is next |
+//! | [`feed`] | commands while a run goes on: planned probes, paused groups |
+//! | [`records`] | segments, JSON lines, the summary, counts, resuming |
+//! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
+//!
+//! `examples/echo_ping` is the smallest engine.
 
 pub mod clock;
 pub mod egress;

@@ -1,14 +1,15 @@
-//! Buffers for batches of messages, as sendmmsg(2) and recvmmsg(2) take them. The buffers stay; nothing is allocated per
-//! datagram.
+//! Buffers for batches of messages, as sendmmsg(2) and recvmmsg(2) take them. The buffers stay; nothing is
+//! allocated per datagram.
 
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Datagrams per call.
 pub const BATCH: usize = 64;
-/// Room for a datagram to be sent, for what the error queue quotes, and for the start of a datagram that comes: nearly
-/// always all of it, so that a batch stays in the cache.
+/// Room for a datagram to be sent, for what the error queue quotes, and for the start of a received
+/// datagram: nearly always all of it, so that a batch stays in the cache.
 pub const ROOM: usize = 2048;
-/// Room for the rest of one that comes: no UDP datagram is larger than 64 KiB (RFC 768: a length of 16 bits).
+/// Room for the rest of a received datagram: no UDP datagram is larger than 64 KiB (RFC 768: a length of 16
+/// bits).
 pub const REST: usize = (1 << 16) - ROOM;
 pub const CONTROL: usize = 256;
 
@@ -27,15 +28,16 @@ pub struct Buffers {
     pub frames: Box<[Frame]>,
     /// Payloads, [`ROOM`] bytes each.
     pub bytes: Box<[u8]>,
-    /// What goes beyond, `rest` bytes each. Zeroed by the system: memory that no datagram reached is never touched.
+    /// The rest of each payload, `rest` bytes each. Zeroed by the system: memory that no datagram reached
+    /// is never touched.
     pub beyond: Box<[u8]>,
     /// One vector per message, or two if there is a rest.
     pub vectors: Box<[libc::iovec]>,
     pub headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of the same value,
-// whose boxes move with it; nobody else has them.
+// SAFETY: the pointers in `vectors` and `headers` lead into `frames`, `bytes`, `beyond` and `vectors` of
+// the same value, whose boxes move with it; no other value points there.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
@@ -88,7 +90,8 @@ pub fn empty_address() -> libc::sockaddr_in6 {
     unsafe { std::mem::zeroed() }
 }
 
-/// Writes `address` where the kernel reads it; gives its length. An IPv4 address is written in the first 16 bytes.
+/// Writes `address` where the kernel reads it; returns its length. An IPv4 address is written in the first
+/// 16 bytes.
 pub fn write_address(to: &mut libc::sockaddr_in6, address: SocketAddr) -> libc::socklen_t {
     match address {
         SocketAddr::V4(v4) => {
@@ -100,7 +103,8 @@ pub fn write_address(to: &mut libc::sockaddr_in6, address: SocketAddr) -> libc::
                 },
                 sin_zero: [0; 8],
             };
-            // SAFETY: both are plain integers, sockaddr_in is the smaller one and needs no stricter alignment.
+            // SAFETY: both are plain integers, sockaddr_in is the smaller one and needs no stricter
+            // alignment.
             unsafe { (&raw mut *to).cast::<libc::sockaddr_in>().write(v4) };
             size_of::<libc::sockaddr_in>() as libc::socklen_t
         }

@@ -1,7 +1,7 @@
-//! Who may be contacted: block list, opt-out list, special ranges, networks allowed without a contact.
+//! The egress policy: which addresses may be contacted. Block list, opt-out list, special ranges, networks
+//! allowed without a contact.
 //!
-//! The policy is asked by the code that hands datagrams to the kernel (`egress.rs`), about the very address it
-//! hands over; nothing else leads to a packet.
+//! [`crate::egress`] asks it about the address of every datagram, right before the datagram leaves.
 
 mod list_line;
 mod namespace;
@@ -27,11 +27,11 @@ pub enum Refusal {
     BlockList,
     OptOutName,
     OptOutNetwork,
-    /// The registry's word for the range.
+    /// The registry's name for the range.
     Special(&'static str),
-    /// This machine itself.
+    /// An address of this machine.
     Own,
-    /// It is an address of the lab, and this is not the lab.
+    /// An address of the lab, and this is not the lab.
     NotTheLab,
 }
 
@@ -51,12 +51,12 @@ impl fmt::Display for Refusal {
 /// The lists in force.
 #[derive(Debug)]
 pub struct Policy {
-    /// Special ranges and this machine's own addresses: open where allowed.
+    /// Special ranges and this machine's own addresses: contacted only where allowed.
     special: NetworkSet,
     allowed: NetworkSet,
-    /// Of the special ones, those that no permission opens.
+    /// Special ranges that cannot be allowed.
     platform: NetworkSet,
-    /// Of the allowed ones, those that exist only in the lab; empty in the lab.
+    /// Ranges that exist only in the lab; empty in the lab.
     lab: NetworkSet,
     namespace: Namespace,
     blocked: NetworkSet,
@@ -65,8 +65,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// `allow`: CIDR texts of `--allow-net`; `blocklist`, `optout`: (file name for messages, text) of each list.
-    /// A line that cannot be read is an error: half a list protects nobody. `namespace`: where packets leave from.
+    /// `allow`: CIDR texts of `--allow-net`; `blocklist`, `optout`: (file name for messages, text) of each
+    /// list. A line that cannot be read is an error: an incomplete list would not protect everybody.
+    /// `namespace`: where packets leave from.
     pub fn new(
         allow: &[String],
         blocklists: &[(String, String)],
@@ -82,8 +83,8 @@ impl Policy {
             })?;
             if !is_allowable(&network) {
                 return Err(Failure::Usage(format!(
-                    "--allow-net {text} is refused: it must lie inside loopback, RFC 1918, fc00::/7, 198.18.0.0/15 or \
-                     2001:db8::/32; for other networks give --contact"
+                    "--allow-net {text} is refused: it must lie inside loopback, RFC 1918, fc00::/7, \
+                     198.18.0.0/15 or 2001:db8::/32; for other networks give --contact"
                 )));
             }
             allowed.push(network);
@@ -122,7 +123,7 @@ impl Policy {
         })
     }
 
-    /// Whether a packet may go to `ip` for `domain` (empty: none). Lists come before permissions.
+    /// Returns why no packet may go to `ip` for `domain` (empty: none), if so. Lists come before permissions.
     pub fn check(&self, ip: IpAddr, domain: &str) -> Result<(), Refusal> {
         if self.blocked.contains(ip) {
             return Err(Refusal::BlockList);
@@ -145,12 +146,12 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether probing `ip` needs a contact: every address outside the allowed networks does.
+    /// Returns whether probing `ip` needs a contact, as every address outside the allowed networks does.
     pub fn needs_contact(&self, ip: IpAddr) -> bool {
         !self.allowed.contains(ip)
     }
 
-    /// Whether the opt-out list names `domain` or a domain above it.
+    /// Returns whether the opt-out list names `domain` or a domain above it.
     fn covers(&self, domain: &str) -> bool {
         let lower = domain.trim_end_matches('.').to_ascii_lowercase();
         let mut rest = lower.as_str();
@@ -166,7 +167,7 @@ impl Policy {
     }
 }
 
-/// What each line of the files says, and where it stands: (`FILE, line N`, entry).
+/// The entries of the files, each with its location: (`FILE, line N`, entry).
 fn lines(
     files: &[(String, String)],
 ) -> impl Iterator<Item = Result<(String, Entry), Failure>> + '_ {
@@ -189,7 +190,7 @@ fn wrong(at: &str, text: &str, why: &str) -> Failure {
     ))
 }
 
-/// Whoever lists IPv4-mapped addresses means their hosts, however they are written.
+/// An IPv4-mapped range stands for the IPv4 addresses as well.
 fn with_unmapped(range: (IpAddr, IpAddr)) -> impl Iterator<Item = (IpAddr, IpAddr)> {
     let mapped = |ip| match ip {
         IpAddr::V6(ip) => ip.to_ipv4_mapped().map(IpAddr::V4),
@@ -269,9 +270,8 @@ mod tests {
 
     #[test]
     fn a_broken_line_stops_everything() {
-        assert!(
-            matches!(policy(&[], "10.0.0.0/8\nten\n", ""), Err(Failure::Input(m)) if m.contains("block, line 2"))
-        );
+        assert!(matches!(policy(&[], "10.0.0.0/8\nten\n", ""),
+                Err(Failure::Input(m)) if m.contains("block, line 2")));
         assert!(
             matches!(policy(&[], "", "\n10.1.2\n"), Err(Failure::Input(m)) if m.contains("optout, line 2"))
         );

@@ -1,4 +1,4 @@
-//! What a person sees during a run: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress on standard error during a run: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// Shows the state if it is time to.
+    /// Shows the state, not more often than the pause allows.
     pub fn tick(&mut self, done: u64, targets_left: usize, in_flight: usize) {
         let now = Instant::now();
         if now < self.next {
@@ -54,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

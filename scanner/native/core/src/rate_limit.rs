@@ -1,9 +1,10 @@
-//! Limits per address and per prefix (/24, /48) without head-of-line blocking: a target whose address or prefix had
-//! its share waits here while others go first.
+//! Limits per address and per prefix (/24, /48) without head-of-line blocking: a target whose address or
+//! prefix has reached its limit waits here while others go first.
 //!
-//! A prefix keeps a heap of its addresses with waiting targets, ordered by when the address may be contacted again;
-//! one heap over all prefixes says which may go next. Targets of one address wait in a list threaded through
-//! `next`, so that a million waiting targets cost four bytes each and their addresses' states.
+//! A prefix keeps a heap of its addresses with waiting targets, ordered by when the address may be
+//! contacted again; one heap over all prefixes gives the next one. Targets of one address wait in a list
+//! threaded through `next`, so that a million waiting targets cost four bytes each and their addresses'
+//! states.
 
 mod pacer;
 
@@ -22,7 +23,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 struct Prefix {
     free_at: Mono,
-    /// A slot had the last share: the next one is the waiting targets'.
+    /// A planned probe took the last share: the next one is for the waiting targets.
     planned_last: bool,
     /// (when the address is free, address); only addresses with waiting targets.
     waiting: BinaryHeap<Reverse<(Mono, IpAddr)>>,
@@ -47,12 +48,12 @@ impl Address {
     }
 }
 
-/// TargetRef targets may be probed now.
+/// Decides which targets may be probed now.
 #[derive(Debug)]
 pub struct RateLimits {
     address_gap: Mono,
     prefix_gap: Mono,
-    /// When which prefix may be probed at all.
+    /// When this vantage point may probe which prefix.
     shared: Option<SharedWindows>,
     limited: bool,
     addresses: HashMap<IpAddr, Address>,
@@ -65,8 +66,8 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Rates in probes per second, 0 = no limit; `shared`: of this vantage point, if limits are shared with others;
-    /// `targets`: size of the list.
+    /// Rates in probes per second, 0 = no limit; `shared`: of this vantage point, if limits are shared with
+    /// others; `targets`: size of the list.
     pub fn new(
         address_rate: f64,
         prefix_rate: f64,
@@ -99,12 +100,13 @@ impl RateLimits {
         }
     }
 
-    /// Number of waiting targets.
+    /// Returns the number of waiting targets.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether `target` at `ip` may be probed now, which then counts as done; else it waits here.
+    /// Returns whether `target` at `ip` may be probed now, which then counts as done; otherwise it waits
+    /// here.
     pub fn admit(&mut self, target: u32, ip: IpAddr, now: Mono) -> bool {
         if !self.limited {
             return true;
@@ -136,9 +138,9 @@ impl RateLimits {
         false
     }
 
-    /// Takes the share of `ip` for a probe that is not of the list, now or never: else gives the time from which it could
-    /// be had. `owned`: the limit per address does not matter, nor is this probe counted there. Where targets of the list
-    /// wait, slots have every other share at most.
+    /// Takes the share of `ip` for a planned probe, or returns the time from which there is one. `owned`:
+    /// the limit per address does not apply, and this probe is not counted there. While targets of the list
+    /// wait, planned probes get every other share at most.
     pub fn take(&mut self, ip: IpAddr, now: Mono, owned: bool) -> Result<(), Mono> {
         if !self.limited {
             return Ok(());
@@ -171,7 +173,7 @@ impl RateLimits {
         Ok(())
     }
 
-    /// A waiting target that may be probed now, which then counts as done.
+    /// Takes a waiting target that may be probed now, which then counts as done.
     pub fn release(&mut self, now: Mono) -> Option<u32> {
         while let Some(&Reverse((when, key))) = self.due.peek() {
             if when > now {
@@ -192,7 +194,7 @@ impl RateLimits {
                 continue;
             };
             if address.free_at > free_at {
-                // A slot was probed there meanwhile.
+                // A planned probe went there meanwhile.
                 prefix.waiting.push(Reverse((address.free_at, ip)));
                 schedule(&mut self.due, self.shared, key, prefix);
                 continue;
@@ -212,12 +214,12 @@ impl RateLimits {
         None
     }
 
-    /// When the next waiting target may go, at the earliest.
+    /// Returns when the next waiting target may go, at the earliest.
     pub fn next_release(&self) -> Option<Mono> {
         self.due.peek().map(|Reverse((when, _))| *when)
     }
 
-    /// Forgets what limits nothing any more, each time the tables have doubled.
+    /// Removes entries without effect, each time the tables have doubled.
     fn sweep(&mut self, now: Mono) {
         if self.addresses.len() < self.sweep_at {
             return;
@@ -230,7 +232,7 @@ impl RateLimits {
     }
 }
 
-/// The first moment from `from` on at which it is our turn to probe the prefix `key`.
+/// Returns the first moment from `from` on at which this vantage point may probe the prefix `key`.
 fn allowed_from(shared: Option<SharedWindows>, key: IpAddr, from: Mono) -> Mono {
     shared.map_or(from, |shared| shared.allowed_from(key, from))
 }
@@ -261,7 +263,7 @@ fn prefix_of(ip: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// Probes all `ips` (by index) with a free pacer in steps of 1 ms; gives (time in ms, index).
+    /// Probes all `ips` (by index) with a free pacer in steps of 1 ms; returns (time in ms, index).
     fn run(limits: &mut RateLimits, ips: &[IpAddr], limit_ms: u64) -> Vec<(u64, u32)> {
         let mut done = Vec::new();
         let mut fresh = 0..ips.len() as u32;
@@ -338,7 +340,7 @@ mod tests {
         let mut fresh = 0..3_u32;
         for ms in 0..4000 {
             let now = ms * 1_000_000;
-            // Tries at every moment, before the waiting targets do, and has half of it all the same.
+            // Tries at every moment, before the waiting targets do, and still gets only half of the shares.
             {
                 match limits.take(ips[0], now, false) {
                     Ok(()) => done.push((ms, ips[0])),

@@ -1,4 +1,5 @@
-//! Receiving: reads the ports and their error queues; an engine sees datagrams, ICMP messages and transmit stamps.
+//! Receiving: reads the ports and their error queues; an engine sees datagrams, ICMP messages and transmit
+//! stamps.
 
 mod cmsg;
 mod inbox;
@@ -85,8 +86,8 @@ impl Receiver {
         })
     }
 
-    /// Reads all ports, error queues first, and calls `each` with the number of the port. Returns the time up to which
-    /// everything that came is read.
+    /// Reads all ports, error queues first, and calls `each` with the number of the port. Returns the time
+    /// up to which everything that came is read.
     pub fn read_all(&mut self, mut each: impl FnMut(usize, Event<'_>)) -> Mono {
         let before = self.clock.now();
         let mut drained = true;

@@ -1,28 +1,28 @@
-//! SharedLimits: which of several vantage points may probe a prefix at a time, so that a prefix's limits hold for all of them
-//! together without a word between them.
+//! Limits that several vantage points share: only one at a time may probe a prefix, so that the limits of
+//! the prefix are kept by all of them together, without communication.
 //!
-//! Time (UTC) is cut into turns of one length. A prefix belongs to one vantage point per turn, the next one in the next
-//! turn; where it begins is a fixed hash of the prefix. At the end of each turn is a pause in which nobody probes
-//! the prefix: it absorbs what the vantage points' clocks differ by and what packets are under way. See
-//! docs/design/0008-limits-of-all.md.
+//! Time (UTC) is divided into turns of one length. A prefix belongs to one vantage point per turn, and to
+//! the next one in the next turn; a fixed hash of the prefix selects the first. At the end of each turn is
+//! a pause in which nobody probes the prefix: it covers the difference of the vantage points' clocks and
+//! the packets in flight. See docs/design/0008-limits-of-all.md.
 
 use std::net::IpAddr;
 
 use crate::clock::Mono;
 use crate::clock::Stamp;
 
-/// The turns of one vantage point.
+/// The share of one vantage point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// TargetRef vantage point this is, from 0, and of how many.
+    /// Which vantage point this is, from 0, and of how many.
     pub index: u64,
     pub of: u64,
-    /// ns
+    /// Length of a turn, and of the pause at its end, ns.
     pub length: u64,
     pub pause: u64,
 }
 
-/// SharedLimits on this run's clock.
+/// When a vantage point may probe which prefix, on the clock of this run.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedWindows {
     limits: SharedLimits,
@@ -31,7 +31,7 @@ pub struct SharedWindows {
 }
 
 impl SharedLimits {
-    /// For a run whose monotonic clock was 0 at `start` (UTC, ns).
+    /// Returns the windows of a run whose monotonic clock was 0 at `start` (UTC, ns).
     pub fn on_clock(self, start: Stamp) -> SharedWindows {
         SharedWindows {
             limits: self,
@@ -41,7 +41,7 @@ impl SharedLimits {
 }
 
 impl SharedWindows {
-    /// The first moment from `now` on at which `prefix` may be probed.
+    /// Returns the first moment from `now` on at which `prefix` may be probed.
     pub fn allowed_from(&self, prefix: IpAddr, now: Mono) -> Mono {
         let SharedLimits {
             index,
@@ -60,7 +60,8 @@ impl SharedWindows {
     }
 }
 
-/// The same in every version and at every vantage point (FNV-1a over the address's bytes), so that all know whose turn it is.
+/// A hash that is the same in every version and at every vantage point (FNV-1a over the bytes of the
+/// address).
 fn hash(prefix: IpAddr) -> u64 {
     let fold = |bytes: &[u8]| {
         bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -110,7 +111,7 @@ mod tests {
                 }
             }
         }
-        // 12 of 15 seconds are somebody's, a quarter of them each one's.
+        // 12 of 15 seconds are of a vantage point, a quarter of them each one's.
         assert!(
             hours.iter().all(|tenths| (2300..2500).contains(tenths)),
             "{hours:?}"

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks for an end in order, the second for one at once.
+//! SIGINT and SIGTERM: after the first the run ends in order, after the second at once.
 
 use std::io;
 use std::sync::Arc;
@@ -39,12 +39,12 @@ impl Signals {
         }
     }
 
-    /// Whether one has come.
+    /// Returns whether one has come.
     pub fn stop(&self) -> bool {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// Whether another has come since.
+    /// Returns whether another has come since.
     pub fn stop_now(&self) -> bool {
         self.second.load(Ordering::Relaxed)
     }

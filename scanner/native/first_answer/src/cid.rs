@@ -1,10 +1,11 @@
-//! Client connection IDs: a keyed hash of the probe, so that an answer names its probe and a forged one none.
+//! Client connection IDs: a keyed hash of the probe, so that an answer identifies its probe and a forged
+//! one does not.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-/// Key of the hash; whoever does not know it cannot guess a connection ID in use.
+/// Key of the hash; without it nobody can guess a connection ID in use.
 #[derive(Clone, Copy)]
 pub struct CidKey(SipHasher24);
 
@@ -14,8 +15,8 @@ impl CidKey {
         CidKey(SipHasher24::new_with_key(key))
     }
 
-    /// The connection ID of attempt number `attempt` (from 1) for the target on line `line` of the list:
-    /// SipHash-2-4 over both.
+    /// Returns the connection ID of attempt number `attempt` (from 1) for the target on line `line` of the
+    /// list: SipHash-2-4 over both.
     pub fn of(&self, line: u32, attempt: u8) -> [u8; 8] {
         let mut hasher = self.0;
         hasher.write_u64(u64::from(line) << 8 | u64::from(attempt));

@@ -21,7 +21,8 @@ pub struct Counts {
     pub unmatched: u64,
     /// ICMP messages that belong to no probe.
     pub unmatched_icmp: u64,
-    /// ICMP messages that say that a server's port is unreachable, come from elsewhere, and quote no connection ID.
+    /// ICMP messages that report a server's port as unreachable, come from elsewhere, and quote no
+    /// connection ID.
     pub unproven_icmp: u64,
     /// Records without times because the kernel gave no transmit stamp.
     pub missing_tx_stamps: u64,

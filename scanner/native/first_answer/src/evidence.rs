@@ -1,4 +1,4 @@
-//! What was seen of one attempt's answer, as small values.
+//! Observations of one attempt's answer, as small values.
 
 use firstflight_wire::Frame;
 
@@ -33,7 +33,7 @@ pub struct FirstHello {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameKinds(u32);
 
-/// Frames that an Initial can hold; a code is the place here plus one.
+/// Frames that an Initial can contain; a code is the index here plus one.
 const KINDS: [&str; 6] = [
     "padding",
     "ping",
@@ -44,7 +44,7 @@ const KINDS: [&str; 6] = [
 ];
 
 impl FrameKinds {
-    /// Adds the kind of `frame` unless it is there or cannot stand in an Initial.
+    /// Adds the kind of `frame` unless it is there or cannot be in an Initial.
     pub fn push(&mut self, frame: &Frame<'_>) {
         let Some(place) = KINDS.iter().position(|kind| *kind == frame.name()) else {
             return;
@@ -72,7 +72,7 @@ impl FrameKinds {
     }
 }
 
-/// Packet numbers seen in the Initial space, for duplicates and gaps.
+/// Packet numbers received in the Initial space, for duplicates and gaps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketNumbers {
     /// Bit i stands for `base` + i; 128 numbers around the first one are remembered.
@@ -84,12 +84,12 @@ pub struct PacketNumbers {
 }
 
 impl PacketNumbers {
-    /// The largest number seen.
+    /// Returns the largest number.
     pub fn largest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.largest)
     }
 
-    /// Whether `number` is new; remembers it. Beyond the 128 numbers around the first one everything is new.
+    /// Adds `number`. Returns whether it is new; beyond the 128 numbers around the first one every number is.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.count == 0 {
             (self.base, self.smallest, self.largest) = (number.saturating_sub(64), number, number);
@@ -106,8 +106,9 @@ impl PacketNumbers {
         true
     }
 
-    /// Whether a packet seems to be missing: the numbers seen are not consecutive, or the only one is 1, 2 or 3. (Packet
-    /// numbers start at 0 [RFC 9000 12.3]; a server that starts anywhere else starts far away, or at 1.)
+    /// Returns whether a packet seems to be missing: the numbers are not consecutive, or the only one is 1,
+    /// 2 or 3. (Packet numbers start at 0 [RFC 9000 12.3]; servers that start elsewhere start at 1, or at a
+    /// large number.)
     pub fn gap(&self) -> bool {
         self.largest - self.smallest + 1 != u64::from(self.count)
             || self.count == 1 && (1..=3).contains(&self.largest)

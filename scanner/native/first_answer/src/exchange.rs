@@ -1,4 +1,4 @@
-//! One attempt at one server: what has come, what it means. Pure: time and bytes go in, steps come out.
+//! One connection attempt: what came and what it means. Pure: time and bytes go in, steps come out.
 //!
 //! Rules: docs/definitions.md, 'A probe of the first answer'.
 
@@ -22,15 +22,15 @@ const HELLO_PREFIX: usize = 38;
 /// What the caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Go on waiting.
+    /// Wait for more.
     Wait,
     /// A valid Retry came: send the ClientHello again with [`Exchange::token`].
     SendToken,
-    /// Everything was seen.
+    /// Nothing more is expected.
     End,
 }
 
-/// Seldom needed, so that the common case stays small.
+/// What few attempts need, apart, so that the common case stays small.
 #[derive(Debug, Default)]
 pub struct Rare {
     pub token: Box<[u8]>,
@@ -102,22 +102,22 @@ impl Exchange {
         }
     }
 
-    /// What protects our packets.
+    /// Returns the keys of our packets.
     pub fn client_keys(&self) -> Keys {
         Keys::new(&self.client)
     }
 
-    /// The token for our Initials; empty without a Retry.
+    /// Returns the token for our Initials; empty without a Retry.
     pub fn token(&self) -> &[u8] {
         self.rare.as_ref().map_or(&[], |rare| &rare.token)
     }
 
-    /// Whether a packet of the server authenticated (other than Retry), so that a close is due.
+    /// Returns whether a packet of the server authenticated (other than Retry), so that a close is due.
     pub fn is_answered(&self) -> bool {
         self.server_cid.is_some()
     }
 
-    /// Takes a datagram that came to our connection ID from the server's address at `at`. The bytes are opened in
+    /// Takes a datagram that came to our connection ID from the server's address at `at`, and decrypts it in
     /// place.
     pub fn receive(&mut self, at: Stamp, datagram: &mut [u8]) -> Step {
         self.datagrams = self.datagrams.saturating_add(1);
@@ -136,7 +136,8 @@ impl Exchange {
             };
             start = packet.end;
             if packet.dcid.as_slice() != self.client_cid {
-                // Also what follows a datagram's first packet must be for the same connection (RFC 9000 12.2).
+                // Also what follows a datagram's first packet must be for the same connection (RFC 9000
+                // 12.2).
                 self.discard();
                 continue;
             }
@@ -168,7 +169,8 @@ impl Exchange {
         }
     }
 
-    /// Whether the attempt was over before `at`: `settle` after the ServerHello, or `window` after sending, in ns.
+    /// Returns whether the attempt was over before `at`: `settle` after the ServerHello, or `window` after
+    /// sending, in ns.
     pub fn is_over(&self, at: Stamp, sent: Stamp, window: i64, settle: i64) -> bool {
         at - sent > window || self.hello.is_some_and(|hello| at - hello.at > settle)
     }
@@ -183,7 +185,7 @@ impl Exchange {
         }
     }
 
-    /// Takes an ICMP message that quotes our Initial. `unreachable`: it says that the port is.
+    /// Takes an ICMP message that quotes our Initial. `unreachable`: it proves that the port is.
     pub fn icmp(&mut self, kind: u8, code: u8, unreachable: bool) -> Step {
         self.rare().icmp.get_or_insert((kind, code));
         if unreachable {
@@ -194,7 +196,7 @@ impl Exchange {
         Step::Wait
     }
 
-    /// First line of the table of outcomes that fits.
+    /// Returns the outcome: the first line of the table of outcomes that fits.
     pub fn outcome(&self) -> Outcome {
         match (&self.ack, &self.hello) {
             (Some(ack), Some(hello)) if ack.datagram < hello.datagram => Outcome::Iack,
@@ -239,7 +241,7 @@ impl Exchange {
     }
 }
 
-/// Keys of client and server for Initials to `dcid`.
+/// Returns the keys of client and server for Initials to `dcid`.
 fn keys(dcid: &ConnectionId) -> (KeyMaterial, KeyMaterial) {
     let secret = InitialSecret::new(VERSION, dcid).expect("the version is known");
     (secret.client(), secret.server())

@@ -1,4 +1,4 @@
-//! From what was seen of a probe to its record.
+//! From a finished probe to its record.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use firstflight_core::clock::Stamp;
 use firstflight_core::records::{self, Record};
 use firstflight_core::targets::{Target, TargetRef};
 
-/// Largest integer of a record's int64 columns.
+/// Returns a value for an int64 column, at most the largest that fits.
 fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
 pub struct FinishedProbe {
     pub target: TargetRef,
     pub outcome: Outcome,
-    /// What was sent and seen; `None`: nothing was sent.
+    /// What was sent and received; `None`: nothing was sent.
     pub sent: Option<Sent>,
     /// Why nothing was sent.
     pub why: Option<String>,
@@ -57,7 +57,7 @@ pub struct Sent {
 }
 
 impl FinishedProbe {
-    /// A target that nothing was sent to.
+    /// Returns a target that nothing was sent to.
     pub fn unsent(target: TargetRef, outcome: Outcome, why: String) -> FinishedProbe {
         FinishedProbe {
             target,
@@ -112,14 +112,14 @@ impl records::Columns for Columns<'static> {
     }
 }
 
-/// Whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was set back between
-/// them, after which nobody knows.
+/// Returns whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was
+/// set back between them, which makes the time unknown.
 fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
     let passed = to? - from?;
     (passed >= 0).then_some(passed / 1000)
 }
 
-/// An ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
+/// Returns an ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
 fn delay_us(raw: u64) -> Option<i64> {
     raw.checked_mul(8).and_then(|us| i64::try_from(us).ok())
 }

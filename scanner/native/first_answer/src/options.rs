@@ -12,8 +12,8 @@ use firstflight_core::shared_limits::SharedLimits;
 const SIZE_IPV4: u16 = 1252;
 const SIZE_IPV6: u16 = 1232;
 
-/// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer opened and
-/// classified with the kernel's time stamps, a polite close.
+/// Probes how QUIC servers answer the first flight of a connection: one Initial per target, the answer
+/// decrypted and classified with the kernel's time stamps, a polite close.
 #[derive(Parser, Debug)]
 #[command(
     name = "firstflight-prober",
@@ -22,22 +22,24 @@ const SIZE_IPV6: u16 = 1232;
     about,
     after_help = "\
 Example:
-  firstflight probe --targets targets.csv --rate 500 --contact 'research@example.org' --blocklist blocklist.txt > probes.jsonl
+  firstflight probe --targets targets.csv --rate 500 --contact 'research@example.org' \\
+    --blocklist blocklist.txt > probes.jsonl
 
-Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable input or
-records that cannot be written; 130 interrupted, what ended before is recorded."
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+input or records that cannot be written; 130 interrupted, what ended before is recorded."
 )]
 pub struct Options {
-    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for standard input
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for
+    /// standard input
     #[arg(long, value_name = "FILE", required_unless_present = "feed")]
     pub targets: Option<PathBuf>,
 
-    /// Take commands on standard input while running: slots to be probed at set times, groups of targets to be held back
+    /// Take commands on standard input while running: probes at set times, groups of targets to pause
     /// (scanner/native/first_answer/README.md)
     #[arg(long, requires = "segments")]
     pub feed: bool,
 
-    /// Write down skipped slots in FILE, a line of JSON each
+    /// Write skipped planned probes to FILE, a line of JSON each
     #[arg(long, value_name = "FILE", requires = "feed")]
     pub skipped: Option<PathBuf>,
 
@@ -69,8 +71,8 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = rate)]
     pub per_prefix_rate: f64,
 
-    /// Share the limits per address and prefix with other vantage points: this is number K of N (from 0); each has a prefix
-    /// to itself for LENGTH seconds at a time, the last PAUSE of which nobody probes it
+    /// Share the limits per address and prefix with other vantage points: this is number K of N (from 0);
+    /// each has a prefix to itself for LENGTH seconds at a time, the last PAUSE of which nobody probes it
     #[arg(long, value_name = "K/N:LENGTH:PAUSE", value_parser = shared_limits)]
     pub turn: Option<SharedLimits>,
 
@@ -89,11 +91,11 @@ pub struct Options {
     pub timeout: f64,
 
     /// Milliseconds to wait for more after the ServerHello
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = milliseconds())]
     pub settle_ms: u32,
 
     /// Milliseconds during which datagrams that come after a probe's end are counted
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(0..=60_000))]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = milliseconds())]
     pub linger_ms: u32,
 
     /// Connections tried per target: a timeout leads to the next one
@@ -129,11 +131,11 @@ pub struct Options {
     #[arg(long, value_name = "CIDR")]
     pub allow_net: Vec<String>,
 
-    /// Check lists and settings, say what would be done, send nothing
+    /// Check lists and settings, report what would be done, send nothing
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Seed of the random order (default: random, told in the summary)
+    /// Seed of the random order (default: random, written to the summary)
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
@@ -192,6 +194,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     })
 }
 
+/// Up to a minute.
+fn milliseconds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=60_000)
+}
+
 fn ports(text: &str) -> Result<(u16, u16), String> {
     let parsed = text
         .split_once('-')
@@ -204,7 +211,8 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 }
 
 fn shared_limits(text: &str) -> Result<SharedLimits, String> {
-    let wrong = "write it like 0/4:15:3: number and count of vantage points, seconds of a turn, seconds of pause in it";
+    let wrong = "write it like 0/4:15:3: number and count of vantage points, seconds of a turn, \
+                 seconds of pause in it";
     let parse = || {
         let (place, times) = text.split_once(':')?;
         let (index, of) = place.split_once('/')?;
@@ -222,7 +230,7 @@ fn shared_limits(text: &str) -> Result<SharedLimits, String> {
     parse().ok_or_else(|| wrong.into())
 }
 
-/// A contact is sent in a packet of 1200 bytes, whole.
+/// Checks a contact, which must fit into a packet of 1200 bytes.
 fn contact(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must say how to reach you".into()),
@@ -264,7 +272,7 @@ mod tests {
 
     #[test]
     fn wrong_use_is_one_line() {
-        let said = |arguments: &[&str]| {
+        let sentence_for = |arguments: &[&str]| {
             let error =
                 Options::try_parse_from([&["firstflight-prober"], arguments].concat()).err()?;
             firstflight_usage::sentence(&error, "firstflight probe")
@@ -287,7 +295,7 @@ mod tests {
             ),
             (&["--targets", "t", "--contact", "a\nb"], "must be one line"),
         ] {
-            let sentence = said(arguments).unwrap();
+            let sentence = sentence_for(arguments).unwrap();
             assert!(sentence.contains(expected), "{sentence}");
             assert!(sentence.ends_with(" (see firstflight probe --help)"));
             assert!(
@@ -295,7 +303,7 @@ mod tests {
                 "{sentence}"
             );
         }
-        assert_eq!(said(&["--help"]), None);
-        assert_eq!(said(&["--version"]), None);
+        assert_eq!(sentence_for(&["--help"]), None);
+        assert_eq!(sentence_for(&["--version"]), None);
     }
 }

@@ -38,7 +38,7 @@ impl Outcome {
         Outcome::Blocked,
     ];
 
-    /// The word in records.
+    /// Returns the word in records.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Iack => "iack",

@@ -23,16 +23,16 @@ pub struct Packets {
     destinations: ChaCha8Rng,
 }
 
-/// What is random in a ClientHello. It comes from a stream of its own of ChaCha8, so that the copy of the ClientHello
-/// after a Retry is the same without being kept.
+/// The random values of a ClientHello. They come from a separate stream of ChaCha8 per connection, so that
+/// the ClientHello after a Retry is the same without being stored.
 struct Fresh {
     random: [u8; 32],
     key_share: [u8; 32],
 }
 
 impl Packets {
-    /// `contact`: reason phrase of closes; `random`: secret of this run. Fails only if the template does not fit its
-    /// buffer.
+    /// `contact`: reason phrase of closes; `random`: secret of this run. Fails only if the template does
+    /// not fit its buffer.
     pub fn new(contact: &str, random: [u8; 32]) -> Result<Self, Error> {
         let template = ClientHelloTemplate::new(&TemplateOptions::default())?;
         Ok(Packets {
@@ -43,7 +43,7 @@ impl Packets {
         })
     }
 
-    /// SHA-256 of the ClientHello without what differs between probes, hex.
+    /// Returns the SHA-256 of the ClientHello without what differs between probes, hex.
     pub fn template_hash(&self) -> Result<String, Error> {
         let digest = Sha256::digest(self.template.canonical()?);
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -51,7 +51,7 @@ impl Packets {
 
     fn fresh(&self, client_cid: [u8; 8]) -> Fresh {
         let mut stream = ChaCha8Rng::from_seed(self.random);
-        // Stream 0 is that of the destinations.
+        // Stream 0 is for the destinations.
         stream.set_stream(u64::from_be_bytes(client_cid).max(1));
         let mut fresh = Fresh {
             random: [0; 32],
@@ -62,14 +62,14 @@ impl Packets {
         fresh
     }
 
-    /// A random destination connection ID of 8 bytes.
+    /// Returns a random destination connection ID of 8 bytes.
     pub fn destination(&mut self) -> [u8; 8] {
         let mut dcid = [0; 8];
         self.destinations.fill_bytes(&mut dcid);
         dcid
     }
 
-    /// Writes the Initial with the ClientHello, with the token if there was a Retry; gives its size.
+    /// Writes the Initial with the ClientHello, with the token if there was a Retry; returns its size.
     pub fn initial(
         &self,
         out: &mut [u8],
@@ -93,7 +93,7 @@ impl Packets {
         })
     }
 
-    /// Writes the close; gives its size.
+    /// Writes the close; returns its size.
     pub fn close(&self, out: &mut [u8], exchange: &Exchange) -> Result<usize, Error> {
         let server = exchange.server_cid.unwrap_or(exchange.dcid);
         let scid = ConnectionId::from(exchange.client_cid);

@@ -1,5 +1,6 @@
-//! All probes in flight, as one state machine: time, stamps, ICMP messages and datagrams go in; finished probes and
-//! handles of probes with something to send come out. No socket and no clock, so tests feed it by hand.
+//! All probes in flight, as one state machine: time, stamps, ICMP messages and datagrams go in; finished
+//! probes and handles of probes with something to send come out. No socket and no clock, so tests feed it
+//! by hand.
 //!
 //! `connect` adds probes, `sent` takes what left, `receive` what came, `completion` ends them.
 
@@ -98,8 +99,8 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// No probes yet. `locals`: bound addresses, by number of the port; `table_key`: keeps others from choosing addresses
-    /// that collide in the table; `counts`: what the run counted before.
+    /// No probes yet. `locals`: bound addresses, by number of the port; `table_key`: keeps others from
+    /// choosing addresses that collide in the table; `counts`: what the run counted before.
     pub fn new(
         settings: Settings,
         cids: CidKey,

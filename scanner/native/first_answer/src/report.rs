@@ -1,11 +1,11 @@
-//! What people are told on standard error of a run that is over, or that would be.
+//! Reports on standard error: of a finished run, of a dry run.
 
 use crate::counts::Counts;
 use crate::outcome::Outcome;
 use crate::summary::Summary;
 use firstflight_core::inputs::Lists;
 
-/// What came of a run.
+/// Reports what came of a run.
 pub fn finished(summary: &Summary) {
     let counts = &summary.counts;
     let records = counts.tally.records();
@@ -23,8 +23,8 @@ pub fn finished(summary: &Summary) {
     }
     if counts.missing_tx_stamps > 0 {
         eprintln!(
-            "probe: warning: {} records have no times, because the kernel gave no transmit stamp for their Initial; \
-             the network driver may not support software time stamps",
+            "probe: warning: {} records have no times, because the kernel gave no transmit stamp for \
+             their Initial; the network driver may not support software time stamps",
             counts.missing_tx_stamps
         );
     }
@@ -42,7 +42,7 @@ pub fn finished(summary: &Summary) {
     }
 }
 
-/// What a run with these lists would do, at `rate` new probes per second.
+/// Reports what a run with these lists would do, at `rate` new probes per second.
 pub fn dry_run(lists: &Lists, rate: f64) {
     let list = &lists.targets;
     let blocked = list
@@ -51,15 +51,15 @@ pub fn dry_run(lists: &Lists, rate: f64) {
         .count();
     let open = list.len() - blocked;
     eprintln!(
-        "probe: dry run: {} targets, {blocked} of them blocked, {} lines rejected; {open} would be probed at {rate} per second in \
-         {:.0} s at least; nothing was sent",
+        "probe: dry run: {} targets, {blocked} of them blocked, {} lines rejected; {open} would be \
+         probed at {rate} per second in {:.0} s at least; nothing was sent",
         list.len(),
         list.rejected,
         open as f64 / rate
     );
 }
 
-/// The outcomes that occurred, in one line.
+/// Returns the outcomes that occurred, in one line.
 fn outcomes(counts: &Counts) -> String {
     let some: Vec<String> = Outcome::ALL
         .into_iter()

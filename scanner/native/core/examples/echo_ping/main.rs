@@ -1,8 +1,8 @@
 //! A second engine, as small as an engine can be: one UDP datagram per target, one echo expected.
 //!
-//! It shows what the core gives an engine (lists, limits, segments, resume, an orderly end by Ctrl-C) and what an engine
-//! adds: its datagrams, its table of probes, its rows. Only 127.0.0.0/8 can be contacted: nothing else is allowed, there
-//! is no contact, and the source address is 127.0.0.1.
+//! It shows what the core gives an engine (lists, limits, segments, resume, an orderly end by Ctrl-C) and
+//! what an engine adds: its datagrams, its table of probes, its rows. Only 127.0.0.0/8 can be contacted:
+//! nothing else is allowed, there is no contact, and the source address is 127.0.0.1.
 
 #![forbid(unsafe_code)]
 

@@ -37,7 +37,8 @@ impl Batch {
         self.len = 0;
     }
 
-    /// Adds a datagram to `to` that `fill` writes; `stamp` asks for a transmit stamp. The batch must not be full.
+    /// Adds a datagram to `to` that `fill` writes; `stamp` asks for a transmit stamp. The batch must not be
+    /// full.
     pub fn push<E>(
         &mut self,
         to: SocketAddr,
@@ -54,10 +55,12 @@ impl Batch {
         Ok(())
     }
 
-    /// Hands the datagrams from number `from` on to the kernel; says how many it took, or why it did not take the first.
+    /// Hands the datagrams from number `from` on to the kernel. Returns how many it took, or why it did not
+    /// take the first.
     pub fn send(&mut self, socket: BorrowedFd<'_>, from: usize) -> io::Result<usize> {
         let headers = &mut self.buffers.headers[from..self.len];
-        // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths set in `push`.
+        // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths
+        // set in `push`.
         let n = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),

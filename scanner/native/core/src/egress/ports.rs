@@ -22,8 +22,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Binds ports of the families that the targets numbered in `order` need; with `feed`, of all families that
-    /// `sources` may use. The other arguments are those of [`Self::bind`].
+    /// Binds ports of the families that the targets numbered in `order` need; with `feed`, of all families
+    /// that `sources` may use. The other arguments are those of [`Self::bind`].
     pub fn for_targets(
         sources: &[IpAddr],
         range: Option<(u16, u16)>,
@@ -42,8 +42,8 @@ impl Ports {
         Ports::bind(sources, range, need, random)
     }
 
-    /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any. `range`: exactly these
-    /// ports, else free ones from a place that `random` (from 0 to 65535) chooses.
+    /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any.
+    /// `range`: exactly these ports; without it, free ones, searched from a start that `random` chooses.
     pub fn bind(
         sources: &[IpAddr],
         range: Option<(u16, u16)>,
@@ -62,7 +62,8 @@ impl Ports {
             let mine = |ip: &&IpAddr| ip.is_ipv4() == (family == "IPv4");
             if needed && !sources.iter().any(|ip| mine(&ip)) {
                 return Err(Failure::Usage(format!(
-                    "the list has {family} targets and no --source is {family}: add one, or leave --source away"
+                    "the list has {family} targets and no --source is {family}: add one, or leave \
+                     --source away"
                 )));
             }
             for source in sources.iter().filter(|ip| needed && mine(ip)) {
@@ -137,7 +138,7 @@ impl Ports {
         self.all.iter().map(Rc::as_ref)
     }
 
-    /// Port number `number`, from 0.
+    /// Returns port number `number`, from 0.
     pub(crate) fn get(&self, number: usize) -> Rc<Port> {
         self.all[number].clone()
     }
@@ -158,13 +159,14 @@ impl Ports {
         if v4 { &self.v4 } else { &self.v6 }
     }
 
-    /// Our address towards `to` by the routing table.
+    /// Returns the source address that the routing table gives for `to`.
     pub fn route(&self, to: SocketAddr) -> Option<IpAddr> {
         self.routes.source(to)
     }
 }
 
-/// Whether the system knows no such addresses at all: its targets become `send_failed`, the others are probed.
+/// Returns whether the system lacks the whole family: targets of it become `send_failed`, the others are
+/// probed.
 fn no_family(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -41,7 +41,7 @@ fn set(socket: &impl AsRawFd, level: i32, option: i32, value: u32) -> io::Result
 impl Port {
     /// Binds `port` of `source` (unspecified: any of the host's addresses).
     pub fn bind(source: IpAddr, port: u16) -> io::Result<Port> {
-        // An IPv6 socket of the standard library would take IPv4 traffic too, past the lists; so by hand.
+        // An IPv6 socket of the standard library would take IPv4 traffic too, past the lists.
         let socket = UdpSocket::from(open(source.is_ipv6())?);
         bind(&socket, SocketAddr::new(source, port))?;
         socket.set_nonblocking(true)?;
@@ -92,8 +92,8 @@ impl Port {
         Ok(Port { socket, local })
     }
 
-    /// Starts the numbers of transmit stamps at 0 again. Needed after a failed send: whether it took a number differs
-    /// between kernels.
+    /// Starts the numbers of transmit stamps at 0 again. Needed after a failed send: whether it took a
+    /// number differs between kernels.
     pub fn restart_stamps(&self) -> io::Result<()> {
         set(
             &self.socket,
@@ -135,7 +135,7 @@ fn open(v6: bool) -> io::Result<std::os::fd::OwnedFd> {
 fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
     let mut place = crate::messages::empty_address();
     let length = crate::messages::write_address(&mut place, address);
-    // SAFETY: `place` holds an address of `length` bytes.
+    // SAFETY: `place` contains an address of `length` bytes.
     let status = unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), length) };
     if status == 0 {
         Ok(())
@@ -159,7 +159,7 @@ impl Routes {
         }
     }
 
-    /// Our address towards `to`; `None` if there is no route.
+    /// Returns the source address towards `to`; `None` if there is no route.
     pub fn source(&self, to: SocketAddr) -> Option<IpAddr> {
         let socket = if to.is_ipv4() {
             self.v4.as_ref()?
@@ -172,7 +172,8 @@ impl Routes {
     }
 }
 
-/// Makes a socket forget its last destination and with it the source address chosen for that (connect(2), AF_UNSPEC).
+/// Makes a socket forget its last destination and with it the source address chosen for that (connect(2),
+/// AF_UNSPEC).
 fn disconnect(socket: &UdpSocket) {
     let nowhere = crate::messages::empty_address();
     let length = size_of_val(&nowhere) as libc::socklen_t;

@@ -1,4 +1,5 @@
-//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for one.
+//! Which datagram a transmit stamp belongs to: the kernel numbers the datagrams of a socket that asked for
+//! one.
 
 use std::collections::VecDeque;
 
@@ -8,9 +9,9 @@ const MOST: usize = 8192;
 /// A datagram whose stamp is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampRequest<T> {
-    /// What the engine knows it by.
+    /// The engine's name for the datagram.
     pub key: T,
-    /// Our clock before sending, ns since 1970: no stamp of it is earlier.
+    /// Wall clock before sending: the stamp cannot be earlier.
     pub earliest: i64,
 }
 
@@ -32,7 +33,7 @@ impl<T> Default for StampRequests<T> {
 }
 
 impl<T> StampRequests<T> {
-    /// The next datagram that asked for a stamp.
+    /// Adds the next datagram that asked for a stamp.
     pub fn push(&mut self, request: StampRequest<T>) {
         if self.open.len() == MOST {
             self.open.pop_front();
@@ -41,7 +42,8 @@ impl<T> StampRequests<T> {
         self.open.push_back(Some(request));
     }
 
-    /// Whose stamp number `number`, taken at `stamp`, is. Stamps may come in any order.
+    /// Returns the request that stamp number `number`, taken at `stamp`, belongs to. Stamps may come in any
+    /// order.
     pub fn take(&mut self, number: u32, stamp: i64) -> Option<StampRequest<T>> {
         let place = number.wrapping_sub(self.first) as usize;
         let request = self
@@ -55,7 +57,7 @@ impl<T> StampRequests<T> {
         Some(request)
     }
 
-    /// The kernel counts from 0 again; open requests are lost.
+    /// Starts again at number 0, as the kernel does; open requests are lost.
     pub fn restart(&mut self) {
         *self = StampRequests::default();
     }

@@ -1,12 +1,12 @@
-//! The feed (`--feed`): commands on standard input, one per line, while the prober runs.
+//! The commands of the feed (`--feed`): one per line of standard input, while the engine runs.
 //!
 //! ```text
-//! slot NUMBER AT GRACE OWNED GROUP IP PORT [DOMAIN]   probe at AT (UTC, ns), at most GRACE ms later, or skip it
-//! hold GROUP | free GROUP | refuse GROUP              see groups.rs
-//! end                                                 no more slots
+//! slot NUMBER AT GRACE OWNED GROUP IP PORT [DOMAIN]   probe at AT (UTC, ns), at most GRACE ms later
+//! hold GROUP | free GROUP | refuse GROUP              see targets/groups.rs
+//! end                                                 no more planned probes
 //! ```
 //!
-//! The end of the input without `end` means that whoever feeds is gone: the run is ended in order.
+//! If the input ends without `end`, the feeding program has died, and the run ends in order.
 
 use std::io::BufRead;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::clock::Stamp;
 use crate::targets::is_host_name;
 use crate::targets::{FIRST_PLANNED, FedTarget};
 
-/// What the feed said.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     Probe(Planned),
@@ -37,11 +37,11 @@ pub struct Planned {
     pub fed: FedTarget,
 }
 
-/// What there is to know of the feed at a moment.
+/// What [`Feed::next`] found.
 pub enum FeedEvent {
     Command(Command),
     Nothing,
-    /// The input is at its end.
+    /// The input has ended.
     Closed,
     /// A line that cannot be read.
     Broken(Failure),
@@ -72,7 +72,7 @@ impl Feed {
         Ok(Feed(from))
     }
 
-    /// The next command, without waiting.
+    /// Returns the next command, without waiting.
     pub fn next(&self) -> FeedEvent {
         match self.0.try_recv() {
             Ok(Ok(command)) => FeedEvent::Command(command),

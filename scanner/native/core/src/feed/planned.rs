@@ -1,4 +1,4 @@
-//! PlannedProbes of the feed that were not probed yet: each leaves at its planned time, or not at all.
+//! Planned probes that were not sent yet: each leaves at its planned time, or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use crate::clock::Mono;
 use crate::clock::Stamp;
 use crate::targets::FedTarget;
 
-/// A slot that is not probed yet.
+/// A planned probe that was not sent yet.
 pub struct Pending {
     /// Planned time.
     pub at: Stamp,
     /// Not later than this.
     pub until: Mono,
     pub fed: Arc<FedTarget>,
-    /// What it waits for beyond its time.
+    /// What delays it beyond its planned time.
     pub reason: Reason,
 }
 
-/// PlannedProbes by when they are to be looked at next.
+/// Planned probes, ordered by when they are due.
 #[derive(Default)]
 pub struct PlannedProbes {
     due: BTreeMap<(Mono, u32), Pending>,
 }
 
 impl PlannedProbes {
-    /// Takes a slot in; `start` is UTC when the monotonic clock was 0.
+    /// Adds a planned probe; `start` is UTC when the monotonic clock was 0.
     pub fn add(&mut self, planned: Planned, start: Stamp) {
-        // What lies before the start of the run is due at its start, and perhaps too late.
+        // What was planned before the start of the run is due at its start, and perhaps too late.
         let on_our_clock = |at: Stamp| Mono::try_from(at.saturating_sub(start)).unwrap_or_default();
         let grace = Stamp::try_from(planned.grace).unwrap_or(Stamp::MAX);
         let pending = Pending {
@@ -41,23 +41,23 @@ impl PlannedProbes {
         self.put(on_our_clock(planned.at), pending);
     }
 
-    /// Puts a slot back until `when`.
+    /// Makes a planned probe due at `when`.
     pub fn put(&mut self, when: Mono, pending: Pending) {
         self.due.insert((when, pending.fed.number), pending);
     }
 
-    /// A slot that is due.
+    /// Takes a planned probe that is due.
     pub fn pop(&mut self, now: Mono) -> Option<Pending> {
         let entry = self.due.first_entry().filter(|e| e.key().0 <= now)?;
         Some(entry.remove())
     }
 
-    /// When to look next.
+    /// Returns when the next one is due.
     pub fn next(&self) -> Option<Mono> {
         self.due.first_key_value().map(|((when, _), _)| *when)
     }
 
-    /// Whether all that came has been dealt with.
+    /// Returns whether none is left.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }

@@ -41,16 +41,16 @@ pub struct Schedule {
     skips: Skips,
     skipped: u64,
     broken: Option<Failure>,
-    /// UTC when the monotonic clock was 0. Planned times are converted by it, so that a clock that is set does not move
-    /// them.
+    /// UTC when the monotonic clock was 0. Planned times are converted by it, so that a clock that is set
+    /// does not move them.
     start: Stamp,
     /// Addresses that need a contact may be probed.
     contact: bool,
 }
 
 impl Schedule {
-    /// Reads `feed`, if there is one. `start`: UTC when the monotonic clock was 0; `contact`: whether whoever is probed
-    /// receives one.
+    /// Reads `feed`, if there is one. `start`: UTC when the monotonic clock was 0; `contact`: whether
+    /// whoever is probed receives one.
     pub fn new(feed: Option<Feed>, skips: Skips, start: Stamp, contact: bool) -> Schedule {
         Schedule {
             feed,
@@ -64,8 +64,8 @@ impl Schedule {
         }
     }
 
-    /// Executes the commands that came since the last call. Returns whether the run has to stop: the feed ended without
-    /// `end`, or a line of it cannot be read.
+    /// Executes the commands that came since the last call. Returns whether the run has to stop: the feed
+    /// ended without `end`, or a line of it cannot be read.
     pub fn read(&mut self, groups: &mut Groups) -> bool {
         let Some(feed) = self.feed.take() else {
             return false;
@@ -95,8 +95,8 @@ impl Schedule {
         false
     }
 
-    /// Returns the next planned probe that is due. Those that cannot leave in time are skipped; those that have to wait
-    /// for a limit are due again later.
+    /// Returns the next planned probe that is due. Those that cannot leave in time are skipped; those that
+    /// have to wait for a limit are due again later.
     pub fn next<K>(
         &mut self,
         now: Mono,

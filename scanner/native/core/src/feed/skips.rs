@@ -1,4 +1,4 @@
-//! PlannedProbes that were not probed, and why: a line of JSON each, on disk as soon as it is known.
+//! Planned probes that were not sent, and why: a line of JSON each, written at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use crate::Failure;
 
-/// Why a slot was skipped.
+/// Why a planned probe was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Its time had passed by more than its grace when it could have left.
     Late,
-    /// Its address or prefix had its share.
+    /// The limit of its address or prefix was used up.
     Limit,
     /// The rate of the run, or the number of probes in flight.
     Busy,
-    /// Its group is held back.
+    /// Its group is paused.
     Paused,
     /// The run was stopped.
     Stopped,
@@ -24,7 +24,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word for it in records.
+    /// Returns the word in the file.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Late => "late",
@@ -44,7 +44,7 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Opens `path` to append to it; `None`: skipped slots are only counted.
+    /// Opens `path` to append to it; `None`: skipped probes are only counted.
     pub fn open(path: Option<&Path>) -> Result<Skips, Failure> {
         let open = |path: &Path| {
             OpenOptions::new()
@@ -64,7 +64,7 @@ impl Skips {
         })
     }
 
-    /// Notes a slot; `late`: how long after its planned time this is, in ns.
+    /// Writes a line about planned probe number `slot`; `late`: time since its planned time, in ns.
     pub fn note(&mut self, slot: u32, reason: Reason, late: u64) {
         let Some(file) = &mut self.file else {
             return;
@@ -74,7 +74,7 @@ impl Skips {
             reason.name(),
             late / 1000
         );
-        // One write: a reader never sees half a line of a run that goes on.
+        // One write call, so that a reader never sees half a line.
         if let Err(e) = file.write_all(line.as_bytes()) {
             self.failed.get_or_insert(Failure::Output(format!(
                 "skipped slots cannot be written down: {e}; free some space"
@@ -82,7 +82,7 @@ impl Skips {
         }
     }
 
-    /// Why no more can be written, if so.
+    /// Returns why no more can be written, if so.
     pub fn failure(&self) -> Option<Failure> {
         self.failed.clone()
     }

@@ -1,13 +1,14 @@
-//! One line of a block or opt-out list: an address, a network, a range, or a name. Whatever may be meant as one of the
-//! first three and is none is an error, never a name: a line that protects nobody must not look as if it did.
+//! One line of a block or opt-out list: an address, a network, a range, or a name. A line that looks like
+//! an address but cannot be read as one is an error, never a name: otherwise it would protect nobody,
+//! unnoticed.
 //!
-//! `firstflight/egress/lists.py` reads the same lines; tests/attack/list_lines.json holds both together.
+//! `firstflight/egress/lists.py` reads the same lines; both are tested with tests/attack/list_lines.json.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::targets::is_host_name;
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// All addresses from the first to the last, of one family.
@@ -16,7 +17,7 @@ pub enum Entry {
     Name(String),
 }
 
-/// Of `10.1.2.0-24`: 25 addresses, or a slip for the 256 of `10.1.2.0/24`.
+/// `10.1.2.0-24` may mean 25 addresses, or the 256 of `10.1.2.0/24`.
 const AMBIGUOUS: &str = "may be a range or a network: write out the last address, or a slash";
 
 /// Reads the content of a line (see [`content`]). The error says what is wrong with it.
@@ -35,7 +36,7 @@ pub fn entry(text: &str) -> Result<Entry, &'static str> {
     looks_like_addresses(&name, wildcard).map_or(Ok(Entry::Name(name)), Err)
 }
 
-/// What a line says: nothing for empty lines; `#` starts a comment anywhere in it.
+/// Returns the content of a line: nothing for empty lines; `#` starts a comment anywhere in it.
 pub fn content(line: &str) -> Result<Option<&str>, &'static str> {
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.contains('\r') {
@@ -48,8 +49,8 @@ pub fn content(line: &str) -> Result<Option<&str>, &'static str> {
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Reads `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9` or the same in IPv6 (without the last); `None`
-/// if it is nothing of that kind.
+/// Reads `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9` or the same in IPv6 (without the
+/// last); `None` for anything else.
 fn addresses(text: &str) -> Result<Option<(IpAddr, IpAddr)>, &'static str> {
     if let Some((address, length)) = text.split_once('/') {
         let (Ok(address), Some(length)) = (address.parse(), number(length)) else {
@@ -124,8 +125,8 @@ fn network(address: IpAddr, length: u32) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Why what passes for a host name is more likely meant as addresses. No top-level domain is a number (RFC 3696 2) or has
-/// one letter only; `wildcard`: it was written `*.NAME`, so a name it is.
+/// Returns why a valid host name is more likely meant as addresses, if so. No top-level domain is a number
+/// (RFC 3696 2) or has one letter only; `wildcard`: it was written `*.NAME`, which only names are.
 fn looks_like_addresses(name: &str, wildcard: bool) -> Option<&'static str> {
     let labels: Vec<&str> = name.split('.').collect();
     let last = labels[labels.len() - 1];
@@ -166,7 +167,7 @@ mod tests {
     #[derive(Deserialize)]
     struct Case {
         line: String,
-        /// `[first, last]`, a name, or null for lines that say nothing.
+        /// `[first, last]`, a name, or null for lines without content.
         means: Option<Meaning>,
         /// Part of what is wrong.
         error: Option<String>,
@@ -187,8 +188,8 @@ mod tests {
         for Case { line, means, error } in cases {
             let read = content(&line).and_then(|text| text.map(entry).transpose());
             match (read, error) {
-                (Err(said), Some(expected)) => {
-                    assert!(said.contains(&expected), "{line:?}: {said}")
+                (Err(error), Some(expected)) => {
+                    assert!(error.contains(&expected), "{line:?}: {error}")
                 }
                 (Ok(read), None) => {
                     let expected = means.map(|means| match means {

@@ -1,7 +1,9 @@
-//! What the network namespace is that packets leave from: whether it is the lab's, its own addresses, where its routes lead.
+//! The network namespace that packets leave from: whether it is the lab's, its own addresses, where its
+//! routes lead.
 //!
-//! 198.18.0.0/15 and 2001:db8::/32 lead to somebody else's network anywhere but in the lab. A namespace of the lab carries a
-//! mark (docs/interfaces.md); without it, such an address is reached only where the route to it is `lo`.
+//! Outside the lab, 198.18.0.0/15 and 2001:db8::/32 may lead to a network of somebody else. A namespace of
+//! the lab carries a mark (docs/interfaces.md); without it, such an address is contacted only where the
+//! route to it is `lo`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +17,7 @@ use crate::policy::rtnetlink::Rtnetlink;
 
 /// The alias of `lo` in the lab's namespaces, and in those of tests.
 const MARK: &str = "firstflight-lab";
-/// What stands for the Internet in the lab.
+/// The Internet of the lab.
 const LAB: [&str; 2] = ["198.18.0.0/15", "2001:db8::/32"];
 
 /// The namespace of this process, as it was at the start.
@@ -45,22 +47,23 @@ impl Namespace {
         };
         ask().map_err(|e| {
             Failure::Usage(format!(
-                "the kernel does not say which addresses are this machine's (rtnetlink: {e}); nothing was sent"
+                "the kernel does not say which addresses are this machine's (rtnetlink: {e}); \
+                 nothing was sent"
             ))
         })
     }
 
-    /// Whether it carries the lab's mark.
+    /// Returns whether it carries the lab's mark.
     pub fn is_lab(&self) -> bool {
         self.is_lab
     }
 
-    /// Its own addresses, and networks that are local as a whole.
+    /// Returns its own addresses, and networks that are local as a whole.
     pub fn own(&self) -> &[IpNet] {
         &self.own
     }
 
-    /// Whether packets to `ip` stay in this namespace. Each address is looked up once.
+    /// Returns whether packets to `ip` stay in this namespace. Each address is looked up once.
     pub fn loops_back(&self, ip: IpAddr) -> bool {
         *self
             .known
@@ -69,7 +72,7 @@ impl Namespace {
             .or_insert_with(|| self.look_up(ip))
     }
 
-    /// From every source that may be chosen: rules may give each its own route.
+    /// Looks up the route from every source address, because policy rules may give each its own.
     fn look_up(&self, ip: IpAddr) -> bool {
         let loops = |from| self.kernel.goes_by_loopback(ip, from).unwrap_or(false);
         let mut sources = self

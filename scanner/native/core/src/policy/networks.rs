@@ -12,12 +12,12 @@ pub struct NetworkSet {
 }
 
 impl NetworkSet {
-    /// The union of `networks`; host bits are ignored.
+    /// Returns the union of `networks`; host bits are ignored.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self::from_ranges(networks.into_iter().map(|network| range_of(&network)))
     }
 
-    /// The union of ranges from a first to a last address of the same family.
+    /// Returns the union of ranges from a first to a last address of the same family.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (IpAddr, IpAddr)>) -> Self {
         let mut set = NetworkSet::default();
         for range in ranges {
@@ -36,7 +36,7 @@ impl NetworkSet {
         set
     }
 
-    /// Whether `ip` lies in one of the networks.
+    /// Returns whether `ip` lies in one of the networks.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(ip) => inside(&self.v4, ip.to_bits()),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_told() {
+    fn other_text_is_no_network() {
         for text in ["10.0.0.0/33", "example.org", "010.0.0.1"] {
             assert!(parse_network(text).is_none(), "{text}");
         }

@@ -1,6 +1,7 @@
-//! Questions to the kernel about this network namespace (rtnetlink(7)). They are answered on the spot and lead to no packet.
+//! Queries to the kernel about this network namespace (rtnetlink(7)). They send no packet.
 //!
-//! A netlink socket belongs to the namespace of its process; `/sys/class/net` to the one in which sysfs was mounted.
+//! A netlink socket belongs to the namespace of its process; `/sys/class/net` to the one in which sysfs was
+//! mounted.
 
 use std::io;
 use std::net::IpAddr;
@@ -41,7 +42,7 @@ impl Rtnetlink {
         // SAFETY: the kernel just gave this descriptor to us.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let strict: libc::c_int = 1;
-        // Lets a dump be asked of one table; without it (before Linux 4.20) more comes, and is passed over.
+        // Lets a dump be asked of one table; without it (before Linux 4.20) more comes, and is skipped.
         // SAFETY: the option value is an integer of the length given.
         unsafe {
             libc::setsockopt(
@@ -69,7 +70,8 @@ impl Rtnetlink {
         Ok(alias)
     }
 
-    /// Whether packets to `to`, from `from` if that is given, leave by `lo`; `false` where there is no way at all.
+    /// Returns whether packets to `to`, from `from` if that is given, leave by `lo`; `false` without any
+    /// route.
     pub fn goes_by_loopback(&self, to: IpAddr, from: Option<IpAddr>) -> io::Result<bool> {
         let address = bytes(to);
         let mut body = vec![0; ROUTE];
@@ -103,8 +105,8 @@ impl Rtnetlink {
         }
     }
 
-    /// The addresses and networks that are this machine's own: those of its interfaces, and the local routes (table 255),
-    /// which an IPv6 address has only some time after it was added.
+    /// Returns this machine's own addresses and networks: those of its interfaces, and the local routes
+    /// (table 255), which an IPv6 address has only some time after it was added.
     pub fn own_networks(&self) -> io::Result<Vec<IpNet>> {
         let mut own = Vec::new();
         let any = [0; ADDRESS];
@@ -131,7 +133,7 @@ impl Rtnetlink {
         Ok(own)
     }
 
-    /// Sends a request of `kind` and hands the body of each message of the answer to `each`.
+    /// Sends a request of `kind` and passes the body of each message of the answer to `each`.
     fn ask(
         &self,
         kind: u16,
@@ -143,9 +145,9 @@ impl Rtnetlink {
         request.extend(((HEADER + body.len()) as u32).to_ne_bytes());
         request.extend(kind.to_ne_bytes());
         request.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
-        request.extend([0; 8]); // sequence and port: nobody else uses this socket
+        request.extend([0; 8]); // sequence and port: this socket has one user
         request.extend(body);
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the length that is passed.
         let sent = unsafe {
             libc::send(
                 self.socket.as_raw_fd(),
@@ -159,7 +161,7 @@ impl Rtnetlink {
         }
         let mut room = vec![0; ROOM];
         loop {
-            // SAFETY: the buffer is as long as said.
+            // SAFETY: the buffer has the length that is passed.
             let got = unsafe {
                 libc::recv(
                     self.socket.as_raw_fd(),
@@ -178,7 +180,7 @@ impl Rtnetlink {
     }
 }
 
-/// Hands on the messages of one read; whether the answer is whole.
+/// Passes the messages of one read to `each`. Returns whether the answer is complete.
 fn answered(mut bytes: &[u8], each: &mut impl FnMut(&[u8]) -> Option<()>) -> io::Result<bool> {
     while !bytes.is_empty() {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);

@@ -1,6 +1,7 @@
-//! Ranges that are not probed unless allowed: the IANA special-purpose registries (RFC 6890 and its updates,
-//! also the entries marked globally reachable, since none of them is a web server's), multicast, IPv6 outside 2000::/3
-//! (the only block that IANA has given out: RFC 4291 2.4 and its registry), and what clouds give their machines.
+//! Ranges that are not probed unless allowed: the IANA special-purpose registries (RFC 6890 and its
+//! updates, also the entries marked globally reachable, since none of them is a web server's), multicast,
+//! IPv6 outside 2000::/3 (the only block that IANA has assigned: RFC 4291 2.4 and its registry), and
+//! services of clouds.
 
 use std::net::IpAddr;
 
@@ -44,18 +45,19 @@ const SPECIAL: &[(&str, &str)] = &[
     ("fc00::/7", "unique local"),
     ("fe80::/10", "link local"),
     ("ff00::/8", "multicast"),
-    // Behind the entries above, whose words are more exact.
+    // After the entries above, whose names are more exact.
     ("::/3", "no global unicast"),
     ("4000::/2", "no global unicast"),
     ("8000::/1", "no global unicast"),
 ];
 
-/// Services that a cloud gives to the machine that asks: metadata with credentials, name servers, health checks. A
-/// packet there tells a platform about us, and no permission opens them. Those in 169.254.0.0/16 cannot be allowed at all.
+/// Services that a cloud offers to its machines: metadata with credentials, name servers, health checks.
+/// They cannot be allowed. Those in 169.254.0.0/16 lie outside every network that `--allow-net` accepts.
 const PLATFORM: &[(&str, &str)] = &[
     // learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
     ("168.63.129.16/32", "Azure's platform"),
-    // Amazon EC2 user guide: instance metadata (::254), name server (::253), time (::123), EKS Pod Identity (::23).
+    // Amazon EC2 user guide: instance metadata (::254), name server (::253), time (::123), EKS Pod Identity
+    // (::23).
     ("fd00:ec2::/64", "Amazon's platform"),
     // cloud.google.com/compute/docs/metadata: the metadata server of IPv6-only machines.
     ("fd20:ce::/64", "Google's platform"),
@@ -72,7 +74,7 @@ const PLATFORM: &[(&str, &str)] = &[
     ("169.254.169.254/32", "cloud metadata"),
 ];
 
-/// The only ranges in which `--allow-net` is accepted: they lead to nobody else's machines.
+/// The only ranges in which `--allow-net` is accepted: they lead to no machines of others.
 const ALLOWABLE: &[&str] = &[
     "127.0.0.0/8",
     "::1/128",
@@ -89,7 +91,7 @@ fn parsed(text: &str) -> IpNet {
         .expect("constants above are networks; a test reads them all")
 }
 
-/// All special ranges.
+/// Returns all special ranges.
 pub fn special_networks() -> impl Iterator<Item = IpNet> {
     PLATFORM
         .iter()
@@ -97,12 +99,12 @@ pub fn special_networks() -> impl Iterator<Item = IpNet> {
         .map(|(network, _)| parsed(network))
 }
 
-/// Those that no permission opens.
+/// Returns the ranges that cannot be allowed.
 pub fn platform_set() -> NetworkSet {
     NetworkSet::new(PLATFORM.iter().map(|(network, _)| parsed(network)))
 }
 
-/// What the registry calls the range around `ip`; for messages.
+/// Returns the registry's name for the range around `ip`; for messages.
 pub fn special_name(ip: IpAddr) -> Option<&'static str> {
     PLATFORM
         .iter()
@@ -111,7 +113,7 @@ pub fn special_name(ip: IpAddr) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Whether `--allow-net` may name this network.
+/// Returns whether `--allow-net` may name this network.
 pub fn is_allowable(network: &IpNet) -> bool {
     ALLOWABLE
         .iter()
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_nobody_was_given_are_special() {
+    fn unassigned_addresses_are_special() {
         let set = NetworkSet::new(special_networks());
         for (ip, name) in [
             ("1::", "no global unicast"),

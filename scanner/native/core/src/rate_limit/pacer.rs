@@ -2,14 +2,14 @@
 
 use crate::clock::{Mono, SECOND};
 
-/// A second is looked at in this many parts.
+/// A second is divided into this many parts.
 const BINS: usize = 200;
 const BIN: u64 = SECOND / BINS as u64;
 
-/// How much faster than the rate a schedule that fell behind (a stalled machine) is caught up with.
+/// How much faster than the rate a run may send after a stall of the machine.
 const CATCH_UP: f64 = 1.25;
 
-/// Counts what left in the last second and refuses more than its ceiling: in any second, wherever it begins.
+/// Counts what left in the last second and refuses more than its limit, in every second, wherever it begins.
 #[derive(Debug)]
 struct Ceiling {
     limit: u64,
@@ -51,8 +51,8 @@ impl Ceiling {
         self.limit.saturating_sub(self.sum)
     }
 
-    /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so that a
-    /// sender that was stalled in between does not bring two seconds' datagrams into one.
+    /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so
+    /// that a sender that was stalled in between does not bring two seconds' datagrams into one.
     fn take(&mut self, now: Mono, n: u64) {
         self.advance(now);
         self.bins[(self.newest % (BINS as u64 + 1)) as usize] += n as u32;
@@ -63,9 +63,9 @@ impl Ceiling {
 
 /// Paces new probes at a rate and keeps all datagrams under twice that rate plus one batch.
 ///
-/// New probes follow a schedule from the start of the run, so that the mean is right. What a stall left undone is
-/// caught up with a little faster, never above the ceiling of a second. A run that has nothing to send does not
-/// save up: at most one second of schedule is kept.
+/// New probes follow a schedule from the start of the run, so that the mean is right. After a stall they
+/// leave a little faster, never above the limit of a second. A run that has nothing to send does not save
+/// up: at most one second of schedule is kept.
 #[derive(Debug)]
 pub struct Pacer {
     rate: f64,
@@ -73,7 +73,7 @@ pub struct Pacer {
     /// Since when `scheduled` counts.
     since: Mono,
     scheduled: f64,
-    /// Allowance of the catching up.
+    /// Probes that may leave at once after a stall.
     bucket: f64,
     last: Mono,
     new: Ceiling,
@@ -97,12 +97,12 @@ impl Pacer {
         }
     }
 
-    /// Most new probes that leave at once.
+    /// Returns the most new probes that leave at once.
     pub fn batch(&self) -> u64 {
         self.batch
     }
 
-    /// How many new probes may leave now.
+    /// Returns how many new probes may leave now.
     pub fn new_probes(&mut self, now: Mono) -> u64 {
         let passed = now.saturating_sub(self.last) as f64 / SECOND as f64;
         self.last = now;
@@ -115,12 +115,12 @@ impl Pacer {
         allowed.min(self.new.room(now)).min(self.all.room(now))
     }
 
-    /// How many other datagrams (tokens, closes, second attempts) may leave now.
+    /// Returns how many other datagrams (tokens, closes, second attempts) may leave now.
     pub fn others(&mut self, now: Mono) -> u64 {
         self.all.room(now)
     }
 
-    /// `n` new probes have left; `now` is after that.
+    /// Counts `n` new probes that left before `now`.
     pub fn sent_new(&mut self, now: Mono, n: u64) {
         self.scheduled += n as f64;
         self.bucket -= n as f64;
@@ -128,25 +128,25 @@ impl Pacer {
         self.all.take(now, n);
     }
 
-    /// `n` other datagrams have left; `now` is after that.
+    /// Counts `n` other datagrams that left before `now`.
     pub fn sent_others(&mut self, now: Mono, n: u64) {
         self.all.take(now, n);
     }
 
-    /// When the schedule has the next new probe.
+    /// Returns when the schedule has the next new probe.
     pub fn next_new(&self) -> Mono {
         let due = self.since + (self.scheduled * SECOND as f64 / self.rate) as u64;
         let bucket = ((1.0 - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP)) as u64;
         due.max(self.last + bucket)
     }
 
-    /// Most new probes, and most datagrams, seen in any second.
+    /// Returns the most new probes, and the most datagrams, that left in any second.
     pub fn highest(&self) -> (u64, u64) {
         (self.new.highest, self.all.highest)
     }
 }
 
-/// One batch at this rate: what 10 ms of it are, at least one.
+/// Returns how many probes leave at once at this rate: those of 10 ms, at least one.
 pub fn batch(rate: f64) -> u64 {
     ((rate / 100.0) as u64).max(1)
 }
@@ -155,7 +155,7 @@ pub fn batch(rate: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Runs a pacer with a clock that stalls; gives the times of all probes.
+    /// Runs a pacer with a clock that stalls; returns the times of all probes.
     fn run(rate: f64, seconds: u64, step: impl Fn(u64) -> u64) -> Vec<Mono> {
         let start = 77 * SECOND + 123;
         let mut pacer = Pacer::new(rate, start);

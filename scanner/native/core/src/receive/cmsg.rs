@@ -17,14 +17,14 @@ pub struct ExtendedError {
     pub offender: Option<IpAddr>,
 }
 
-/// What the kernel says about one message.
+/// What the kernel reports about one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// Software stamp: of arrival, or of sending in the error queue.
     pub stamp: Option<Stamp>,
     /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// Our address that the datagram came to.
+    /// Local address that the datagram came to.
     pub local: Option<IpAddr>,
     pub error: Option<ExtendedError>,
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_who_sent_them() {
+    fn errors_name_their_sender() {
         let mut v4 = vec![111, 0, 0, 0, 2, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut v6 = v4.clone();
         v4.extend((libc::AF_INET as u16).to_ne_bytes());

@@ -7,12 +7,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::cmsg::Control;
 use crate::messages::{BATCH, Buffers, CONTROL, REST, ROOM, read_address};
 
-/// Datagrams that came.
+/// Received datagrams; the buffers stay.
 pub struct Inbox {
     buffers: Buffers,
 }
 
-/// One of them.
+/// One received datagram.
 pub struct Received<'a> {
     /// Sender; in the error queue the destination of what caused the error.
     pub peer: Option<SocketAddr>,
@@ -35,8 +35,8 @@ impl Inbox {
         }
     }
 
-    /// Reads what is there, at most a batch, without waiting; `errors`: from the error queue. Calls `each` and says how
-    /// many there were.
+    /// Reads at most a batch, without waiting; `errors`: from the error queue. Calls `each` for every
+    /// message and returns their number.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -48,8 +48,8 @@ impl Inbox {
             header.msg_hdr.msg_controllen = CONTROL;
         }
         let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
-        // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths set here and
-        // in `Buffers::new`.
+        // SAFETY: the headers point to name, control bytes and payload of their own frames, of the lengths
+        // set here and in `Buffers::new`.
         let n = unsafe {
             let headers = self.buffers.headers.as_mut_ptr();
             libc::recvmmsg(

@@ -30,7 +30,7 @@ impl Poll {
         })
     }
 
-    /// Numbers of the ports with something to read.
+    /// Returns the numbers of the ports with something to read.
     pub fn ready(&self) -> Vec<usize> {
         let mut events = vec![empty(); self.ports];
         let n = epoll::wait(&self.epoll, &mut events[..], Some(&timespec(0))).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Where a run writes: opened and checked before anything is sent.
+//! The outputs of a run: opened and checked before anything is sent.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use crate::records::Segments;
 use crate::records::Sinks;
 use crate::records::summary::check_writable;
 
-/// What the command line says about outputs.
+/// The options about outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions<'a> {
     /// Records as JSON lines on standard output.
     pub json: bool,
     pub segments: Option<&'a Path>,
-    /// The folder of segments may hold some already.
+    /// The folder may contain segments already.
     pub resume: bool,
     pub summary: Option<&'a Path>,
     pub skipped: Option<&'a Path>,
 }
 
-/// The places.
+/// The open outputs.
 pub struct Outputs<C> {
     pub records: Sinks<C>,
     pub skips: Skips,
@@ -35,8 +35,8 @@ impl<C: Columns> Outputs<C> {
         let json = options.json;
         if json && stdout::was_closed() {
             return Err(Failure::Output(
-                "standard output is closed, so records cannot be written: redirect it to a file, or give --segments DIR; \
-                 nothing was sent"
+                "standard output is closed, so records cannot be written: redirect it to a file, or \
+                 give --segments DIR; nothing was sent"
                     .into(),
             ));
         }

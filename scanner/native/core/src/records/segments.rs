@@ -76,7 +76,8 @@ impl<C: Columns> Segments<C> {
         let before = existing(dir).map_err(wrong)?;
         if !resume && !before.is_empty() {
             return Err(Failure::Usage(format!(
-                "--segments {} holds segments already: add --resume to go on with them, or name another folder",
+                "--segments {} holds segments already: add --resume to go on with them, or name \
+                 another folder",
                 dir.display()
             )));
         }
@@ -130,7 +131,8 @@ impl<C: Columns> Segments<C> {
                     });
                     let Some(index) = index else {
                         return Err(Failure::Usage(format!(
-                            "--resume: line {} of the list is not what {} answers; give the list of the first run",
+                            "--resume: line {} of the list is not what {} answers; give the list of \
+                             the first run",
                             targets.value(i),
                             path.display()
                         )));

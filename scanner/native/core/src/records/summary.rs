@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Failure;
 
-/// Whether a summary can be written to `path`, found out before anything is sent.
+/// Checks that a summary can be written to `path`, before anything is sent.
 pub fn check_writable(path: &Path) -> Result<(), Failure> {
     if is_special(path) {
         return Ok(());
@@ -23,12 +23,12 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
         })
 }
 
-/// Whether `path` is a device or a pipe: a file must not take its place.
+/// Returns whether `path` is a device or a pipe, which no file must replace.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Writes the summary beside its place, then gives it its name.
+/// Writes the summary to a temporary file and renames it.
 pub fn write(summary: &impl Serialize, path: &Path) -> Result<(), Failure> {
     let part = path.with_added_extension("part");
     let text = serde_json::to_string_pretty(summary).map_err(std::io::Error::other);

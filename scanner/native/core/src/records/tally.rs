@@ -22,8 +22,8 @@ pub struct Tally<O: Outcome> {
     pub resumed: u64,
     /// Targets without record because the run was interrupted or broke off.
     pub not_done: u64,
-    /// Planned probes of the feed that were not sent (`--skipped` has the reasons); those that were count among the
-    /// targets.
+    /// Planned probes of the feed that were not sent (`--skipped` has the reasons); those that were count
+    /// among the targets.
     pub skipped: u64,
     /// Records by outcome.
     outcomes: ByOutcome<O>,

@@ -120,7 +120,8 @@ fn run<R: Record>(
     };
     let no_segment = |e: io::Error| {
         Failure::Output(format!(
-            "a segment cannot be written: {e}; free some space and go on with --resume, closed segments are kept"
+            "a segment cannot be written: {e}; free some space and go on with --resume, closed \
+             segments are kept"
         ))
     };
     let mut flushed = Instant::now();

@@ -1,5 +1,5 @@
-//! Targets of the list that are still to be probed: those not looked at yet, those that wait for their address or
-//! prefix, those that wait for their group.
+//! Targets of the list that are still to be probed: new ones, those that wait for their address or prefix,
+//! those whose group is paused.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -11,17 +11,17 @@ use crate::rate_limit::RateLimits;
 use crate::targets::TargetList;
 use crate::targets::{Groups, Standing};
 
-/// The targets, and what holds them back.
+/// The targets, and what delays them.
 pub struct Backlog {
     list: Arc<TargetList>,
-    /// Numbers of the targets that were not looked at yet; the list is in random order.
+    /// Numbers of the targets that were not considered yet; the list is in random order.
     fresh: Range<u32>,
     limits: RateLimits,
     groups: Groups,
 }
 
 impl Backlog {
-    /// All of `list`.
+    /// A backlog of all targets of `list`.
     pub fn new(list: Arc<TargetList>, limits: RateLimits) -> Backlog {
         Backlog {
             fresh: 0..list.len() as u32,
@@ -31,7 +31,8 @@ impl Backlog {
         }
     }
 
-    /// The next target that its limits let go; `block` is told of those on the way that may not be probed at all, and why.
+    /// Takes the next target that the limits allow. Calls `block` with every target before it that may not
+    /// be probed at all, and with the reason.
     pub fn next(
         &mut self,
         now: Mono,
@@ -77,7 +78,7 @@ impl Backlog {
         &mut self.groups
     }
 
-    /// Parks a target whose group is held, blocks it if the group is refused; whether it did.
+    /// Parks a target whose group is paused, blocks it if the group is refused. Returns whether it did.
     fn set_aside(&mut self, target: u32, group: u32, block: &mut impl FnMut(u32, String)) -> bool {
         match self.groups.standing(group) {
             Standing::Free => false,
@@ -93,12 +94,12 @@ impl Backlog {
         }
     }
 
-    /// Number of targets that were not given out yet.
+    /// Returns the number of targets that were not taken yet.
     pub fn len(&self) -> usize {
         self.fresh.len() + self.limits.waiting() + self.groups.waiting()
     }
 
-    /// When there is a next target, at the earliest.
+    /// Returns when there is a next target, at the earliest.
     pub fn next_at(&self) -> Option<Mono> {
         if !self.fresh.is_empty() || self.groups.has_freed() {
             Some(0)
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn what_is_set_aside_waits_and_what_may_not_be_probed_is_told() {
-        let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n127.0.0.2,,443,8\n127.0.0.3,,443,\n";
+        let text = "ip,domain,port,group\n127.0.0.1,,443,7\n10.0.0.1,,443,\n\
+                    127.0.0.2,,443,8\n127.0.0.3,,443,\n";
         let list = crate::targets::csv::read(text.as_bytes(), "list", |_, _| ()).unwrap();
         let here = Namespace::here(&[]).unwrap();
         let policy = Policy::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();

@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn lines_keep_their_text_and_number() {
         let (list, rejected) = read(
-            "ip,domain,port\n127.0.0.1,a.test,\n\nnonsense,b.test,1\n2001:DB8::1,,8443\n1.2.3.4,b..c,\n1.1.1.1,x\n1.1.1.1,x,0\n",
+            "ip,domain,port\n127.0.0.1,a.test,\n\nnonsense,b.test,1\n2001:DB8::1,,8443\n1.2.3.4,b..c,\n\
+             1.1.1.1,x\n1.1.1.1,x,0\n",
         );
         let list = list.unwrap();
         assert_eq!(

@@ -1,11 +1,12 @@
-//! Targets that can be held back together (those of one AS): held, freed again, or refused for the rest of the run.
+//! Groups of targets (those of one AS): a group can be paused, freed again, or refused for the rest of the
+//! run.
 //!
-//! A held target is parked and goes on when its group is freed; a refused one becomes a record with outcome `blocked`.
-//! Probes in flight end as they would, without further connections.
+//! Targets of a paused group are parked until it is freed; those of a refused group become records with
+//! outcome `blocked`. Probes in flight end as usual, without further connections.
 
 use std::collections::{HashMap, VecDeque};
 
-/// How a group stands.
+/// The state of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Free,
@@ -13,18 +14,18 @@ pub enum Standing {
     Refused,
 }
 
-/// All groups that do not stand free, and the targets that wait for them.
+/// All groups that are not free, and the targets that wait for them.
 #[derive(Debug, Default)]
 pub struct Groups {
     standing: HashMap<u32, Standing>,
     parked: HashMap<u32, Vec<u32>>,
-    /// Targets whose group is held no more.
+    /// Targets whose group is not paused any more.
     freed: VecDeque<u32>,
     waiting: usize,
 }
 
 impl Groups {
-    /// How `group` stands; group 0 (none) always stands free.
+    /// Returns the state of `group`; group 0 (none) is always free.
     pub fn standing(&self, group: u32) -> Standing {
         if self.standing.is_empty() {
             return Standing::Free;
@@ -38,18 +39,18 @@ impl Groups {
         self.waiting += 1;
     }
 
-    /// Nothing new goes to `group`.
+    /// From now on targets of `group` are parked.
     pub fn pause(&mut self, group: u32) {
         self.standing.insert(group, Standing::Paused);
     }
 
-    /// `group` may be probed again.
+    /// From now on `group` may be probed again.
     pub fn free(&mut self, group: u32) {
         self.standing.remove(&group);
         self.give_back(group);
     }
 
-    /// `group` is not to be probed any more.
+    /// From now on targets of `group` are blocked.
     pub fn refuse(&mut self, group: u32) {
         self.standing.insert(group, Standing::Refused);
         self.give_back(group);
@@ -60,19 +61,19 @@ impl Groups {
             .extend(self.parked.remove(&group).unwrap_or_default());
     }
 
-    /// A target whose group is held no more.
+    /// Takes a target whose group is not paused any more.
     pub fn pop_freed(&mut self) -> Option<u32> {
         let target = self.freed.pop_front()?;
         self.waiting -= 1;
         Some(target)
     }
 
-    /// Whether there is one.
+    /// Returns whether there is such a target.
     pub fn has_freed(&self) -> bool {
         !self.freed.is_empty()
     }
 
-    /// Number of targets that are parked or freed and not taken yet.
+    /// Returns the number of targets that are parked, or freed and not taken yet.
     pub fn waiting(&self) -> usize {
         self.waiting
     }

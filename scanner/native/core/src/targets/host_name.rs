@@ -1,7 +1,7 @@
-//! What counts as the name of a host, in lists and in the feed.
+//! Names of hosts, in lists and in the feed.
 
-/// Whether `text` is a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253 characters, perhaps
-/// with the root's dot.
+/// Returns whether `text` is a host name: labels of 1 to 63 letters, digits, `-` and `_`, at most 253
+/// characters, with or without the root's dot.
 pub fn is_host_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';

@@ -8,8 +8,8 @@ pub fn shuffle(items: &mut [u32], seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for last in (1..items.len()).rev() {
         // 64 bits scaled to the range: the bias is below 2^-32.
-        let place = (u128::from(random.next_u64()) * (last as u128 + 1)) >> 64;
-        items.swap(last, place as usize);
+        let index = (u128::from(random.next_u64()) * (last as u128 + 1)) >> 64;
+        items.swap(last, index as usize);
     }
 }
 

@@ -1,4 +1,5 @@
-//! What leaves now: tokens and closes from the port of their probe, new connections in batches from a random port.
+//! What leaves now: tokens and closes from the port of their probe, new connections in batches from a
+//! random port.
 
 mod batch;
 

@@ -1,4 +1,4 @@
-//! Initial packets of the server: opened, read, and what their frames say.
+//! Initial packets of the server: decrypts them and interprets their frames.
 
 use firstflight_wire::tls::{HelloKind, hello_kind};
 use firstflight_wire::{Ack, CryptoStream, Error, Frame, Frames, Keys, Packet};
@@ -119,7 +119,7 @@ impl Exchange {
             .rare()
             .pieces
             .get_or_insert_with(|| CryptoStream::new(2 * HELLO_PREFIX));
-        // Pieces that do not fit are copies of what is there.
+        // Pieces that do not fit repeat what is there.
         let _ = pieces.insert(offset, data);
         let kind = hello_kind(pieces.contiguous());
         if pieces.contiguous().is_empty() || kind == Err(Error::Truncated) {
@@ -129,7 +129,7 @@ impl Exchange {
         self.decide(kind);
     }
 
-    /// The first bytes of the CRYPTO stream are there: ServerHello it stays, or not.
+    /// Decides by the first bytes of the CRYPTO stream whether it is a ServerHello.
     fn decide(&mut self, kind: Result<HelloKind, Error>) {
         match kind {
             Ok(HelloKind::ServerHello) => {}

@@ -1,4 +1,4 @@
-//! Each line of the table of outcomes and the orders in which one is easily taken for another, with packets that
+//! Every line of the table of outcomes, and orders of packets that are easily confused, with packets that
 //! authenticate.
 
 use firstflight_wire::Error;
@@ -76,7 +76,7 @@ fn both(w: &mut Writer<'_>) -> Result<(), Error> {
     hello(w)
 }
 
-/// Feeds datagrams 1 ms apart, the first at 1 ms; gives the last step.
+/// Feeds datagrams 1 ms apart, the first at 1 ms; returns the last step.
 fn feed(exchange: &mut Exchange, datagrams: &[Vec<u8>]) -> Step {
     let mut step = Step::Wait;
     for (i, datagram) in datagrams.iter().enumerate() {
@@ -428,7 +428,7 @@ fn malformed_says_where() {
             "{detail}"
         );
     }
-    // A ServerHello that says of itself that it is too short for one, whole or in pieces, is none.
+    // A message with a length too short for a ServerHello, whole or in pieces, is none.
     let mut short = hello_bytes();
     short[1..4].copy_from_slice(&[0, 0, 1]);
     let (whole, piece) = (short.clone(), short[..6].to_vec());
@@ -444,7 +444,7 @@ fn malformed_says_where() {
     // A good packet afterwards decides.
     let (outcome, exchange) = outcome_of(&[initial(0, broken), initial(1, &both)]);
     assert_eq!((outcome, exchange.discarded), (Outcome::Coalesced, 1));
-    // A packet without an ACK or a ServerHello is an answer all the same, only not one that has a name.
+    // A packet without an ACK or a ServerHello is an answer too, but no outcome describes it.
     assert_eq!(
         outcome_of(&[initial(0, &|w| write_ping(w))]).0,
         Outcome::Malformed

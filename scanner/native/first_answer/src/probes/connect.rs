@@ -8,8 +8,8 @@ use super::{Flight, Handle, Phase, Probes};
 use crate::exchange::Exchange;
 
 impl Probes {
-    /// Adds a probe of `target` (its line and group as [`line_and_group`] returns them), from number `port` to the
-    /// connection ID `dcid`.
+    /// Adds a probe of `target` (its line and group as [`line_and_group`] returns them), from number `port`
+    /// to the connection ID `dcid`.
     pub fn connect(
         &mut self,
         target: TargetRef,
@@ -41,8 +41,8 @@ impl Probes {
         handle
     }
 
-    /// Returns the next connection of a probe, to the connection ID `dcid`. Everything in it is new; only ICMP of the
-    /// connection before is kept, with the remark on it.
+    /// Returns the next connection of a probe, to the connection ID `dcid`. Everything in it is new; only
+    /// ICMP of the connection before is kept, with the remark on it.
     pub fn next_attempt(&mut self, handle: Handle, dcid: [u8; 8]) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);

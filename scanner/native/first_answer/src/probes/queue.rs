@@ -1,5 +1,5 @@
-//! What is still to be sent for probes in flight: per port tokens first, then closes, which may wait for company; and
-//! further connections, from any port.
+//! What is still to be sent for probes in flight: per port tokens first, then closes, which may wait for
+//! company; and further connections, from any port.
 
 use std::collections::VecDeque;
 

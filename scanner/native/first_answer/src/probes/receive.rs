@@ -10,9 +10,9 @@ use super::{Phase, Probes};
 use crate::exchange::Step;
 
 impl Probes {
-    /// Takes an ICMP message that quotes a datagram from number `port` to `to`; `quote` is what it quotes of the payload.
-    /// Without the connection ID in it, anybody who guesses our port may have sent it: then it ends a probe only if the
-    /// server itself sent it.
+    /// Takes an ICMP message that quotes a datagram from number `port` to `to`; `quote` is what it quotes
+    /// of the payload. Without the connection ID in it, anybody who guesses our port may have sent it: then
+    /// it ends a probe only if the server itself sent it.
     pub fn icmp(&mut self, port: usize, to: SocketAddr, icmp: &Icmp, quote: &[u8], now: Mono) {
         let quoted_cid = source_cid(quote);
         let handle = match quoted_cid {

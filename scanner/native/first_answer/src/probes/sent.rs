@@ -16,8 +16,9 @@ pub struct StampKey {
 }
 
 impl Probes {
-    /// A datagram has left from number `port`; `next`: the connection that it starts, if it is the first of a further one;
-    /// `earliest`: wall clock before sending. Returns what its transmit stamp is known by, if it asked for one.
+    /// A datagram has left from number `port`; `next`: the connection that it starts, if it is the first of
+    /// a further one; `earliest`: wall clock before sending. Returns what its transmit stamp is known by,
+    /// if it asked for one.
     pub fn sent(
         &mut self,
         handle: Handle,

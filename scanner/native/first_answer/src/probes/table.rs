@@ -1,4 +1,4 @@
-//! Probes in flight, found by connection ID, by tuple, and by when something is due.
+//! The table of probes in flight, found by connection ID or by tuple.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,17 +9,17 @@ use firstflight_core::clock::Stamp;
 use firstflight_core::clock::{Mono, SECOND};
 use firstflight_core::targets::TargetRef;
 
-/// PlannedProbes looked at per second on behalf of strays: a few milliseconds' work.
+/// Slots searched per second because of strays: a few milliseconds of CPU time.
 const BUDGET: usize = 10_000_000;
 
-/// Names a probe in flight; stale once the probe has left the table.
+/// Identifies a probe in flight; stale once the probe has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     slot: u32,
     generation: u32,
 }
 
-/// Where a probe stands.
+/// The state of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Another connection is to be tried; its Initial has not left yet.
@@ -38,7 +38,7 @@ pub struct Flight {
     pub to: SocketAddr,
     /// Number of the port it is sent from.
     pub port: u16,
-    /// Of the target; see [`firstflight_core::targets::groups`].
+    /// Of the target; see [`firstflight_core::targets::Groups`].
     pub group: u32,
     pub attempt: u8,
     pub phase: Phase,
@@ -92,11 +92,11 @@ pub struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_cid: Index,
-    /// Hash of peer and port of each slot. Seldom asked, so it is searched from end to end, which costs the
-    /// common case one write where a table would cost two misses of the cache.
+    /// Hash of peer and port of each slot. Lookups are rare and search all of it, so that the common case
+    /// costs one write instead of the two cache misses of a hash table.
     tuples: Vec<u64>,
     tuple_key: [u64; 3],
-    /// PlannedProbes that may still be looked at this second, so that a flood of strays cannot take the processor.
+    /// Slots that may still be searched this second, so that a flood of strays cannot take the processor.
     budget: usize,
     budget_since: Mono,
 }
@@ -115,12 +115,12 @@ impl Table {
         }
     }
 
-    /// Number of probes in flight.
+    /// Returns the number of probes in flight.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a probe in; [`Self::index`] makes it findable.
+    /// Adds a probe; [`Self::index`] makes it findable.
     pub fn insert(&mut self, flight: Flight) -> Handle {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -138,7 +138,7 @@ impl Table {
         }
     }
 
-    /// The probe, if it is still in flight.
+    /// Returns the probe, if it is still in flight.
     pub fn get(&mut self, handle: Handle) -> Option<&mut Flight> {
         let slot = self.slots.get_mut(handle.slot as usize)?;
         if slot.generation == handle.generation {
@@ -148,7 +148,8 @@ impl Table {
         }
     }
 
-    /// Makes the probe findable by its present connection ID and tuple. Connection IDs of earlier attempts stay.
+    /// Makes the probe findable by its present connection ID and tuple. Connection IDs of earlier attempts
+    /// stay.
     pub fn index(&mut self, handle: Handle) {
         let Some(flight) = self.get(handle) else {
             return;
@@ -158,7 +159,7 @@ impl Table {
         self.tuples[handle.slot as usize] = self.tuple(to, port);
     }
 
-    /// Takes a probe out. `cids`: connection IDs of all its attempts.
+    /// Removes a probe. `cids`: connection IDs of all its attempts.
     pub fn remove(
         &mut self,
         handle: Handle,
@@ -174,13 +175,13 @@ impl Table {
         slot.flight.take()
     }
 
-    /// The probe with this connection ID, of whatever attempt.
+    /// Returns the probe with this connection ID, of any attempt.
     pub fn find_cid(&self, cid: [u8; 8]) -> Option<Handle> {
         self.by_cid.get(&u64::from_be_bytes(cid)).copied()
     }
 
-    /// The probe from `port` to `peer`; `None` if there are several (a stray must not be laid to the wrong one), and
-    /// when too many were asked for this second.
+    /// Returns the probe from `port` to `peer`; `None` if there are several (a stray must never be
+    /// attributed to the wrong probe), and after too many lookups this second.
     pub fn find_tuple(&mut self, peer: SocketAddr, port: u16, now: Mono) -> Option<Handle> {
         if now >= self.budget_since + SECOND {
             (self.budget, self.budget_since) = (BUDGET, now);
@@ -201,7 +202,7 @@ impl Table {
         same.next().is_none().then_some(handle)
     }
 
-    /// All probes in flight.
+    /// Returns all probes in flight.
     pub fn handles(&self) -> Vec<Handle> {
         let used = self
             .slots
@@ -215,7 +216,8 @@ impl Table {
         .collect()
     }
 
-    /// A keyed hash of peer and port: one wide multiplication, folded. Who hits the same hash is still told apart.
+    /// A keyed hash of peer and port: one wide multiplication, folded. Equal hashes are resolved by
+    /// comparing.
     fn tuple(&self, peer: SocketAddr, port: u16) -> u64 {
         let ip = match peer.ip() {
             IpAddr::V4(ip) => u128::from(ip.to_bits()),

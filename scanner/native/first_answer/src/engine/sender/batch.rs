@@ -38,8 +38,8 @@ impl Sender {
         let exchange = next.as_deref().unwrap_or(&flight.exchange);
         let packets = &self.packets;
         let taken = if kind == Kind::Close {
-            // The policy was asked about the name when the Initial left, and lists do not change during a run; it is asked
-            // about the address again.
+            // The policy was asked about the name when the Initial left, and lists do not change during a
+            // run; it is asked about the address again.
             self.egress.push(flight.to, "", Class::Other, false, |out| {
                 packets.close(out, exchange)
             })
