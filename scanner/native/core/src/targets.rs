@@ -168,6 +168,11 @@ impl TargetList {
         self.entries.len()
     }
 
+    /// Returns whether there are no targets.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns target number `index`, from 0.
     pub fn get(&self, index: u32) -> Target<'_> {
         let entry = &self.entries[index as usize];

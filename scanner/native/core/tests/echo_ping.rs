@@ -3,6 +3,8 @@
 //!
 //! The engine contacts 127.0.0.0/8 only, by its own rules (a test below), so it runs in any namespace.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};

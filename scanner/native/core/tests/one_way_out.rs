@@ -1,5 +1,7 @@
 //! The core alone owns sockets that send: no engine has another way out, and in the core there is one.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -67,7 +67,7 @@ impl Engine {
     pub fn run(mut self, signals: &Signals) -> Result<(Tally<Outcome>, bool), Failure> {
         loop {
             let stopping = signals.stop();
-            if self.waiting.is_empty() && (stopping || self.backlog.len() == 0)
+            if self.waiting.is_empty() && (stopping || self.backlog.is_empty())
                 || signals.stop_now()
                 || self.writer.has_failed()
             {

@@ -99,6 +99,11 @@ impl Backlog {
         self.fresh.len() + self.limits.waiting() + self.groups.waiting()
     }
 
+    /// Returns whether all targets were taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns when there is a next target, at the earliest.
     pub fn next_at(&self) -> Option<Mono> {
         if !self.fresh.is_empty() || self.groups.has_freed() {

@@ -52,7 +52,7 @@ impl Engine {
 
     fn is_done(&self) -> bool {
         let nothing_new = if self.listed {
-            self.backlog.len() == 0
+            self.backlog.is_empty()
         } else {
             self.schedule.is_finished()
         };

@@ -296,32 +296,17 @@ fn icmp_ends_a_probe_only_if_it_is_proven() {
     quote.extend(cid(1));
     let mut unknown = quote.clone();
     unknown[15..].fill(0xee);
-    let (none, port, host) = (&[][..], (3, 3), (3, 1));
-    let from = |ip: &str| ip.parse().ok();
+    let (port, host) = ((3, 3), (3, 1));
+    let (server_ip, router) = ("127.0.0.1".parse().ok(), "10.0.0.1".parse().ok());
+    let (whole, short) = (&quote[..], &[][..]);
     for (name, (kind, code), offender, quote, refused, unproven, unmatched) in [
-        ("quoted", port, from("10.0.0.1"), &quote[..], true, 0, 0),
-        (
-            "short, by the server",
-            port,
-            from("127.0.0.1"),
-            none,
-            true,
-            0,
-            0,
-        ),
-        (
-            "short, by a router",
-            port,
-            from("10.0.0.1"),
-            none,
-            false,
-            1,
-            0,
-        ),
-        ("short, by nobody", port, None, none, false, 1, 0),
-        ("another code", host, from("127.0.0.1"), &quote[..], false, 0, 0),
-        ("unknown ID", port, from("127.0.0.1"), &unknown[..], false, 0, 1),
-        ("no ID", port, from("127.0.0.1"), &[0xc0; 60][..], false, 0, 1),
+        ("quoted", port, router, whole, true, 0, 0),
+        ("short, by the server", port, server_ip, short, true, 0, 0),
+        ("short, by a router", port, router, short, false, 1, 0),
+        ("short, by nobody", port, None, short, false, 1, 0),
+        ("another code", host, server_ip, whole, false, 0, 0),
+        ("unknown ID", port, server_ip, &unknown[..], false, 0, 1),
+        ("no ID", port, server_ip, &[0xc0; 60][..], false, 0, 1),
     ] {
         let mut probes = probes();
         let handle = sent(&mut probes, 0);
