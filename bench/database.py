@@ -182,7 +182,7 @@ def _queries(folder: Path, url: str, *, cold: bool) -> Times:
 
 def _size(url: str, rows: int, *, columns: bool) -> int:
     """Bytes per row as loaded and merged; 1 if above the limit."""
-    from firstflight.store import open_store  # the engine: not before the programs that are measured
+    from store import open_store  # the engine: not before the programs that are measured
 
     active = "active AND database = currentDatabase() AND table = 'quic_probe'"
     parts = (

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from bench import tshark
 from bench.process import load, run
-from firstflight import native
+from firstflight.system import binaries
 
 HANDSHAKES = 200_000
 # Of each of the captures that are read together.
@@ -49,7 +49,7 @@ def make(recordings: Sequence[Path], folder: Path, number: int, first: int, coun
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
     keys.parent.mkdir(exist_ok=True)
     counts = ["--handshakes", str(count), "--first", str(first), "--rate", str(RATE)]
-    run([native.find("firstflight-captures"), *recordings, *counts, "--keys", keys, "--out", capture])
+    run([binaries.find("firstflight-captures"), *recordings, *counts, "--keys", keys, "--out", capture])
     return capture, keys
 
 
@@ -67,7 +67,7 @@ def describe(rows: Path, content: collections.Counter[str]) -> int:
 def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per_capture: int) -> int:
     """CPU time of both on each capture, one after the other; the number of goals missed."""
     tshark.check_memory(per_capture)
-    dissect = native.find("firstflight-dissect")
+    dissect = binaries.find("firstflight-dissect")
     rows = folder / "quic_connection.jsonl"
     totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
     peaks = dict.fromkeys(totals, 0.0)
@@ -113,7 +113,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
 
 def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
     """Peak memory on captures of `length` bytes made while they are read; how many exceed the limit."""
-    dissect, captures = native.find("firstflight-dissect"), native.find("firstflight-captures")
+    dissect, captures = binaries.find("firstflight-dissect"), binaries.find("firstflight-captures")
     # A copy of each recording is this long, nearly.
     average = sum(path.stat().st_size for path in recordings) / len(recordings)
     handshakes = int(length / average)
@@ -193,7 +193,7 @@ def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
 def cores(recordings: Sequence[Path], folder: Path) -> None:
     """How many cores a call with several captures keeps busy."""
     made = [make(recordings, folder, number, number * OF_SEVERAL, OF_SEVERAL) for number in range(4)]
-    argv = [native.find("firstflight-dissect"), *(capture for capture, _ in made)]
+    argv = [binaries.find("firstflight-dissect"), *(capture for capture, _ in made)]
     used = run([*argv, "--kind", "quic_connection", "--out", folder], quiet=True)
     busy = used.cpu_s / used.wall_s
     print(f"4 captures in one call: {used.cpu_s:.2f} CPU seconds in {used.wall_s:.2f} s: {busy:.1f}")

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from firstflight.store import Store, migrate, open_store
+from store import Store, migrate, open_store
 
 CODECS = (
     "LZ4",

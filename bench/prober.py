@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import process
-from firstflight import native
+from firstflight.system import binaries
 
 SPEED_TARGETS = 400_000
 SPEED_LIMIT = 60_000
@@ -51,7 +51,7 @@ def main() -> int:
         folder = Path(name)
         port = _free_port()
         responder = subprocess.Popen(
-            [native.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], stdout=subprocess.PIPE
+            [binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], stdout=subprocess.PIPE
         )
         try:
             assert responder.stdout is not None and responder.stdout.readline() == b"READY\n"
@@ -138,7 +138,7 @@ def _list(folder: Path, port: int, targets: int) -> Path:
 def _probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Cost:
     """One run of the prober; its records go to `rows.jsonl`, or to segments that are thrown away."""
     summary = folder / "summary.json"
-    argv = [str(native.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
+    argv = [str(binaries.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
     argv += ["--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0", *options]
     with tempfile.TemporaryDirectory(dir=folder) as segments:
         if sink == "segments":

@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from firstflight import query
-from firstflight.store import Store, open_store
+from reports import query
+from store import Store, open_store
 
 WARM = 5
 # Views that people ask for as they are.

@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench import lab_answers
-from firstflight import files, settings
-from firstflight.runs import Run
+from firstflight import settings
+from firstflight.run.run import Run
+from firstflight.system import files
 from lab import internet
 from lab.internet import Internet
 from schemas import records
@@ -243,11 +244,11 @@ def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
                 "repetitions": REPETITIONS,
             }
         )
-        _write(copies.targets(number), run.targets)
+        _write(copies.targets(number), run.layout.targets)
         for repetition in range(1, REPETITIONS + 1):
             for vantage in VANTAGES:
                 probes = copies.probes(run.id, number, vantage, repetition)
-                _write(probes, run.quic_probe(vantage, repetition))
+                _write(probes, run.layout.quic_probe(run.key(vantage, repetition)))
         yield run
 
 

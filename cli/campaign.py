@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from firstflight import terminal
 from firstflight.errors import UsageError
+from firstflight.system import terminal
 
 
 @click.group(epilog="Example: firstflight campaign run --config lab/campaign.toml --dry-run")
@@ -58,9 +58,10 @@ def run(
     vantage point or a later stage failed (`firstflight runs` says which); if every one did, with its status.
     """
     from firstflight import settings
-    from firstflight.campaign import life, plan
     from firstflight.egress import lists
-    from firstflight.runs import Run
+    from firstflight.run.run import Run
+    from orchestration import stages
+    from orchestration.local import lifecycle, preview
 
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
     given += overrides
@@ -68,7 +69,7 @@ def run(
         raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
     if resume is not None:
         the_run = Run.open(resume)
-        if the_run.manifest.get("kind") == "watch":
+        if stages.plan_of(the_run) is stages.Plan.WATCH:
             raise UsageError(f"run {the_run.id} is a watch, which cannot be made up for: begin a new one")
         repetitions = named.pop("repetitions")
         if overrides or any(value is not None for value in named.values()):
@@ -77,10 +78,10 @@ def run(
             )
         lists.check(the_run.settings.probe.blocklist, the_run.settings.probe.optout)
         if dry_run:
-            _print([*plan.describe(the_run.settings), *plan.outstanding(the_run)])
+            _print([*preview.describe(the_run.settings), *preview.outstanding(the_run)])
             return
         with the_run.lock():
-            the_run.stop_file.unlink(missing_ok=True)
+            the_run.layout.stop_file.unlink(missing_ok=True)
             if isinstance(repetitions, int):
                 the_run.write_manifest({**the_run.manifest, "repetitions": repetitions})
     else:
@@ -88,12 +89,12 @@ def run(
         in_force, text = settings.load(config, given)
         lists.check(in_force.probe.blocklist, in_force.probe.optout)
         if dry_run:
-            _print(plan.describe(in_force))
+            _print(preview.describe(in_force))
             return
         the_run = Run.create(in_force, text, given)
     terminal.echo(f"run {the_run.id}: {the_run.path}", err=True)
     try:
-        status = life.run_campaign(the_run)
+        status = lifecycle.run_campaign(the_run)
     finally:
         terminal.echo(the_run.id)
     sys.exit(status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from firstflight import stdout, terminal
+from firstflight.system import stdout, terminal
 
 
 @click.group(epilog="Example: firstflight db migrate")
@@ -15,9 +15,9 @@ def command() -> None:
 @command.command(epilog="Example: FIRSTFLIGHT_STORE=chdb:/data/store firstflight db migrate")
 def migrate() -> None:
     """Bring tables, views and comments to this version of firstflight; a second time does nothing."""
-    from firstflight.store import migrate as migration
-    from firstflight.store import open_store
-    from firstflight.store.confine import command as confined
+    from store import confined_command as confined
+    from store import migrate as migration
+    from store import open_store
 
     confined.changing()
     with open_store(write=True) as store:
@@ -30,10 +30,10 @@ def migrate() -> None:
 @command.command(epilog="Example: firstflight db status")
 def status() -> None:
     """List what was applied, what is pending, and the size of each table."""
-    from firstflight import interrupt
-    from firstflight.store import migrate as migration
-    from firstflight.store import open_store
-    from firstflight.store.confine import command as confined
+    from firstflight.system import interrupt
+    from store import confined_command as confined
+    from store import migrate as migration
+    from store import open_store
 
     stdout.check_open()
     confined.asking()
@@ -65,9 +65,9 @@ def retention(table: str | None, months: str | None) -> None:
     can be loaded again.
     """
     from firstflight.errors import UsageError
-    from firstflight.store import open_store
-    from firstflight.store import retention as kept
-    from firstflight.store.confine import command as confined
+    from store import confined_command as confined
+    from store import open_store
+    from store import retention as kept
 
     if months is not None:
         assert table is not None  # click gives the first argument first

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from firstflight import native
+from firstflight.system import binaries
 
 
 @click.command(
@@ -17,7 +17,7 @@ from firstflight import native
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
     """Turn captures into records."""
-    program = str(native.find("firstflight-dissect"))
+    program = str(binaries.find("firstflight-dissect"))
     # It takes this process's place: signals, standard streams and exit status are its own.
     sys.stdout.flush()
     os.execv(program, [program, *arguments])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from firstflight import stdout, terminal
+from firstflight.system import stdout, terminal
 
 _STATE = click.option(
     "--state",

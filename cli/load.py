@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from firstflight import terminal
 from firstflight.errors import UsageError
+from firstflight.system import terminal
 
 
 @click.command(
@@ -22,9 +22,9 @@ def command(what: tuple[str, ...]) -> None:
     Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read,
     contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
     """
-    from firstflight.load import reached
-    from firstflight.runs import Run
-    from firstflight.store.confine import command as confined
+    from firstflight.run.run import Run
+    from store import confined_command as confined
+    from store.load import reached
 
     what = tuple(dict.fromkeys(what))
     files = [Path(name) for name in what if Path(name).is_file()]
@@ -34,7 +34,7 @@ def command(what: tuple[str, ...]) -> None:
     runs = [Run.open(name) for name in what if not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
     confined.changing(readable=[path for one in given for path in reached.paths(one)])
-    from firstflight.load import loader  # may bring threads of Arrow's
+    from store.load import loader  # may bring threads of Arrow's
 
     results: list[loader.Result] = []
     for run in runs:
@@ -45,7 +45,7 @@ def command(what: tuple[str, ...]) -> None:
 
 
 def _tell(result: object) -> None:
-    from firstflight.load.loader import Loaded, Refused
+    from store.load.loader import Loaded, Refused
 
     if isinstance(result, Refused):
         terminal.echo(f"refused: {result.error}", err=True)
@@ -56,8 +56,8 @@ def _tell(result: object) -> None:
 def _sum_up(results: Sequence[object]) -> None:
     """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
     from firstflight.errors import InputError
-    from firstflight.load.loader import Loaded, Refused
-    from firstflight.load.record_file import Contradiction
+    from store.load.loader import Loaded, Refused
+    from store.load.record_file import Contradiction
 
     loaded = [result for result in results if isinstance(result, Loaded)]
     refused = [result for result in results if isinstance(result, Refused)]

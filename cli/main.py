@@ -16,9 +16,9 @@ from typing import NoReturn
 
 import click
 
-from firstflight import stdout, terminal
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import stdout, terminal
 
 # subcommand -> (module, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from firstflight.native import find
+from firstflight.system.binaries import find
 
 PROGRAM = "firstflight-prober"
 

@@ -7,8 +7,8 @@ import sys
 import click
 
 from cli import options
-from firstflight import terminal
 from firstflight.errors import UsageError
+from firstflight.system import terminal
 
 
 @click.command(
@@ -33,10 +33,11 @@ def command(
 
     docs/queries.md describes them all.
     """
-    from firstflight import interrupt, query, stdout
-    from firstflight.store import DATABASE
-    from firstflight.store.confine import command as confined
+    from firstflight.system import interrupt, stdout
+    from reports import query
     from schemas.sql import Dialect
+    from store import DATABASE
+    from store import confined_command as confined
 
     stdout.check_open()
     if name is None:
@@ -71,7 +72,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _about(asked: object) -> str:
-    from firstflight.query import NamedQuery
+    from reports.query import NamedQuery
 
     assert isinstance(asked, NamedQuery)
     lines = [asked.answers, "", "Parameters:"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from firstflight import stdout, terminal
 from firstflight.errors import InputError
+from firstflight.system import stdout, terminal
 
 
 @click.group(
@@ -52,15 +52,16 @@ def command(
 
 
 def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
-    from firstflight import interrupt, provenance
-    from firstflight.store import open_store
-    from firstflight.store.confine import command as confined
+    from firstflight.run import provenance
+    from firstflight.system import interrupt
+    from store import confined_command as confined
+    from store import open_store
 
     provenance.tool_version()  # kept for the page: it is asked of a program
     confined.asking(added_to=[confined.nearest_folder(out)])
     # Its list of fonts; those of the page come with it.
     os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
-    from firstflight.report import page  # brings threads of numpy's
+    from reports.page import page  # brings threads of numpy's
 
     with interrupt.heard(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
@@ -97,16 +98,16 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
     The table gives percent; jsonl and csv give shares from 0 to 1, declared ones as declared_*.
     """
-    from firstflight import interrupt
-    from firstflight.report import truth as truths
-    from firstflight.store import open_store
-    from firstflight.store.confine import command as confined
+    from firstflight.system import interrupt
+    from reports.numbers import truth as truths
+    from store import confined_command as confined
+    from store import open_store
 
     stdout.check_open()
     declared = truths.read(truth) if truth else None
     confined.asking()
-    from firstflight.report import table1 as made  # brings threads of numpy's
-    from firstflight.report import text
+    from reports.tables import table1 as made  # brings threads of numpy's
+    from reports.tables import text
 
     with interrupt.heard(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
@@ -131,8 +132,8 @@ def table3(folder: Path, output_format: str) -> None:
     DIR holds one capture per server, NAME.pcap, with its key log NAME.keys. Those that cannot be read are
     named at the end (exit status 3).
     """
-    from firstflight.report import table3 as made
-    from firstflight.report import text
+    from reports.tables import table3 as made
+    from reports.tables import text
 
     stdout.check_open()
     rows, unreadable = made.collect(folder)

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from firstflight import stdout, terminal
 from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import stdout, terminal
 
-# A campaign gives its stages 40 s to end in order (firstflight/campaign/process.py).
+# A campaign gives its stages 40 s to end in order (orchestration/runner.py).
 STOP_WAIT_S = 60.0
 
 
@@ -26,7 +26,7 @@ def command(names: tuple[str, ...], form: str) -> None:
     `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
     written. A run of a schedule is stopped at the centre; its vantage points hear of it within seconds.
     """
-    from firstflight.runs import Run, runs_root
+    from firstflight.run.run import Run, runs_root
 
     if names and names[0] == "stop":
         if len(names) == 1:
@@ -49,9 +49,9 @@ def command(names: tuple[str, ...], form: str) -> None:
 
 
 def _stop(run: Any) -> None:
-    from firstflight import files
+    from firstflight.system import files
 
-    files.write_text(run.stop_file, "")
+    files.write_text(run.layout.stop_file, "")
     manifest = run.manifest
     if manifest.get("dag_run"):
         where = manifest.get("vantage")
@@ -62,13 +62,13 @@ def _stop(run: Any) -> None:
         )
         terminal.echo(f"run {run.id}: {told}", err=True)
         return
-    if not run.is_held():
+    if not run.is_locked():
         terminal.echo(
             f"run {run.id}: no campaign is running on it; nothing will be sent until it is resumed", err=True
         )
         return
     deadline = time.monotonic() + STOP_WAIT_S
-    while run.is_held():
+    while run.is_locked():
         if time.monotonic() > deadline:
             raise FirstflightError(
                 f"run {run.id} is told to stop and has not ended within {STOP_WAIT_S:.0f} s"
@@ -78,16 +78,18 @@ def _stop(run: Any) -> None:
 
 
 def _entry(run: Any) -> dict[str, Any]:
-    from firstflight.campaign.record import stage_entries
+    from orchestration import stages
+    from orchestration.local.manifest import stage_entries
 
     manifest = run.manifest
-    stages = stage_entries(run)
+    entries = stage_entries(run)
     state = manifest["state"]
     # A scheduled run has no process of its own here; its report writes down its end.
-    if state == "running" and not run.is_held() and not manifest.get("dag_run"):
+    if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
         state = "cut"  # killed: nobody could write down its end
     # One that was interrupted has written what it had.
-    probes = [s for s in stages if s["stage"] in ("probe", "watch") and s["rows_out"] is not None]
+    measuring = stages.names(stages.measuring())
+    probes = [entry for entry in entries if entry["stage"] in measuring and entry["rows_out"] is not None]
     outcomes: dict[str, int] = {}
     for stage in probes:
         for name, count in stage["counts"].items():
@@ -109,10 +111,10 @@ def _entry(run: Any) -> dict[str, Any]:
         "probe_stages_done": done,
         "probes": count,
         "counts": outcomes,
-        "rejected": sum(stage["rejected"] for stage in stages),
-        "warnings": sum(len(stage["warnings"]) for stage in stages),
+        "rejected": sum(entry["rejected"] for entry in entries),
+        "warnings": sum(len(entry["warnings"]) for entry in entries),
         "message": manifest.get("message"),
-        "stages": stages,
+        "stages": entries,
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from firstflight import stdout, terminal
 from firstflight.errors import UsageError
+from firstflight.system import stdout, terminal
 
 
 @click.command(epilog="Example: firstflight schema quic_probe --format json")

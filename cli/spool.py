@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from firstflight import stdout, terminal
+from firstflight.system import stdout, terminal
 
 
 @click.group(epilog="Example: firstflight spool status")
@@ -17,28 +17,28 @@ def command() -> None:
 @command.command(epilog="Example: firstflight spool status")
 def status() -> None:
     """List what was measured here, and whether it is in the store."""
-    from firstflight.schedule import spool
+    from orchestration.site import pending_uploads
 
     stdout.check_open()
-    for part in spool.places():
+    for part in pending_uploads.places():
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
-        terminal.echo(f"{part.run.id}  {part.vantage}  {part.repetition}  {state}")
+        terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")
 def load() -> None:
     """Load what waits into the store; what is there already stays as it is."""
-    from firstflight.load import reached
-    from firstflight.runs import runs_root
-    from firstflight.schedule import spool
-    from firstflight.store.confine import command as confined
+    from firstflight.run.run import runs_root
+    from orchestration.site import pending_uploads
+    from store import confined_command as confined
+    from store.load import reached
 
-    runs = {part.run.path: part.run for part in spool.places()}
+    runs = {part.run.path: part.run for part in pending_uploads.places()}
     stores = {run.settings.store.url for run in runs.values()}
     if len(stores) == 1:  # which is so unless somebody changed the settings of the schedule
         read = [path for folder in runs for path in reached.paths(folder)]
         confined.changing(stores.pop(), readable=read, writable=[runs_root()])
-    came_in, faults = spool.load_waiting()
+    came_in, faults = pending_uploads.load_waiting()
     terminal.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
     if faults:
         raise faults[0]
@@ -51,9 +51,9 @@ def clean(keep_days: float) -> None:
 
     At the centre: runs of the schedule that have ended, and lists and tables but the newest.
     """
-    from firstflight.schedule import spool
+    from orchestration.site import pending_uploads
 
-    gone = spool.clean(keep_days)
+    gone = pending_uploads.clean(keep_days)
     for run in gone:
         terminal.echo(run)
     terminal.echo(f"{len(gone)} runs removed", err=True)

@@ -21,9 +21,9 @@ def command(query: str, output_format: str) -> None:
 
     `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
     """
-    from firstflight import interrupt, stdout, terminal
-    from firstflight.store import ask
-    from firstflight.store.confine import command as confined
+    from firstflight.system import interrupt, stdout, terminal
+    from store import ask
+    from store import confined_command as confined
 
     stdout.check_open()
     text = _from_stdin() if query == "-" else query

@@ -9,8 +9,8 @@ from types import FrameType
 
 import click
 
-from firstflight import terminal
 from firstflight.errors import Interrupted, UsageError
+from firstflight.system import terminal
 
 
 @click.group(epilog="Example: firstflight store serve --port 9000")
@@ -54,10 +54,10 @@ def serve(
     The store is held until the end (Ctrl-C or SIGTERM). Its address with user and password stands in the file
     STORE.address, by which commands of the same user come in by themselves.
     """
-    from firstflight.store import secrets, served_address
-    from firstflight.store.confine.process import confine, seal
-    from firstflight.store.native import listening
-    from firstflight.store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
+    from store import secrets, served_address
+    from store.clickhouse import listening
+    from store.confine.process import confine, seal
+    from store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
     place = find()
     if not isinstance(place, EmbeddedPlace):
@@ -94,7 +94,7 @@ def serve(
         told += confine(place.path, only_reads=read_only and not place.empty)
         seal(place.path)
         # Only now: the engine starts threads, and those are bound that come after.
-        from firstflight.store.native import server
+        from store.clickhouse import server
 
         serving = server.NativeServer(place.path, DATABASE, listener, access)
         caught: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from firstflight import stdout, terminal
+from firstflight.system import stdout, terminal
 
 
 @click.command(
@@ -24,8 +24,8 @@ def command(
 
     DOMAIN and IP as in the row (an empty DOMAIN is written ""). With jsonl: the rows of quic_packet.
     """
-    from firstflight import trace
-    from firstflight.runs import Run
+    from firstflight.run.run import Run
+    from reports import trace
 
     stdout.check_open()
     for found in trace.trace(Run.open(run_name), vantage, domain, ip, repetition, slot):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from firstflight import terminal
+from firstflight.system import terminal
 
 
 @click.command(epilog="Example: firstflight watch --config watch.toml --period 3600 --periods 24")
@@ -28,24 +28,24 @@ def command(
     Ctrl-C or `firstflight runs stop` ends in order (exit 130); what was probed is kept.
     """
     from firstflight import settings
-    from firstflight.campaign import life, plan
-    from firstflight.campaign.watching import Watching
     from firstflight.egress import lists
-    from firstflight.runs import Run
+    from firstflight.run.run import Run
+    from orchestration.local import lifecycle, preview
+    from orchestration.local.watching import Watching
 
     given = [*([] if period is None else [f"watch.period_s={period}"]), *overrides]
     in_force, text = settings.load(config, given)
     lists.check(in_force.probe.blocklist, in_force.probe.optout)
     period_s = in_force.watch.period_s
     if dry_run:
-        for line in plan.describe_watch(in_force, period_s, periods):
+        for line in preview.describe_watch(in_force, period_s, periods):
             terminal.echo(line)
         return
     run = Run.create(in_force, text, given)
     run.write_manifest({**run.manifest, "kind": "watch", "repetitions": periods, "period_s": period_s})
     terminal.echo(f"run {run.id}: {run.path}", err=True)
     try:
-        status = life.run_campaign(run, Watching)
+        status = lifecycle.run_campaign(run, Watching)
     finally:
         terminal.echo(run.id)
     sys.exit(status)

@@ -13,8 +13,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from firstflight import files
 from firstflight.errors import FirstflightError
+from firstflight.system import files
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0

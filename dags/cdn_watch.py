@@ -5,21 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pendulum
-from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, task
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param, TaskGroup, chain, task
 
-from firstflight.schedule.centre import LoadCentre
-from firstflight.schedule.dag_run import period_of
-from firstflight.schedule.opening import OpenWatch
-from firstflight.schedule.operators import (
+from orchestration.airflow.centre import LoadCentre
+from orchestration.airflow.dag_run import period_of
+from orchestration.airflow.open_run import OpenWatch
+from orchestration.airflow.operators import (
     ACTIVE_TASKS,
     RETRIES,
     RETRY_DELAY_S,
-    FetchInputs,
-    StageOperator,
-    WatchOperator,
     at_vantage,
     vantage_points,
 )
+from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
+from orchestration.stages import Plan
 
 ROWS = Asset("watch_slot")
 VANTAGE_POINTS = vantage_points()
@@ -118,8 +117,5 @@ part.
             ).output
             chosen >> here
             place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
-            (
-                WatchOperator(task_id="watch", **{**SOON, **place, "pool": vantage.watch_pool})
-                >> StageOperator(task_id="dissect", stage="dissect", **place)
-                >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
-            )
+            sends = {**SOON, "pool": vantage.watch_pool}
+            chain(*stage_tasks(Plan.WATCH, place, sends, rows=ROWS))

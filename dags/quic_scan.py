@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pendulum
-from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, task, task_group
+from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
 
-from firstflight.schedule.centre import Gather, LoadCentre, Report
-from firstflight.schedule.due import LONGEST
-from firstflight.schedule.opening import OpenScan
-from firstflight.schedule.operators import (
+from orchestration.airflow.centre import Gather, LoadCentre, Report
+from orchestration.airflow.due import LONGEST
+from orchestration.airflow.open_run import OpenScan
+from orchestration.airflow.operators import (
     ACTIVE_TASKS,
     RETRIES,
-    FetchInputs,
-    StageOperator,
     at_vantage,
     vantage_points,
 )
+from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
+from orchestration.stages import Plan
 
 VANTAGE_POINTS = vantage_points()
 NAMES = [vantage.name for vantage in VANTAGE_POINTS]
@@ -118,12 +118,7 @@ part. A stage that is tried again goes on where it stopped; rows are loaded exac
                 """One repetition at this vantage point."""
                 place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
                 sends = {"pool": vantage.scan_pool, "max_active_tis_per_dagrun": 1}
-                (
-                    StageOperator(task_id="resolve", stage="resolve", **{**place, **sends})
-                    >> StageOperator(task_id="probe", stage="probe", **{**place, **sends})
-                    >> StageOperator(task_id="dissect", stage="dissect", **place)
-                    >> StageOperator(task_id="load", stage="load", outlets=[ROWS], **place)
-                )
+                chain(*stage_tasks(Plan.SCAN, place, sends, rows=ROWS))
 
             done = repetition.expand(number=numbers)
             ends.append(done)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pendulum
 from airflow.sdk import DAG, Asset
 
-from firstflight.schedule.centre import FetchForDay
-from firstflight.schedule.operators import RETRIES
+from orchestration.airflow.centre import FetchForDay
+from orchestration.airflow.operators import RETRIES
 
 TARGETS = Asset("targets")
 

@@ -11,33 +11,35 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firstflight import capture, children, files, native
+from firstflight import capture
 from firstflight.errors import InputError, Interrupted
-from firstflight.runs import Run
+from firstflight.layout import StageKey
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
 from firstflight.settings import Settings
-from firstflight.stage_report import StageReport
+from firstflight.system import binaries, children, files
 from schemas import records
 
 
-def stage(run: Run, vantage: str, repetition: int) -> None:
-    """Dissect all captures of `vantage` in `repetition` into quic_connection.parquet (docs/architecture.md).
+def stage(run: Run, key: StageKey) -> None:
+    """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
     InputError if there is no capture, if one is gone (nothing is written then), or if one breaks off (what
     comes before that place is written all the same).
     """
-    with run.stage("dissect", vantage, repetition) as report:
-        captures = _captures(run, vantage, repetition)
-        out = run.quic_connection(vantage, repetition)
+    with run.stage("dissect", key) as report:
+        captures = _captures(run, key)
+        out = run.layout.quic_connection(key)
         with files.said_in_one_sentence(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
                 broken = _dissect(run.settings, captures, Path(folder))
                 found = pq.ParquetFile(Path(folder) / "quic_connection.parquet").read()
-        names = {str(path): run.name_of(path) for path in captures}
-        table = with_provenance(found, run.id, vantage, repetition, report.tool_version, names)
+        names = {str(path): run.layout.name_of(path) for path in captures}
+        table = with_provenance(found, key, report.tool_version, names)
         with files.replacing(out) as temporary:
             pq.write_table(table, temporary, compression="zstd")
-        taken = [record.captured for record in capture.records(run.stage_dir("capture", vantage, repetition))]
+        taken = [record.captured for record in capture.records(run.layout.stage("capture", key))]
         known = [packets for packets in taken if packets is not None]
         report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, table, out)
@@ -45,12 +47,10 @@ def stage(run: Run, vantage: str, repetition: int) -> None:
             raise InputError(f"{broken}; the connections before that place are in {out}")
 
 
-def with_provenance(
-    found: pa.Table, run: str, vantage: str, repetition: int, tool_version: str, names: dict[str, str]
-) -> pa.Table:
+def with_provenance(found: pa.Table, key: StageKey, tool_version: str, names: dict[str, str]) -> pa.Table:
     """The dissector's rows with what the campaign knows; `names` = capture path -> name in records."""
     schema = records.load("quic_connection").arrow_schema()
-    common = {"run": run, "vantage": vantage, "repetition": repetition, "tool_version": tool_version}
+    common = {**key.columns(), "tool_version": tool_version}
     columns = []
     for field in schema:
         if field.name in common:
@@ -62,13 +62,13 @@ def with_provenance(
     return pa.table(columns, schema=schema)
 
 
-def _captures(run: Run, vantage: str, repetition: int) -> list[Path]:
-    folder = run.stage_dir("capture", vantage, repetition)
+def _captures(run: Run, key: StageKey) -> list[Path]:
+    folder = run.layout.stage("capture", key)
     taken = [folder / record.file for record in capture.records(folder)]
     present = [path for path in taken if path.is_file()]
     if not present:
         raise InputError(
-            f"there is no capture in {folder}: run the probe stage of {vantage} with capture enabled"
+            f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
         )
     # A killed stage leaves a part, which its next try takes over.
     missing = [path.name for path in taken if path not in present and not capture.part_of(path).is_file()]
@@ -99,7 +99,7 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
         ("--idle-s", idle_s),
         ("--max-connections", live),
     ]
-    argv = [str(native.find("firstflight-dissect")), *map(str, captures)]
+    argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
     for option, value in options:
         argv += [option, str(value)]
     process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -108,7 +108,7 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
     except KeyboardInterrupt as error:
         children.stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
-    broken = native.unreadable(process.returncode, said)
+    broken = binaries.unreadable(process.returncode, said)
     return broken[-1] if broken else None
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from firstflight import children, files, path_names
 from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import children, files, path_names
 
 # A capture is stopped, and the probe with it, before the disk cannot take another moment of it.
 LEAST_FREE_BYTES = 65_536

@@ -14,8 +14,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
 
-from firstflight import native
 from firstflight.errors import UsageError
+from firstflight.system import binaries
 from lab.certificates import Authority, ServerCertificate, issue, make_authority
 from lab.model import Endpoint, Service, Stack
 
@@ -87,7 +87,7 @@ def command(stack: Stack, file: Path) -> tuple[str, ...]:
     """The argument list that starts a stack's server with a configuration file."""
     if stack == "aioquic":
         return (sys.executable, "-P", "-m", "lab.aioquic_edge", "--config", str(file))
-    return (str(native.find(_PROGRAMS[stack])), "--config", str(file))
+    return (str(binaries.find(_PROGRAMS[stack])), "--config", str(file))
 
 
 def _service(
@@ -105,7 +105,7 @@ def _service(
         host=host,
         argv=command(stack, file),
         ready=r"^READY$",
-        cwd=native.repository(),
+        cwd=binaries.repository(),
         realtime=stack in _REALTIME,
     )
 

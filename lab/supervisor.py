@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from firstflight import native
 from firstflight.errors import FirstflightError
+from firstflight.system import binaries
 from lab import control, internet, mounts, network, processes, servers, services
 from lab.internet import Internet
 from lab.model import Service
@@ -120,7 +120,7 @@ class Supervisor:
 
 def link_service(config: Path, realtime: bool) -> Service:
     """The link emulator, in the core."""
-    argv = [str(native.find("firstflight-link")), "--config", str(config)]
+    argv = [str(binaries.find("firstflight-link")), "--config", str(config)]
     return Service("link", "", (*argv, "--realtime") if realtime else tuple(argv), ready=r"^READY$")
 
 

@@ -2,7 +2,7 @@
 
 `migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
 one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
-`derived/NAME.sql` fills tables from others (firstflight/load/derived.py); `${derived_NAME}` in a view is it.
+`derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view is it.
 `fragments/NAME.sql` is what several of `queries/` and `views/` share; `${NAME}` in them is it.
 All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
 a single server and a replicated cluster.

@@ -12,8 +12,8 @@ import cli.campaign
 from cli import main
 from firstflight import settings
 from firstflight.errors import InputError
-from firstflight.load.record_file import RecordFile
-from firstflight.runs import Run
+from firstflight.run.run import Run
+from store.load.record_file import RecordFile
 from tests import minimal
 
 RUN = "RUN"  # in the tables below: the id of the run that is there

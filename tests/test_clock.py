@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from firstflight import clock
 from firstflight.errors import FirstflightError
+from firstflight.run import clock
 
 
 @contextmanager

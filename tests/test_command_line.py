@@ -13,7 +13,7 @@ import pytest
 
 from cli import main
 from cli.main import root
-from firstflight import native
+from firstflight.system import binaries
 
 FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
 
@@ -53,7 +53,7 @@ def test_help_has_an_example_and_there_is_a_version(
 
 
 def test_so_has_every_native_program() -> None:
-    folder = native.find("firstflight-prober").parent
+    folder = binaries.find("firstflight-prober").parent
     programs = [path for path in folder.glob("firstflight-*") if path.is_file() and os.access(path, os.X_OK)]
     assert len(programs) >= 8
     for program in programs:

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firstflight import accounting
 from firstflight.capture import CaptureRecord
 from firstflight.errors import FirstflightError, InputError, UsageError
-from scanner import choose, merge
+from firstflight.layout import StageKey
+from firstflight.run import accounting
+from scanner.driver import choose
+from scanner.driver.segments import closed_segments, read_segments, targets_in
+from scanner.records import merge
 from schemas import records
 
 SECOND = 1_000_000_000
@@ -141,11 +144,11 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             probe(2, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
         ),
     )
-    assert [merge.targets_in(path) for path in (one, two)] == [[4], [3, 2]]
+    assert [targets_in(path) for path in (one, two)] == [[4], [3, 2]]
     return merge.merge(
-        merge.read_segments(merge.closed_segments(tmp_path / "segments")),
+        read_segments(closed_segments(tmp_path / "segments")),
         plan,
-        merge.Provenance("R", "here", 2, "0.1", "abc", "R/quic_probe.parquet", host="vm"),
+        merge.Provenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
         captures=[
             CaptureRecord("probe.pcap", "lo", "udp", 65535, started_ns=SECOND),
@@ -181,10 +184,10 @@ def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path
     row = prober_rows(probe(2, "a.test", "192.0.2.1"))
     paths = [write_segment(tmp_path / "segments" / f"seg-00000{n}.arrow", row) for n in (1, 2)]
     with pytest.raises(InputError, match="two rows"):
-        merge.read_segments(paths)
+        read_segments(paths)
     paths[0].write_bytes(b"broken")
     with pytest.raises(InputError, match="cannot read the segment"):
-        merge.read_segments(paths[:1])
+        read_segments(paths[:1])
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
+from firstflight import settings
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.provenance import ruleset_hash
-from firstflight.runs import RUN_ID, Run, runs_root
+from firstflight.run.provenance import ruleset_hash
+from firstflight.run.run import RUN_ID, Run, runs_root
+from firstflight.system import files
 from tests import minimal
 
 
@@ -41,7 +42,7 @@ def test_an_unknown_run_is_one_sentence() -> None:
 
 
 def test_a_stage_reports_how_it_ended(run: Run) -> None:
-    out = run.targets
+    out = run.layout.targets
     with run.stage("targets") as report:
         files.write_text(out, "x")
         report.rows_out = 1
@@ -56,50 +57,50 @@ def test_a_stage_reports_how_it_ended(run: Run) -> None:
     assert failed is not None and (failed.state, failed.message) == ("failed", "the table is broken")
     assert not run.done("as_data")
 
-    with pytest.raises(KeyboardInterrupt), run.stage("probe", "here", 1):
+    with pytest.raises(KeyboardInterrupt), run.stage("probe", run.key("here", 1)):
         raise KeyboardInterrupt
-    cut = run.report("probe", "here", 1)
+    cut = run.report("probe", run.key("here", 1))
     assert cut is not None and cut.state == "interrupted"
     assert [r.stage for r in run.reports()] == ["targets", "as_data", "probe"]
 
 
 def test_a_folder_of_a_run_may_be_a_link_to_another_disk(run: Run, tmp_path: Path) -> None:
     with run.stage("targets") as report:
-        files.write_text(run.targets, "x")
-        run.add_output(report, run.targets)
-    run.targets.parent.rename(tmp_path / "other_disk")
-    run.targets.parent.symlink_to(tmp_path / "other_disk")
+        files.write_text(run.layout.targets, "x")
+        run.add_output(report, run.layout.targets)
+    run.layout.targets.parent.rename(tmp_path / "other_disk")
+    run.layout.targets.parent.symlink_to(tmp_path / "other_disk")
     assert run.done("targets")
 
 
 def test_a_copy_of_a_stage_is_none_of_the_runs(run: Run) -> None:
-    with run.stage("probe", "here", 1):
+    with run.stage("probe", run.key("here", 1)):
         pass
-    stage = run.stage_dir("probe", "here", 1)
+    stage = run.layout.stage("probe", run.key("here", 1))
     shutil.copytree(stage.parent, stage.parent.with_name("1.old"))
     assert [(r.stage, r.repetition) for r in run.reports()] == [("probe", 1)]
     # In the place of another stage it is a fault that a person has to see.
-    shutil.copytree(stage, run.stage_dir("probe", "here", 2))
+    shutil.copytree(stage, run.layout.stage("probe", run.key("here", 2)))
     with pytest.raises(InputError, match="report of another stage"):
-        run.report("probe", "here", 2)
+        run.report("probe", run.key("here", 2))
 
 
 def test_two_holders_of_a_lock_are_refused_and_a_dead_one_is_not(run: Run) -> None:
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom firstflight.runs import Run\n"
+        "import sys, time\nfrom pathlib import Path\nfrom firstflight.run.run import Run\n"
         "with Run(Path(sys.argv[1])).lock():\n print('held', flush=True)\n time.sleep(60)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(run.path)], stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        assert run.is_held()
+        assert run.is_locked()
         with pytest.raises(UsageError, match=f"in use by process {holder.pid}"), run.lock():
             pass
         holder.kill()
-    assert not run.is_held()
+    assert not run.is_locked()
     with run.lock():
-        assert run.is_held()
+        assert run.is_locked()
 
 
 def test_files_are_whole_or_absent(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
-from firstflight.runs import Run
+from firstflight import settings
+from firstflight.run.run import Run
+from firstflight.system import files
 from tests import minimal
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
@@ -49,7 +50,7 @@ def test_what_the_centre_fetches_is_fetched_behind_its_command(run: Run, tmp_pat
 def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: str) -> None:
     sent = stage(run, name, "--vantage", "here", "--repetition", "1")
     assert (sent.returncode, sent.stderr) == (7, "no way there\n")
-    assert not run.stage_dir(name, "here", 1).exists()
+    assert not run.layout.stage(name, run.key("here", 1)).exists()
 
 
 @pytest.mark.parametrize("way", ["exit 7", "true"], ids=["fails", "does nothing"])

@@ -6,7 +6,16 @@ folder and are made absolute, so that every stage, wherever it starts, means the
 """
 
 from firstflight.settings.read import check, load, sentence
-from firstflight.settings.sections import AsData, Manners, Network, Resolve, Section, Targets, Vantage
+from firstflight.settings.sections import (
+    AsData,
+    Manners,
+    Network,
+    Resolve,
+    Section,
+    Targets,
+    Vantage,
+    VantagePoint,
+)
 from firstflight.settings.whole import Settings
 
 __all__ = [
@@ -18,6 +27,7 @@ __all__ = [
     "Settings",
     "Targets",
     "Vantage",
+    "VantagePoint",
     "check",
     "load",
     "sentence",

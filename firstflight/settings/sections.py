@@ -48,7 +48,7 @@ class Campaign(Section):
     # Run here before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
     # The limits of [probe] per address and prefix hold for all vantage points together
-    # (firstflight/ledger.py).
+    # (firstflight/egress/shared_limits.py).
     shared_limits: bool = True
     # What the clocks of vantage points may differ by, and packets be under way, without harm to that.
     clock_slack_s: float = Field(default=2.0, gt=0, le=60)
@@ -231,16 +231,23 @@ class Centre(Section):
     command: Command = ()
 
 
-class Vantage(Section):
-    """One vantage point. `command` is put before every stage's own command; empty = this machine."""
+class VantagePoint(Section):
+    """What is known of a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
 
     name: VantageName
     city: str = ""
+    # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
+    sources: tuple[Address, ...] = ()
+    # Interface to capture on; None = the one of the default route.
+    interface: Interface | None = None
+
+
+class Vantage(VantagePoint):
+    """One vantage point of a campaign. `command` is put before every stage's own command; empty = this
+    machine."""
+
     command: Command = ()
     # The firstflight program there; None = the one that runs the campaign.
     program: str | None = None
-    # Interface to capture on; None = the one of the default route.
-    interface: Interface | None = None
-    sources: tuple[Address, ...] = ()
     rate: Rate | None = None
     ports: PortRange | None = None

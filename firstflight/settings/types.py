@@ -10,15 +10,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
+from firstflight.layout import OWN_NAMES
+
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # As the prober takes them.
 HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 MAX_CONTACT_BYTES = 500
-
-# What a run's folder holds beside the folders of vantage points (firstflight/runs.py).
-NO_VANTAGE_NAMES = {"targets", "as_data", "lists", "load", "lock", "logs", "rules", "stop"}
 
 # Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
 LAB_NETWORKS = tuple(
@@ -119,7 +118,7 @@ def _store_url(url: str) -> str:
 
 
 def _vantage_name(name: str) -> str:
-    if name in NO_VANTAGE_NAMES:
+    if name in OWN_NAMES:
         raise ValueError(f"a vantage point cannot be called {name}: a run has a file of that name")
     return name
 

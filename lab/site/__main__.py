@@ -68,7 +68,7 @@ def declared_pools(site: Site) -> list[dict[str, Any]]:
     """The pools that the vantage points need, as Airflow's REST interface takes them."""
     # A process of its own: the lab's code knows nothing of what it helps to test.
     listed = subprocess.run(
-        [sys.executable, "-P", "-m", "firstflight.schedule.pools"],
+        [sys.executable, "-P", "-m", "orchestration.airflow.pools"],
         env=plan.centre_environment(site),
         capture_output=True,
         text=True,

@@ -150,7 +150,7 @@ def parts(site: Site) -> list[Part]:
 
 def worker(site: Site, name: str) -> Part:
     """The Edge worker of a vantage point."""
-    argv = (sys.executable, "-P", "-m", "firstflight.schedule.worker", "--vantage", name)
+    argv = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", name)
     return Part(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
 

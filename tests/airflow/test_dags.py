@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from firstflight import query
-from firstflight.schedule.vantage_points import load
-from firstflight.schedule.vantage_points import pools as pools_of
+from orchestration.site.vantage_points import load
+from orchestration.site.vantage_points import pools as pools_of
+from reports import query
 from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.runs import Run
-from firstflight.schedule import due, events, site, vantage_points
+from firstflight.run.run import Run
+from firstflight.system import files
+from orchestration.airflow import due, events
+from orchestration.site import site, vantage_points
 from tests.airflow.conftest import SITE
 from tests.airflow.test_inputs import centre_files
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import files, settings
-from firstflight.load import loader
-from firstflight.runs import Run
-from firstflight.schedule import site, spool, vantage_points
-from firstflight.store import open_store
+from firstflight import settings
+from firstflight.run.run import Run
+from firstflight.system import files
+from orchestration.site import pending_uploads, site, vantage_points
+from store import open_store
+from store.load import loader
 from tests import minimal
 from tests.airflow import test_inputs as centre
 from tests.airflow.conftest import SITE
@@ -34,8 +35,8 @@ def measured(name: str, vantage: str = "hamburg", count: int = 5) -> Run:
         run.path / "manifest.json",
         {"id": name, "state": "running", "started_at": datetime.now(UTC).isoformat(), "repetitions": 1},
     )
-    with run.stage("probe", vantage, 1) as report:
-        path = run.quic_probe(vantage, 1)
+    with run.stage("probe", run.key(vantage, 1)) as report:
+        path = run.layout.quic_probe(run.key(vantage, 1))
         rows.write(path, rows.many(count, run=name, vantage=vantage))
         report.rows_in = count
         run.add_output(report, path)
@@ -59,18 +60,18 @@ def counts() -> dict[str, int]:
 def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> None:
     del place
     first = measured("20261120T060000Z-aaaaaa")
-    assert [part.loaded for part in spool.places()] == [False]
-    assert spool.load_waiting() == (1, [])
-    assert [part.loaded for part in spool.places()] == [True]
-    assert spool.load_waiting() == (0, [])
+    assert [part.loaded for part in pending_uploads.places()] == [False]
+    assert pending_uploads.load_waiting() == (1, [])
+    assert [part.loaded for part in pending_uploads.places()] == [True]
+    assert pending_uploads.load_waiting() == (0, [])
     measured("20261121T060000Z-bbbbbb", count=7)
-    assert spool.load_waiting() == (1, [])
+    assert pending_uploads.load_waiting() == (1, [])
     assert counts() == {first.id: 5, "20261121T060000Z-bbbbbb": 7}
 
     # A stage that was done again is loaded again, in place of what was there.
     measured("20261120T060000Z-aaaaaa", count=6)
-    assert [part.loaded for part in spool.places()] == [False, True]
-    assert spool.load_waiting() == (1, [])
+    assert [part.loaded for part in pending_uploads.places()] == [False, True]
+    assert pending_uploads.load_waiting() == (1, [])
     assert counts()[first.id] == 6
 
 
@@ -78,11 +79,11 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     del place
     run = measured("20261120T060000Z-aaaaaa")
     loader.stage(run)
-    assert [part.loaded for part in spool.places()] == [True]
+    assert [part.loaded for part in pending_uploads.places()] == [True]
     assert counts() == {run.id: 5}
-    with run.stage("probe", "hamburg", 1):
+    with run.stage("probe", run.key("hamburg", 1)):
         pass  # done again, so not loaded
-    assert [part.loaded for part in spool.places()] == [False]
+    assert [part.loaded for part in pending_uploads.places()] == [False]
 
 
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
@@ -118,9 +119,9 @@ def test_the_store_refuses_then_comes_back(place: Path) -> None:
 def test_a_broken_file_holds_up_no_other(place: Path) -> None:
     del place
     broken = measured("20261120T060000Z-aaaaaa")
-    broken.quic_probe("hamburg", 1).write_bytes(b"PAR1")
+    broken.layout.quic_probe(broken.key("hamburg", 1)).write_bytes(b"PAR1")
     measured("20261121T060000Z-bbbbbb")
-    came_in, faults = spool.load_waiting()
+    came_in, faults = pending_uploads.load_waiting()
     assert came_in == 1 and len(faults) == 1
     assert "quic_probe.parquet" in str(faults[0])
     assert counts() == {"20261121T060000Z-bbbbbb": 5}
@@ -129,24 +130,24 @@ def test_a_broken_file_holds_up_no_other(place: Path) -> None:
 def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     del place
     loaded = measured("20261120T060000Z-aaaaaa")
-    spool.load_waiting()
+    pending_uploads.load_waiting()
     waiting = measured("20261121T060000Z-bbbbbb")
-    assert spool.clean(1) == []
-    assert spool.clean(0) == [loaded.id]
+    assert pending_uploads.clean(1) == []
+    assert pending_uploads.clean(0) == [loaded.id]
     assert not loaded.path.exists() and waiting.path.exists()
 
 
 def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
     loaded = measured("20261120T060000Z-aaaaaa")
     waiting = measured("20261121T060000Z-bbbbbb")
-    spool.load_waiting()
+    pending_uploads.load_waiting()
     cache = place / "runs" / "cache"
     for name, run in (("table", loaded), ("list", waiting)):
         files.write_text(cache / name, name)
         (run.path / name).hardlink_to(cache / name)
-    with waiting.stage("probe", "hamburg", 1):
+    with waiting.stage("probe", waiting.key("hamburg", 1)):
         pass  # done again, so not loaded
-    assert spool.clean(0) == [loaded.id]
+    assert pending_uploads.clean(0) == [loaded.id]
     assert [path.name for path in cache.iterdir()] == ["list"]
 
 
@@ -172,8 +173,8 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     ended, watch = at_centre(None, "failed", "load"), at_centre("watch", "running", "load")
     goes_on, not_loaded = at_centre(None, "running", "load"), at_centre(None, "done")
     by_hand = measured("20261120T060000Z-aaaaaa")
-    assert spool.clean(1) == []
-    assert set(spool.clean(0)) == {run.id for run in (filled_back, failed, ended, watch)}
+    assert pending_uploads.clean(1) == []
+    assert set(pending_uploads.clean(0)) == {run.id for run in (filled_back, failed, ended, watch)}
     assert {run.id for run in Run.all()} == {run.id for run in (goes_on, not_loaded, newest, by_hand)}
 
 
@@ -187,7 +188,7 @@ mount -o remount,size=50m {spool}
 
 _FETCH = """
 from tests.airflow.test_inputs import HAMBURG, token_for
-from firstflight.schedule import inputs
+from orchestration.site import inputs
 from firstflight.errors import FirstflightError
 try:
     run = inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))

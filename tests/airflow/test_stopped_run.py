@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.runs import Run
-from firstflight.schedule import inputs, outcome, site, spool, vantage_points
-from firstflight.schedule.child import EXIT_INTERRUPTED
-from firstflight.store import open_store
+from firstflight.run.run import Run
+from orchestration.runner import EXIT_INTERRUPTED
+from orchestration.site import inputs, outcome, pending_uploads, site, vantage_points
+from store import open_store
 from tests.airflow.conftest import airflow_environment
 from tests.airflow.test_inputs import SECRET, serving, token_for
 from tests.campaign_loopback.conftest import world as world
@@ -42,7 +42,7 @@ def listed(run: str) -> tuple[str, int]:
 _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
-from firstflight.schedule.operators import StageOperator
+from orchestration.airflow.stage_operators import StageOperator
 for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2), ("dissect", 2)]:
     task = StageOperator(task_id=stage, stage=stage, vantage="east", run=sys.argv[1], repetition=repetition)
     try:
@@ -97,7 +97,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     tasks = subprocess.Popen(
         words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    segments = run.stage_dir("probe", "east", 1) / "segments"
+    segments = run.layout.stage("probe", run.key("east", 1)) / "segments"
     until(lambda: tasks.poll() is not None or len(list(segments.glob("seg-*.arrow"))) >= 2, "some segments")
     with monkeypatch.context() as at_centre:
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
@@ -106,9 +106,9 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert tasks.returncode == 0, messages
     told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
     assert [task for task, _ in told] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
-    ended = run.report("probe", "east", 1)
+    ended = run.report("probe", run.key("east", 1))
     assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
-    assert run.stop_file.exists()
+    assert run.layout.stop_file.exists()
 
     rows = len(world.rows(Path(run.path), "east", 1))
     assert 0 < rows < len(addresses())
@@ -117,7 +117,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
     assert given["dissect 2"] == {"rows": 0}, "a repetition without a capture"
-    assert [part.loaded for part in spool.places()] == [True]
+    assert [part.loaded for part in pending_uploads.places()] == [True]
     with open_store() as store:
         assert store.rows(f"SELECT count() AS n FROM quic_probe WHERE run = '{run.id}'") == [{"n": rows}]
     with monkeypatch.context() as at_centre:
@@ -145,5 +145,5 @@ def test_a_centre_that_is_away_stops_nothing(
     assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
     # A stop file that somebody laid at the vantage point holds there, whatever the centre says.
     run.path.mkdir(parents=True, exist_ok=True)
-    run.stop_file.touch()
+    run.layout.stop_file.touch()
     assert inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))

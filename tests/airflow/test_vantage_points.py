@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from firstflight.schedule import site, vantage_points, worker
+from orchestration.airflow import worker
+from orchestration.site import site, vantage_points
 from tests.airflow.conftest import SITE
 
 GOOD = '[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\n'

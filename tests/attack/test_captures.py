@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import native
+from firstflight.system import binaries
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "quic"
 CAPTURE = FIXTURES / "quicgo_at_server.pcap"
@@ -42,7 +42,7 @@ def run(folder: Path, *argv: str | Path) -> Done:
 
 
 def dissect(folder: Path, *arguments: str | Path) -> Done:
-    return run(folder, native.find("firstflight-dissect"), *arguments)
+    return run(folder, binaries.find("firstflight-dissect"), *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_empty_frames_of_pcapng_are_bounded_too(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_no_part(tmp_path: Path, form: str) -> None:
     """In a mount namespace with a disk of 64 kB; the complaint is one sentence, the disk is free again."""
     captures = [str(path) for path in sorted(FIXTURES.glob("*.pcap"))] * 8
-    argv = [str(native.find("firstflight-dissect")), *captures, "--kind", "quic_packet,quic_connection"]
+    argv = [str(binaries.find("firstflight-dissect")), *captures, "--kind", "quic_packet,quic_connection"]
     script = f"""
     mount -t tmpfs -o size=64k none {tmp_path}
     {shlex.join(argv)} --format {form} --out {tmp_path}/out

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler import as2org, crux_list, https, rib, routeviews, tranco_list
-from crawler.target_list import data_lines, read_lines
+from crawler import https
+from crawler.lists import crux_list, tranco_list
+from crawler.lists.target_list import data_lines, read_lines
+from crawler.routing import as2org, rib, routeviews
 from firstflight.errors import FirstflightError
-from firstflight.schedule import offer
+from orchestration.site import offer
 from tests.crawl.conftest import RIB_4, RIB_6
 from tests.crawl.test_as2org import TEXT
 from tests.crawl.test_rib import whole_records

@@ -14,11 +14,11 @@ from urllib.parse import unquote
 import pytest
 
 from firstflight.errors import FirstflightError
-from firstflight.path_names import UnsafeName
-from firstflight.runs import Run
-from firstflight.schedule import inputs
-from firstflight.schedule.centre_client import CentreUnreachable
-from firstflight.schedule.offer import BadOffer
+from firstflight.run.run import Run
+from firstflight.system.path_names import UnsafeName
+from orchestration.site import inputs
+from orchestration.site.centre_client import CentreUnreachable
+from orchestration.site.offer import BadOffer
 from tests.airflow.test_inputs import HAMBURG, centre_files, open_run
 
 from .evil_https import EvilHost, endless, serving, whole
@@ -71,7 +71,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_the_honest_centre_is_believed(world: World) -> None:
     """Or the refusals below would mean nothing."""
     _, run = world.fetch(world.answer(world.listing, {}))
-    assert run.targets.read_bytes() == world.run.targets.read_bytes()
+    assert run.layout.targets.read_bytes() == world.run.layout.targets.read_bytes()
     assert run.settings.vantage[0].name == "hamburg"
 
 
@@ -251,7 +251,7 @@ def test_a_report_that_speaks_of_another_place_is_refused(world: World) -> None:
         _, run = world.fetch(world.answer(listing, {"targets/report.json": content}))
         with pytest.raises(FirstflightError, match="report"):
             run.reports()
-        run.report_path("targets").unlink()
+        run.layout.report("targets").unlink()
 
 
 def test_a_symbolic_link_is_not_followed_out_of_the_run(world: World) -> None:

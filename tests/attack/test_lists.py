@@ -17,7 +17,7 @@ import pytest
 from firstflight import settings
 from firstflight.egress import lists
 from firstflight.errors import InputError
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from tests import minimal
 from tests.prober.conftest import LOOPBACK, argv, datagrams, write_targets
 

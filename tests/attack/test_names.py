@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import capture, path_names, settings, trace
+from firstflight import capture, settings
 from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.path_names import UnsafeName
-from firstflight.runs import Run
-from firstflight.schedule import site, spool
+from firstflight.run.run import Run
+from firstflight.system import path_names
+from firstflight.system.path_names import UnsafeName
+from orchestration.site import pending_uploads, site
+from reports import trace
 from tests import minimal
 
 PATHS = [
@@ -97,12 +99,16 @@ def test_a_row_names_captures_of_its_run(run: Run, name: str) -> None:
     ],
 )
 def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -> None:
-    with run.stage("probe", "here", 1):
+    with run.stage("probe", run.key("here", 1)):
         pass
-    path = run.report_path("probe", "here", 1)
-    assert run.done("probe", "here", 1) and len(run.reports()) == 1
+    path = run.layout.report("probe", run.key("here", 1))
+    assert run.done("probe", run.key("here", 1)) and len(run.reports()) == 1
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    for ask in (run.reports, lambda: run.report("probe", "here", 1), lambda: list(spool.places())):
+    for ask in (
+        run.reports,
+        lambda: run.report("probe", run.key("here", 1)),
+        lambda: list(pending_uploads.places()),
+    ):
         with pytest.raises(InputError, match=r"report") as refused:
             ask()
         assert "\n" not in str(refused.value)

@@ -13,7 +13,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.egress import lab
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from lab import namespaces
 from schemas import records
 from tests.attack.outside import Outside, udp_to
@@ -92,7 +92,7 @@ def new_run(folder: Path, config: str = "c.toml", more: str = "") -> Run:
 
 def resolved(run: Run) -> Run:
     """The run with a target and answers that name addresses of the lab, as if the resolve stage was done."""
-    run.targets.parent.mkdir(parents=True, exist_ok=True)
+    run.layout.targets.parent.mkdir(parents=True, exist_ok=True)
     answers: list[dict[str, Any]] = [
         {
             "run": run.id,
@@ -109,7 +109,7 @@ def resolved(run: Run) -> Run:
         }
         for qtype, address in (("A", "198.18.16.1"), ("AAAA", "2001:db8:16::1"))
     ]
-    path = run.dns_answer("here", 1)
+    path = run.layout.dns_answer(run.key("here", 1))
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = pa.schema([field.with_nullable(True) for field in records.load("dns_answer").arrow_schema()])
     pq.write_table(pa.Table.from_pylist(answers, schema=schema), path)

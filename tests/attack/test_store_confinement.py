@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.store import open_store
-from firstflight.store.confine import landlock, seccomp
+from store import open_store
+from store.confine import landlock, seccomp
 from tests.store.serving import serving
 
 # A process as `store serve` makes it, but its engine is asked past the guard.
 UNGUARDED = """
 import sys
 from pathlib import Path
-from firstflight.store.confine.process import confine
+from store.confine.process import confine
 store = Path(sys.argv[1])
 assert confine(store) == []
-from firstflight.store import access
-from firstflight.store.engine import Engine, EngineError
+from store import access
+from store.engine import Engine, EngineError
 engine = Engine(str(store), getattr(access, sys.argv[2]))
 for statement in sys.argv[3:]:
     try:
@@ -139,8 +139,8 @@ def test_sql_is_confined(tables: Path) -> None:
     """A process as `firstflight sql` is when it has been confined."""
     assert tables.is_dir()
     script = (
-        "from firstflight.store import ask\n"
-        "from firstflight.store.confine import command; command.asking()\n"
+        "from store import ask\n"
+        "from store.confine import command; command.asking()\n"
         "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"
@@ -153,7 +153,7 @@ def test_sql_is_confined(tables: Path) -> None:
 def test_what_the_kernel_lacks_is_told(tmp_path: Path) -> None:
     """A kernel without Landlock answers its calls with ENOSYS, as a filter around the server does here."""
     script = (
-        "import firstflight.store.confine.landlock as l, firstflight.store.confine.seccomp as s\n"
+        "import store.confine.landlock as l, store.confine.seccomp as s\n"
         "l.abi = lambda: 0\ns.supported = lambda: False\n"
         "import sys; sys.argv = ['firstflight', 'store', 'serve', '--port', '0']\n"
         "from cli.main import main; main()\n"

@@ -12,9 +12,10 @@ from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
 from firstflight.errors import UsageError
-from firstflight.store import guard, migrate
-from firstflight.store.engine import Engine
-from firstflight.store.place import open_store
+from store import migrate
+from store.engine import Engine
+from store.place import open_store
+from store.statements import guard
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served
 from tests.store.serving import FIRSTFLIGHT, serving

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from clickhouse_driver.errors import ServerException
 
-from firstflight.store import open_store, served_address
-from firstflight.store.errors import StoreHeld
-from firstflight.store.native import admission, connection
-from firstflight.store.native.admission import Admission
-from firstflight.store.native.wire import varint
+from store import open_store, served_address
+from store.clickhouse import admission, connection
+from store.clickhouse.admission import Admission
+from store.errors import StoreHeld
+from store.protocol.wire import varint
 from tests.store.serving import FIRSTFLIGHT, Served, serving
 
 

@@ -19,8 +19,8 @@ SECRET = "what the user alone can read"
 # An engine without guard, grants or walls: whatever way somebody found, this is what it left.
 PREPARE = """
 import sys
-from firstflight.store import access
-from firstflight.store.engine import Engine
+from store import access
+from store.engine import Engine
 engine = Engine(sys.argv[1], access.Role(("GRANT ALL ON *.* WITH GRANT OPTION",)))
 engine.run("USE firstflight")
 for statement in sys.argv[2:]:
@@ -95,11 +95,11 @@ def test_commands_do_not_open_it(tables: Path, tmp_path: Path, listener: socket.
 # The same without the look at what is stored: the walls are what is left.
 UNLOOKED = """
 import sys
-from firstflight.store.confine import command
+from store.confine import command
 changing = command.changing
 def changing_without_a_look(*given, **named):
     changing(*given, **named)
-    from firstflight.store import prepared  # brings the engine
+    from store import prepared  # brings the engine
     prepared.check = lambda *_: None
 command.changing = changing_without_a_look
 sys.argv = ["firstflight", *sys.argv[1:]]
@@ -140,7 +140,7 @@ def test_a_client_can_take_it_out_again(tables: Path, tmp_path: Path) -> None:
 SEALED = """
 import sys
 from pathlib import Path
-from firstflight.store.confine import command, process
+from store.confine import command, process
 store = Path(sys.argv[1])
 command.asking()
 process.seal(store)
@@ -166,7 +166,7 @@ def test_what_only_reads_writes_no_table(tables: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SEALED, str(tables)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["firstflight.lock", "status"]
+    assert done.stdout.split() == ["firstflight.system.lock", "status"]
     assert {path: path.stat().st_mtime_ns for path in tables.rglob("*.sql")} == before
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 import zstd
 
-from firstflight.store.native import compression, packets
-from firstflight.store.native.blocks import Block, each_native, read_wire
-from firstflight.store.native.columns import UnsupportedType, Window, check_type, layout
-from firstflight.store.native.wire import Disconnected, ProtocolError, Reader, text, varint
+from store.protocol import compression, packets
+from store.protocol.blocks import Block, each_native, read_wire
+from store.protocol.columns import UnsupportedType, Window, check_type, layout
+from store.protocol.wire import Disconnected, ProtocolError, Reader, text, varint
 
 SEED = 20261122
 SECONDS = 4.0

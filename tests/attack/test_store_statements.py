@@ -8,9 +8,9 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from firstflight.store import vocabulary
-from firstflight.store.engine import Engine
-from firstflight.store.errors import from_engine
+from store.engine import Engine
+from store.errors import from_engine
+from store.statements import vocabulary
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served
 from tests.store.serving import serving

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import progress, terminal
-from firstflight.report import text
-from firstflight.report.table1 import Table
-from firstflight.trace import SHOWN, Trace, describe
+from firstflight.system import progress, terminal
+from reports.tables import text
+from reports.tables.table1 import Table
+from reports.trace import SHOWN, Trace, describe
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 # Title, cursor, colour, a question that the terminal answers, C1's short forms, a line of its own, direction.

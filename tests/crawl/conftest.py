@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firstflight import settings
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from tests.lab_services.conftest import running
 
 __all__ = ["MakeRun", "running"]

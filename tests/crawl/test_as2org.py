@@ -11,11 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import as2org, as_data
-from crawler.as2org import Organisation
+from crawler.routing import as2org
+from crawler.routing import stage as as_data
+from crawler.routing.as2org import Organisation
 from firstflight.errors import InputError, UsageError
-from firstflight.load import loader
-from firstflight.store import open_store
+from store import open_store
+from store.load import loader
 
 from .conftest import MakeRun
 from .test_as_data import ROUTES
@@ -117,14 +118,14 @@ def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.Mon
     report = run.report("as_data")
     assert report is not None
     assert (report.counts["as_orgs"], report.counts["as_orgs_unknown"]) == (4, 1)
-    prefixes = pq.read_table(run.as_data / "as_prefix.parquet").to_pylist()
+    prefixes = pq.read_table(run.layout.as_data / "as_prefix.parquet").to_pylist()
     at = prefixes[0]["table_at"]
     assert [(row["prefix"], row["asn"], row["cdn"]) for row in prefixes] == [
         ("198.18.16.0/20", 13335, "Cloudflare"),
         ("198.18.32.0/20", 16509, "Amazon"),
         ("198.18.48.0/20", 3320, "Others"),
     ]
-    about = json.loads((run.as_data / "as_data.json").read_text())
+    about = json.loads((run.layout.as_data / "as_data.json").read_text())
     assert about["as2org"]["file"] == "20240701.as-org2info.txt"
     assert int(datetime.fromisoformat(about["dumped_at"]).timestamp()) * 10**9 == at
 
@@ -144,4 +145,4 @@ def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.Mon
     # Without such a file the next time, the old one's records do not stay behind.
     other = make_run(as_data='rib = "file"\nfiles = ["rib.bz2"]')
     as_data.stage(other)
-    assert not (other.as_data / "as_org.parquet").exists()
+    assert not (other.layout.as_data / "as_org.parquet").exists()

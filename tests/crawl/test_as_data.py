@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler import as_data, cdn_map, rib
-from crawler.cdn_map import TABLE_5
+from crawler.routing import cdn_map, rib
+from crawler.routing import stage as as_data
+from crawler.routing.cdn_map import TABLE_5
 from firstflight.as_map import Mapper, Origin
 from firstflight.errors import InputError, UsageError
-from firstflight.runs import Run
+from firstflight.run.run import Run
 
 from .conftest import RIB_4, MakeRun
 from .test_rib import route, sequence, whole_records
@@ -32,7 +33,7 @@ def with_routes(tmp_path: Path, make_run: MakeRun, more: str = "") -> Run:
 def test_origin_and_cdn(tmp_path: Path, make_run: MakeRun) -> None:
     run = with_routes(tmp_path, make_run)
     as_data.stage(run)
-    mapper = Mapper(run.as_data)
+    mapper = Mapper(run.layout.as_data)
     assert mapper.origin("198.18.16.1") == Origin(13335, "Cloudflare")
     assert mapper.origin("198.18.47.255") == Origin(16509, "Amazon")
     assert mapper.origin("198.18.48.9") == Origin(3320, "Others")
@@ -40,7 +41,7 @@ def test_origin_and_cdn(tmp_path: Path, make_run: MakeRun) -> None:
     assert mapper.origin("2001:db8::1") == Origin(None, None)
     with pytest.raises(ValueError):
         mapper.origin("nonsense")
-    about = json.loads((run.as_data / "as_data.json").read_text())
+    about = json.loads((run.layout.as_data / "as_data.json").read_text())
     assert (about["prefixes_v4"], about["prefixes_v6"]) == (3, 0)
     assert about["sources"][0]["file"] == "rib.bz2"
     assert about["cdn_map_sha256"] == mapper.cdn_map_sha256
@@ -69,8 +70,8 @@ def test_additions_count_and_are_stored_with_the_run(tmp_path: Path, make_run: M
     (tmp_path / "more.toml").write_text('[cdn]\n"Deutsche \\"T\\"" = [3320]\nGoogle = [19527]\n')
     run = with_routes(tmp_path, make_run, 'cdn_map_extra = ["more.toml"]')
     as_data.stage(run)
-    assert Mapper(run.as_data).origin("198.18.48.9") == Origin(3320, 'Deutsche "T"')
-    stored = cdn_map.load(run.as_data / "cdn_map.toml", [])
+    assert Mapper(run.layout.as_data).origin("198.18.48.9") == Origin(3320, 'Deutsche "T"')
+    stored = cdn_map.load(run.layout.as_data / "cdn_map.toml", [])
     assert stored == cdn_map.load(TABLE_5, [tmp_path / "more.toml"])
     assert stored[19527] == "Google"
 
@@ -93,7 +94,7 @@ def test_maps_that_do_not_hold_together(tmp_path: Path, make_run: MakeRun, text:
     run = with_routes(tmp_path, make_run, 'cdn_map_extra = ["more.toml"]')
     with pytest.raises(UsageError, match=says):
         as_data.stage(run)
-    assert not (run.as_data / "rib.pyasn").exists()
+    assert not (run.layout.as_data / "rib.pyasn").exists()
 
 
 def test_a_table_is_converted_once(
@@ -108,8 +109,12 @@ def test_a_table_is_converted_once(
     monkeypatch.setattr(rib, "read", never)
     second = with_routes(tmp_path, make_run)
     as_data.stage(second)
-    assert (second.as_data / "rib.pyasn").read_bytes() == (first.as_data / "rib.pyasn").read_bytes()
-    counts = [json.loads((run.as_data / "as_data.json").read_text())["counts"] for run in (first, second)]
+    assert (second.layout.as_data / "rib.pyasn").read_bytes() == (
+        first.layout.as_data / "rib.pyasn"
+    ).read_bytes()
+    counts = [
+        json.loads((run.layout.as_data / "as_data.json").read_text())["counts"] for run in (first, second)
+    ]
     assert counts[0] == counts[1]
 
 
@@ -118,15 +123,15 @@ def test_a_real_table_that_is_cut_leaves_nothing(tmp_path: Path, make_run: MakeR
     run = make_run(as_data=f'rib = "file"\nfiles = ["{RIB_4}"]')
     with pytest.raises(InputError, match="is cut short"):
         as_data.stage(run)
-    assert not (run.as_data / "rib.pyasn").exists()
+    assert not (run.layout.as_data / "rib.pyasn").exists()
     assert not list((tmp_path / "cache").rglob("*.pyasn"))
     with pytest.raises(InputError, match="run the as_data stage of this run first"):
-        Mapper(run.as_data)
+        Mapper(run.layout.as_data)
 
 
 def test_a_broken_database_is_said_to_be_one(tmp_path: Path, make_run: MakeRun) -> None:
     run = with_routes(tmp_path, make_run)
     as_data.stage(run)
-    (run.as_data / "rib.pyasn").write_text("10.0.0.0/8\tnot a number\nnonsense\n")
+    (run.layout.as_data / "rib.pyasn").write_text("10.0.0.0/8\tnot a number\nnonsense\n")
     with pytest.raises(InputError, match="is not a pyasn database"):
-        Mapper(run.as_data)
+        Mapper(run.layout.as_data)

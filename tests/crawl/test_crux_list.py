@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import crux_list, https, targets
-from crawler.target_list import Target, TargetList, joined
+from crawler import https
+from crawler.lists import crux_list, stage
+from crawler.lists.target_list import Target, TargetList, joined
 from firstflight.errors import InputError, UsageError
 
 from .conftest import MakeRun
@@ -104,8 +105,8 @@ def test_stage_writes_buckets(tmp_path: Path, make_run: MakeRun) -> None:
     run = make_run(
         targets='source = "crux"\ncrux_month = "202408"\ncrux_cache_dir = "cache/crux"\ntop = 10_000'
     )
-    targets.stage(run)
-    rows = pq.read_table(run.targets).to_pylist()
+    stage.stage(run)
+    rows = pq.read_table(run.layout.targets).to_pylist()
     assert [(row["rank"], row["rank_bucket"]) for row in rows] == [
         (None, n) for n in (1_000, 1_000, 5_000, 10_000)
     ]

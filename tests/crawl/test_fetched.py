@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import as2org
+from crawler.routing import as2org
 from firstflight.as_map import Mapper
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from lab import crux_host, list_host
 from tests.lab_services.conftest import Running
 from tests.lab_services.world import Done
@@ -30,7 +30,7 @@ def trusting(running: Running) -> str:
 
 
 def names_of(run: Run) -> tuple[list[str], set[str]]:
-    columns = pq.read_table(run.targets).to_pydict()
+    columns = pq.read_table(run.layout.targets).to_pydict()
     assert columns["rank"] == sorted(columns["rank"])
     return columns["domain"], set(columns["list_id"])
 
@@ -76,7 +76,7 @@ def test_lists_that_cannot_be_had(
     run = make_run(f'source = "tranco"\n{wanted}\ntop = 5', network=trusting(running) if trusted else "")
     done = stage(running, run, "targets")
     assert (done.status, says in done.stderr, done.stderr.count("\n")) == (1, True, 1), done.stderr
-    assert not run.targets.exists()
+    assert not run.layout.targets.exists()
     assert not list((tmp_path / "cache" / "tranco").iterdir())
 
 
@@ -94,11 +94,11 @@ def test_tables_of_a_day_are_fetched_once(running: Running, make_run: MakeRun, t
     run = make_run(as_data=wanted, network=trusting(running))
     done = stage(running, run, "as_data")
     assert done.status == 0, done.stderr
-    about = json.loads((run.as_data / "as_data.json").read_text())
+    about = json.loads((run.layout.as_data / "as_data.json").read_text())
     urls = [source["url"] for source in about["sources"]]
     assert urls[0].startswith("https://archive.routeviews.org/bgpdata/")
     assert urls[1].startswith("https://archive.routeviews.org/route-views6/bgpdata/")
-    mapper = Mapper(run.as_data)
+    mapper = Mapper(run.layout.as_data)
     wrong = [
         endpoint
         for endpoint in running.internet.endpoints
@@ -127,7 +127,7 @@ def test_crux_list_of_a_month_is_fetched_once_and_joined(
     run = make_run(targets=wanted, network=trusting(running))
     done = stage(running, run, "targets")
     assert done.status == 0, done.stderr
-    rows = pq.read_table(run.targets).to_pylist()
+    rows = pq.read_table(run.layout.targets).to_pylist()
     assert {row["domain"]: row["rank_bucket"] for row in rows} == {
         name: crux_host.bucket(place, len(names)) for place, name in enumerate(names)
     }
@@ -138,7 +138,7 @@ def test_crux_list_of_a_month_is_fetched_once_and_joined(
     run = make_run(targets=both, network=trusting(running))
     done = stage(running, run, "targets")
     assert done.status == 0, done.stderr
-    joined = pq.read_table(run.targets).to_pylist()
+    joined = pq.read_table(run.layout.targets).to_pylist()
     old = list(reversed(names[: len(names) * 9 // 10]))
     first = {name for place, name in enumerate(names) if crux_host.bucket(place, len(names)) == 1_000}
     assert [row["domain"] for row in joined[: len(old)]] == old
@@ -162,7 +162,7 @@ def test_as_organisations_of_a_day_are_the_newest_before_it(
         run = make_run(as_data=f"{table}as2org_date = {day}", network=trusting(running))
         done = stage(running, run, "as_data")
         assert done.status == 0, done.stderr
-        rows = pq.read_table(run.as_data / "as_org.parquet").to_pylist()
+        rows = pq.read_table(run.layout.as_data / "as_org.parquet").to_pylist()
         found[day] = {row["asn"]: (row["as2org_file"], row["organisation"]) for row in rows}
     cdn_of = {one.asn: one.cdn for one in running.internet.endpoints if one.asn is not None}
     for asn, (file, organisation) in found["2024-08-07"].items():

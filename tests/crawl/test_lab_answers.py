@@ -20,7 +20,7 @@ def test_every_declared_answer_is_found(running: Running, make_run: MakeRun) -> 
     argv = [sys.executable, "-m", "cli", "stage", "targets", "resolve", "--run", str(run.path)]
     done = running.world.run([*argv, "--vantage", "here", "--repetition", "1"])
     assert done.status == 0, done.stderr
-    rows = pq.read_table(run.dns_answer("here", 1)).to_pylist()
+    rows = pq.read_table(run.layout.dns_answer(run.key("here", 1))).to_pylist()
 
     def end_of(name: str) -> tuple[list[str], list[int], str]:
         chain: list[str] = []

@@ -14,7 +14,7 @@ import pyasn
 import pytest
 from pyasn import mrtx
 
-from crawler import rib
+from crawler.routing import rib
 from firstflight.errors import InputError, UsageError
 
 from .conftest import RIB_4, RIB_6

@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import own_list, targets
+from crawler.lists import own_list
+from crawler.lists import stage as targets
+from crawler.lists.target_list import Target
 from crawler.names import NotAName, normalise
-from crawler.target_list import Target
 from firstflight.errors import InputError, UsageError
 
 from .conftest import MakeRun
@@ -112,7 +113,7 @@ def test_stage_writes_the_list_and_reports_rejected_lines(tmp_path: Path, make_r
     (tmp_path / "mine.csv").write_bytes(MIXED)
     run = make_run(targets='source = "file"\nfile = "mine.csv"')
     targets.stage(run)
-    rows = pq.read_table(run.targets).to_pylist()
+    rows = pq.read_table(run.layout.targets).to_pylist()
     assert [row["domain"] for row in rows] == [
         "example.com",
         "xn--bcher-kva.example",
@@ -141,7 +142,7 @@ def test_a_list_without_names_is_no_list(
     run = make_run(targets='source = "file"\nfile = "bad"')
     with pytest.raises(InputError, match=says):
         targets.stage(run)
-    assert not run.targets.exists()
+    assert not run.layout.targets.exists()
 
 
 def test_the_command_names_rejected_lines_without_a_traceback(tmp_path: Path, make_run: MakeRun) -> None:

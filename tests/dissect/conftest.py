@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from firstflight import native
+from firstflight.system import binaries
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "interop"
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 def dissect(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Run firstflight-dissect to its end."""
-    argv = [str(native.find("firstflight-dissect")), *map(str, arguments)]
+    argv = [str(binaries.find("firstflight-dissect")), *map(str, arguments)]
     return subprocess.run(argv, input=stdin, capture_output=True, check=False)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import native
+from firstflight.system import binaries
 from tests.dissect.conftest import FIXTURES
 
 KINDS = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing"
@@ -76,7 +76,7 @@ def test_any_damage_ends_in_order(folder: str, tmp_path: Path) -> None:
         original, content = rng.choice(kept)
         path = tmp_path / "damaged.pcap"
         path.write_bytes(damaged(bytearray(content), rng))
-        argv = [str(native.find("firstflight-dissect")), str(path), "--kind", KINDS]
+        argv = [str(binaries.find("firstflight-dissect")), str(path), "--kind", KINDS]
         keys = original.with_suffix(".keys")
         status, said, memory_kb = run([*argv, *(["--keys", str(keys)] if keys.exists() else [])], tmp_path)
         statuses.add(status)

@@ -16,7 +16,7 @@ from typing import IO
 import pyarrow.parquet as pq
 import pytest
 
-from firstflight import native
+from firstflight.system import binaries
 from schemas import records
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
@@ -271,7 +271,7 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("through", ["native", "command line"])
 def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
     """Its records would vanish without a word."""
-    native_program = [str(native.find("firstflight-dissect"))]
+    native_program = [str(binaries.find("firstflight-dissect"))]
     command_line = [str(Path(sys.executable).with_name("firstflight")), "dissect"]
     program = native_program if through == "native" else command_line
     closed = ["sh", "-c", '"$@" >&-', "sh", *program, str(QUICHE)]
@@ -298,7 +298,7 @@ def pending(pid: int) -> int:
 
 def test_interrupted_in_order(tmp_path: Path) -> None:
     """What was read before the signal is written; the file does not get its name."""
-    argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
+    argv = [str(binaries.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     stdin = process.stdin
     assert stdin is not None
@@ -319,7 +319,7 @@ def test_interrupted_in_order(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path) -> None:
-    argv = [str(native.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
+    argv = [str(binaries.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         until(lambda: list(tmp_path.glob("*.part")), "it has begun")
         process.send_signal(signal.SIGINT)

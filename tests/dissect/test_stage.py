@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dissector.stage import stage
-from firstflight import files, settings
+from firstflight import settings
 from firstflight.errors import InputError
-from firstflight.load.record_file import RecordFile
-from firstflight.runs import Run
+from firstflight.run.run import Run
+from firstflight.system import files
+from store.load.record_file import RecordFile
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
@@ -27,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose probe stage was cut and resumed, so that it has two captures."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.timeout_s=0.5"]))
-    folder = run.stage_dir("capture", "here", 1)
+    folder = run.layout.stage("capture", run.key("here", 1))
     folder.mkdir(parents=True)
     entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1}
     names = ("probe.pcap", "probe-2.pcap")
@@ -40,53 +41,53 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_all_captures_become_one_record_file(run: Run) -> None:
-    stage(run, "here", 1)
-    path = run.quic_connection("here", 1)
+    stage(run, run.key("here", 1))
+    path = run.layout.quic_connection(run.key("here", 1))
     rows = pq.ParquetFile(path).read().to_pylist()
     assert [(row["source_file"], row["first_answer"]) for row in rows] == [
         (f"{run.id}/here/1/capture/probe.pcap", "ack_only"),
         (f"{run.id}/here/1/capture/probe-2.pcap", "timeout"),
     ]
     assert {(row["run"], row["vantage"], row["repetition"]) for row in rows} == {(run.id, "here", 1)}
-    report = run.report("dissect", "here", 1)
+    report = run.report("dissect", run.key("here", 1))
     assert report is not None
     assert (report.state, report.rows_out) == ("done", 2)
     assert report.counts == {"ack_only": 1, "timeout": 1}
-    assert run.done("dissect", "here", 1)
+    assert run.done("dissect", run.key("here", 1))
     # What the loader will hold it against.
     assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
     assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
 
 
 def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:
-    broken = run.capture("here", 1)
+    broken = run.layout.capture(run.key("here", 1))
     broken.write_bytes(broken.read_bytes()[:-5])
     with pytest.raises(InputError, match=rf"^{broken}: at byte \d+: expected a whole frame"):
-        stage(run, "here", 1)
-    rows = pq.ParquetFile(run.quic_connection("here", 1)).read().to_pylist()
+        stage(run, run.key("here", 1))
+    rows = pq.ParquetFile(run.layout.quic_connection(run.key("here", 1))).read().to_pylist()
     assert [row["first_answer"] for row in rows] == ["ack_only", "timeout"]
-    assert not run.done("dissect", "here", 1)
+    assert not run.done("dissect", run.key("here", 1))
 
 
 def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
-    stage(run, "here", 1)
-    before = run.quic_connection("here", 1).read_bytes()
-    gone = run.capture("here", 1)
+    stage(run, run.key("here", 1))
+    before = run.layout.quic_connection(run.key("here", 1)).read_bytes()
+    gone = run.layout.capture(run.key("here", 1))
     content = gone.read_bytes()
     gone.unlink()
     with pytest.raises(InputError, match=r"^probe\.pcap in .* is gone, which capture\.json names"):
-        stage(run, "here", 1)
-    assert run.quic_connection("here", 1).read_bytes() == before
+        stage(run, run.key("here", 1))
+    assert run.layout.quic_connection(run.key("here", 1)).read_bytes() == before
     # One that a killed stage has left is taken over by its next try.
     gone.with_name("probe.pcap.part").write_bytes(content)
-    stage(run, "here", 1)
-    (row,) = pq.ParquetFile(run.quic_connection("here", 1)).read().to_pylist()
+    stage(run, run.key("here", 1))
+    (row,) = pq.ParquetFile(run.layout.quic_connection(run.key("here", 1))).read().to_pylist()
     assert row["source_file"].endswith("probe-2.pcap")
 
 
 def test_without_capture_there_is_nothing_to_dissect(run: Run) -> None:
     with pytest.raises(InputError, match=r"^there is no capture in "):
-        stage(run, "here", 2)
+        stage(run, run.key("here", 2))
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

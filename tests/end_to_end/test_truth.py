@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from statistics import median
 
-from firstflight import accounting
+from firstflight.run import accounting
 from tests.end_to_end.conftest import REPETITIONS, Finished
 from tests.end_to_end.site import COPIED, VANTAGES
 

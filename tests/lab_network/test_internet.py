@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from firstflight import accounting
 from firstflight.errors import UsageError
+from firstflight.run import accounting
 from lab import internet, truth
 from lab.internet import DEFAULT, Internet
 from lab.model import Endpoint

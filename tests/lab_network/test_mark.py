@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstflight import settings
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from lab import enter
 from tests import minimal
 from tests.lab_network.running import Lab

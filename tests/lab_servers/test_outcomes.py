@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from firstflight import native
+from firstflight.system import binaries
 
 from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US, ROGUE_DELAY_US
 from .running import HOST, Running
@@ -113,7 +113,7 @@ def probe(folder: Path, server: Running, names: list[str]) -> dict[str, Row]:
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
     ended = subprocess.run(
         [
-            str(native.find("firstflight-prober")),
+            str(binaries.find("firstflight-prober")),
             *("--targets", str(targets), "--format", "jsonl", "--allow-net", "127.0.0.0/8"),
             *("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "20"),
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firstflight.settings import Manners
-from scanner.manners import SECOND_NS, Detector, Seen, Verdict, fisher
+from scanner.backoff.detector import SECOND_NS, Detector, Seen, Verdict, fisher
 
 RULE = Manners()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from firstflight.campaign.process import this_program
+from orchestration.runner import this_program
 from tests.end_to_end.site import ROOT, Site
 from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
 from tests.segments import rows_of

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from firstflight.settings import Manners
-from scanner.feed import FIRST_SLOT, Feed
-from scanner.guard import Guard
-from scanner.manners import SECOND_NS
-from scanner.pauses import REFUSED_DETAIL, Pause, paused_at, read_pauses
+from scanner.backoff.controller import Guard
+from scanner.backoff.detector import SECOND_NS
+from scanner.backoff.pauses import REFUSED_DETAIL, Pause, paused_at, read_pauses
+from scanner.driver.feed import FIRST_SLOT, Feed
 
 RULE = Manners(baseline_s=10, window_s=10, least_probes=5, resume_after_s=60)
 START = 1000 * SECOND_NS

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from firstflight import native
+from firstflight.system import binaries
 from tests.waiting import until
 
 LOOPBACK = ("--allow-net", "127.0.0.0/8", "--allow-net", "::1/128")
@@ -39,7 +39,7 @@ class Run:
 
 def argv(*arguments: object) -> list[str]:
     """Command line of the native prober."""
-    return [str(native.find("firstflight-prober")), *map(str, arguments)]
+    return [str(binaries.find("firstflight-prober")), *map(str, arguments)]
 
 
 def write_targets(path: Path, targets: Sequence[Target]) -> Path:
@@ -135,7 +135,7 @@ def responder() -> Iterator[int]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("0.0.0.0", 0))
         port: int = free.getsockname()[1]
-    process = start([native.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], "READY")
+    process = start([binaries.find("firstflight-responder"), "--listen", f"0.0.0.0:{port}"], "READY")
     yield port
     process.kill()
     process.wait()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from scanner.pauses import REFUSED_DETAIL
+from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.segments import rows_of
 

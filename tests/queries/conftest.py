@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from firstflight.load import loader
-from firstflight.store import Store, open_store
+from store import Store, open_store
+from store.load import loader
 from tests.store.conftest import place, tables, template
 from tests.store.rows import probe, write
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from firstflight.store import Store, migrate, open_store
 from schemas import records, sql
+from store import Store, migrate, open_store
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Any
 import pyasn
 import pytest
 
-from firstflight.load import loader
-from firstflight.store import open_store
+from store import open_store
+from store.load import loader
 from tests.store.rows import write
 
 pytestmark = pytest.mark.usefixtures("tables")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firstflight.store import open_store
 from schemas import records, sql
+from store import open_store
 
 
 @pytest.mark.usefixtures("tables")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from firstflight import query
 from firstflight.errors import UsageError
-from firstflight.store import Store
+from reports import query
+from store import Store
 
 from .conftest import LIST, RUN_1, RUN_2
 from .earlier import store_with
@@ -288,7 +288,5 @@ def test_an_older_store_is_told_what_to_do(
 
 def test_page_is_current() -> None:
     page = (Path(__file__).parents[2] / "docs" / "queries.md").read_text(encoding="utf-8")
-    made = subprocess.run(
-        [sys.executable, "-m", "firstflight.query"], capture_output=True, text=True, check=True
-    )
-    assert page == made.stdout, "run: python -m firstflight.query > docs/queries.md"
+    made = subprocess.run([sys.executable, "-m", "reports.query"], capture_output=True, text=True, check=True)
+    assert page == made.stdout, "run: python -m reports.query > docs/queries.md"

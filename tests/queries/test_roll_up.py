@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from firstflight.load import loader
-from firstflight.store import migrate, open_store
 from schemas import records
+from store import migrate, open_store
+from store.load import loader
 from tests.store.rows import DAY_NS, RUN, probe, write
 
 from .conftest import iack
@@ -131,7 +131,7 @@ def test_equal_to_the_raw_rows_after_each_kind_of_load(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from firstflight.load import derived, loader
+from store.load import derived, loader
 left, statements = int(sys.argv[1]), derived.sql.derived
 def counted(*args, **kwargs):
     global left

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firstflight import native
+from firstflight.system import binaries
 from lab.certificates import ServerCertificate, issue, make_authority
 from lab.servers import CHAIN_BYTES
 from tests.recording.network import CLIENT, SERVER, SERVER6, Host, cable, ready, recording
@@ -38,7 +38,7 @@ def quicgo(*options: str) -> Callable[[Path, str, int], list[str]]:
 
     def argv(folder: Path, address: str, port: int) -> list[str]:
         files = certificate(folder, "small")
-        program = str(native.find("firstflight-quicgo-peer"))
+        program = str(binaries.find("firstflight-quicgo-peer"))
         return [
             program,
             "-listen",
@@ -67,7 +67,7 @@ def quiche(mode: str, delay_us: int | None, size: str = "small") -> Callable[[Pa
         }
         file = folder / "edge.json"
         file.write_text(json.dumps(settings))
-        return [str(native.find("firstflight-edge")), "--config", str(file)]
+        return [str(binaries.find("firstflight-edge")), "--config", str(file)]
 
     return argv
 
@@ -183,5 +183,5 @@ def client(what: Quic, address: str, keys: Path) -> list[str]:
     if what.client_program == "aioquic":
         start = [sys.executable, "-m", "tests.recording.aioquic_peer", address, "443"]
         return [*start, "--keys", str(keys), *what.client]
-    program = str(native.find("firstflight-quicgo-peer"))
+    program = str(binaries.find("firstflight-quicgo-peer"))
     return [program, "-to", joined(address, 443), "-name", NAME, "-keys", str(keys), *what.client]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from firstflight.report import page
-from firstflight.report.content import Content
-from firstflight.store import open_store
+from reports.page import page
+from reports.page.content import Content
+from store import open_store
 from tests.browser import browser as browser
 from tests.report import world
 from tests.store.conftest import place as place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firstflight.report import coverage, provenance
+from reports.page import coverage, provenance
 
 SETTINGS = {"vantage": [{"name": "hamburg"}, {"name": "oslo"}]}
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firstflight.report import advice, question
-from firstflight.report.figures import pto
-from firstflight.store import open_store
+from reports import question
+from reports.figures import pto
+from reports.page import advice
+from store import open_store
 from tests.report.conftest import Made
 from tests.report.world import CDNS, HOSTILE, VANTAGES, answers
 

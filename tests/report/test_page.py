@@ -11,9 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from firstflight.load import loader
-from firstflight.report import page, wording
-from firstflight.store import migrate, open_store
+from reports import wording
+from reports.page import page
+from store import migrate, open_store
+from store.load import loader
 from tests.browser import DESK, PHONE, Browser
 from tests.report import world
 from tests.report.conftest import Made

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from firstflight.report import rfc9002
+from reports.numbers import rfc9002
 
 
 @pytest.mark.parametrize("rtt", [800.0, 9_000.0, 250_000.0])

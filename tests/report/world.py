@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from firstflight.campaign.record import stage_entries
-from firstflight.load import loader
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load as load_settings
+from orchestration.local.manifest import stage_entries
+from store.load import loader
 from tests.store.rows import DAY_NS, probe, write
 
 VANTAGES = {"hamburg": "Hamburg", "los_angeles": "Los Angeles", "sao_paulo": "São Paulo"}
@@ -99,13 +99,13 @@ def campaign(folder: Path, store: Path, *, without: Sequence[tuple[str, int]] = 
 
 def _probe(run: Run, vantage: str, repetition: int, *, fails: bool) -> None:
     try:
-        with run.stage("probe", vantage, repetition) as report:
+        with run.stage("probe", run.key(vantage, repetition)) as report:
             if fails:
                 raise OSError("the cable was pulled")
             rows = answers(vantage, repetition, run.id)
             report.rows_in = report.rows_out = len(rows)
             report.facts = {"template_sha256": "5d" * 32, "answer_window_ms": 3000, "settle_ms": 100}
-            run.add_output(report, write(run.quic_probe(vantage, repetition), rows))
+            run.add_output(report, write(run.layout.quic_probe(run.key(vantage, repetition)), rows))
     except OSError:
         assert fails
 

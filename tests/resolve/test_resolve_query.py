@@ -13,9 +13,9 @@ from statistics import median
 
 import pytest
 
-from scanner.resolve_answer import Alias, HttpsRecord, Outcome
-from scanner.resolve_engine import Name, Pace, ResolverDown, check, resolve_all
-from scanner.resolve_query import Asker, Resolver
+from scanner.resolver.answer import Alias, HttpsRecord, Outcome
+from scanner.resolver.engine import Name, Pace, ResolverDown, check, resolve_all
+from scanner.resolver.query import Asker, Resolver
 from tests.resolve.named import Named, free_port
 
 

@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from crawler import targets
+from crawler.lists import stage as targets
 from firstflight.errors import InputError
-from firstflight.runs import Run
-from scanner import resolve
-from scanner.resolve_engine import ResolverDown
+from firstflight.run.run import Run
+from firstflight.system import progress
+from scanner.resolve import stage as resolve
+from scanner.resolver.engine import ResolverDown
 from schemas import records
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named
@@ -26,7 +27,7 @@ from tests.waiting import until
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(run.dns_answer("here", 1)).to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(run.layout.dns_answer(run.key("here", 1))).to_pylist()
     return found
 
 
@@ -40,7 +41,7 @@ def test_every_name_has_rows_for_every_type(named: Named, make_run: MakeRun) -> 
     ]
     run = make_run(names, resolver="127.0.0.1", port=named.port, rate=1000, attempts=2)
     targets.stage(run)
-    resolve.stage(run, "here", 1)
+    resolve.stage(run, run.key("here", 1))
     rows = rows_of(run)
     assert {(row["domain"], row["qtype"]) for row in rows} == {
         (name, qtype) for name in names for qtype in ("A", "AAAA", "HTTPS")
@@ -64,23 +65,24 @@ def test_every_name_has_rows_for_every_type(named: Named, make_run: MakeRun) -> 
     assert {row["resolver"] for row in rows} == {f"127.0.0.1#{named.port}"}
     statuses = records.load("dns_answer").column("status").values
     assert {row["status"] for row in rows} <= set(statuses)
-    report = run.report("resolve", "here", 1)
+    report = run.report("resolve", run.key("here", 1))
     assert report is not None
     assert (report.rows_in, report.rows_out, report.state) == (5, len(rows), "done")
     assert report.counts["A_NOERROR"] == 3
     assert report.counts["A_NXDOMAIN"] == report.counts["A_SERVFAIL"] == 1
-    assert not (run.stage_dir("resolve", "here", 1) / "segments").exists()
+    assert not (run.layout.stage("resolve", run.key("here", 1)) / "segments").exists()
 
 
 def test_without_targets_it_says_what_to_do(make_run: MakeRun) -> None:
     with pytest.raises(InputError, match="run the targets stage of this run first"):
-        resolve.stage(make_run(["a.test"]), "here", 1)
+        run = make_run(["a.test"])
+        resolve.stage(run, run.key("here", 1))
 
 
 def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanner.resolve_engine.SILENCE", 5)
+    monkeypatch.setattr("scanner.resolver.engine.SILENCE", 5)
     folder = tmp_path / "named"
     folder.mkdir()
     names = [f"n{i}.example.test" for i in range(300)]
@@ -90,15 +92,21 @@ def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     try:
         run = make_run(names, resolver="127.0.0.1", port=server.port, rate=300, timeout_s=0.3, attempts=1)
         targets.stage(run)
-        killer = threading.Timer(1.0, server.stop)
+
+        def stop_when_begun() -> None:
+            until(lambda: (state := progress.read(folder_of_stage)) and state.done > 0, "the first answers")
+            server.stop()
+
+        folder_of_stage = run.layout.stage("resolve", run.key("here", 1))
+        killer = threading.Thread(target=stop_when_begun)
         killer.start()
         with pytest.raises(ResolverDown, match=r"(\d+) of 300 names are done and kept") as caught:
-            resolve.stage(run, "here", 1)
+            resolve.stage(run, run.key("here", 1))
         killer.join()
-        assert not run.dns_answer("here", 1).exists()
-        assert not run.done("resolve", "here", 1)
+        assert not run.layout.dns_answer(run.key("here", 1)).exists()
+        assert not run.done("resolve", run.key("here", 1))
         server.start()
-        resolve.stage(run, "here", 1)
+        resolve.stage(run, run.key("here", 1))
     finally:
         server.stop()
     assert caught.value.exit_status == 3
@@ -108,7 +116,7 @@ def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     assert len(rows) == 900
     # Some rows are older than the second start: they were kept.
     first, last = min(row["asked_at"] for row in rows), max(row["asked_at"] for row in rows)
-    report = run.report("resolve", "here", 1)
+    report = run.report("resolve", run.key("here", 1))
     assert report is not None
     assert first < report.started_at.timestamp() * 1e9 < last
 
@@ -121,7 +129,7 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     process = subprocess.Popen(
         [*command, "--repetition", "1"], stderr=subprocess.PIPE, env=os.environ, text=True
     )
-    folder = run.stage_dir("resolve", "here", 1)
+    folder = run.layout.stage("resolve", run.key("here", 1))
     until(lambda: list((folder / "segments").glob("seg-*.parquet")), "a segment")
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
@@ -133,7 +141,7 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     before = sum(pq.read_metadata(path).num_rows for path in kept)
     assert 0 < before < 600
     started_ns = time.time_ns()
-    resolve.stage(run, "here", 1)
+    resolve.stage(run, run.key("here", 1))
     rows = rows_of(run)
     assert len(rows) == 600
     # Those that are known are not asked again.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.store import migrate, open_store
+from store import migrate, open_store
 
 
 @pytest.fixture(autouse=True)

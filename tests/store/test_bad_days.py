@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from clickhouse_driver import Client
 
-from firstflight.load import loader
-from firstflight.store import open_store
-from firstflight.store.errors import StoreUnreachable
+from store import open_store
+from store.errors import StoreUnreachable
+from store.load import loader
 
 from .proxy import Proxy
 from .rows import many, write

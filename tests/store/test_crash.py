@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.store import open_store
+from store import open_store
 
 from .rows import many, write
 

@@ -13,9 +13,9 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
-from firstflight.store import open_store
-from firstflight.store.place import find
-from firstflight.store.url import ServerPlace, parse
+from store import open_store
+from store.place import find
+from store.url import ServerPlace, parse
 from tests import minimal
 
 from .rows import many, write

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.load import loader
-from firstflight.load.loader import Loaded, Result
-from firstflight.store import DATABASE, lease, migrate, open_store
-from firstflight.store import url as store_url
-from firstflight.store.errors import StoreError, StoreHeld
-from firstflight.store.lease import Lease
 from schemas import records
+from store import DATABASE, lease, migrate, open_store
+from store import url as store_url
+from store.errors import StoreError, StoreHeld
+from store.lease import Lease
+from store.load import loader
+from store.load.loader import Loaded, Result
 
 from .rows import DAY_NS, many, probe, write
 from .serving import serving
@@ -234,8 +234,8 @@ def test_a_dead_holder_of_this_machine_is_not_waited_for(url: str) -> None:
     """The process that held it was killed; its number may belong to another one by now."""
     subject = f"test {uuid.uuid4()}"
     script = (
-        "import os, sys\nfrom firstflight.store import open_store\n"
-        "from firstflight.store.lease import Lease\n"
+        "import os, sys\nfrom store import open_store\n"
+        "from store.lease import Lease\n"
         "with open_store(write=True) as store:\n"
         "    Lease(store, sys.argv[1]).take(); os.kill(os.getpid(), 9)"
     )

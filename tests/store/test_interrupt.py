@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from firstflight import interrupt
-from firstflight.store import open_store
+from firstflight.system import interrupt
+from store import open_store
 from tests.store.test_sql import FIRSTFLIGHT
 
 ENDLESS = "SELECT count() FROM system.numbers WHERE sipHash64(number) = 1"

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from firstflight.errors import FirstflightError
-from firstflight.load import loader, record_file, units
-from firstflight.load.loader import Loaded, Refused, Result
-from firstflight.store import Store, open_store
 from schemas import records
+from store import Store, open_store
+from store.load import loader, record_file, units
+from store.load.loader import Loaded, Refused, Result
 
 from .rows import DAY_NS, many, probe, write
 
@@ -163,7 +163,7 @@ def test_a_load_broken_off_is_done_again(
 
 
 def _store_class() -> type[Store]:
-    from firstflight.store.embedded import EmbeddedStore
+    from store.embedded import EmbeddedStore
 
     return EmbeddedStore
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from firstflight.errors import UsageError
-from firstflight.store import Store, migrate, open_store
 from schemas import records, sql
+from store import Store, migrate, open_store
 
 
 def columns_of(store: Store, table: str) -> dict[str, dict[str, str]]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from firstflight.store.engine import Engine, literal
-from firstflight.store.native import compression
-from firstflight.store.native.blocks import Block, each_native, read_native, read_wire
-from firstflight.store.native.columns import UnsupportedType, Window, layout
-from firstflight.store.native.wire import Disconnected, ProtocolError, Reader, unpack_varint, varint
+from store.engine import Engine
+from store.protocol import compression
+from store.protocol.blocks import Block, each_native, read_native, read_wire
+from store.protocol.columns import UnsupportedType, Window, layout
+from store.protocol.wire import Disconnected, ProtocolError, Reader, unpack_varint, varint
+from store.sql import literal
 
 TYPES = [
     "UInt8", "Int256", "Float64", "Bool", "String", "FixedString(5)", "Date32", "DateTime64(9, 'UTC')",

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from firstflight.errors import InputError
-from firstflight.load import loader
-from firstflight.report import bootstrap, truth
+from reports.numbers import bootstrap, truth
+from store.load import loader
 
 from .rows import RUN, probe, write
 

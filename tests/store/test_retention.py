@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from firstflight.load import loader
-from firstflight.store import Store, open_store, retention
+from store import Store, open_store, retention
+from store.load import loader
 
 from .rows import many, write
 from .serving import FIRSTFLIGHT

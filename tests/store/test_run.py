@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from firstflight.errors import FirstflightError, InputError
-from firstflight.load import loader
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load as load_settings
-from firstflight.store import open_store
+from store import open_store
+from store.load import loader
 
 from .rows import many, probe, write
 
@@ -47,15 +47,15 @@ def run(tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     made = Run.create(*load_settings(config))
     names = [{"rank": n + 1, "domain": f"name{n:06}.example", "list_id": "file:names"} for n in range(3)]
     with made.stage("targets") as report:
-        made.add_output(report, write(made.targets, names, "target"))
+        made.add_output(report, write(made.layout.targets, names, "target"))
     _probe(made, [*many(2, run=made.id), probe("blocked", run=made.id, domain="b.example")], targets=3)
     return made
 
 
 def _probe(run: Run, rows: list[dict[str, Any]], targets: int) -> None:
-    with run.stage("probe", "hamburg", 1) as report:
+    with run.stage("probe", run.key("hamburg", 1)) as report:
         report.rows_in = targets
-        run.add_output(report, write(run.quic_probe("hamburg", 1), rows))
+        run.add_output(report, write(run.layout.quic_probe(run.key("hamburg", 1)), rows))
 
 
 def ask(query: str) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_sums_that_do_not_hold_are_an_error(run: Run) -> None:
 
 
 def test_a_file_that_its_stage_did_not_write_is_refused_and_the_rest_loaded(run: Run) -> None:
-    write(run.quic_probe("hamburg", 1), many(3, run=run.id))
+    write(run.layout.quic_probe(run.key("hamburg", 1)), many(3, run=run.id))
     with pytest.raises(InputError, match="is not what its stage wrote"):
         loader.stage(run)
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]

@@ -18,8 +18,8 @@ from clickhouse_driver.errors import NetworkError, ServerException
 
 import cli.store
 from firstflight.errors import UsageError
-from firstflight.store import open_store, served_address
-from firstflight.store.errors import StoreHeld
+from store import open_store, served_address
+from store.errors import StoreHeld
 
 from .serving import FIRSTFLIGHT, Served, serving
 

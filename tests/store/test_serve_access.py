@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from firstflight.errors import UsageError
-from firstflight.store import open_store
-from firstflight.store.native import compression, connection, packets
-from firstflight.store.native.blocks import Block
-from firstflight.store.native.session import Session
-from firstflight.store.native.wire import text, varint
+from store import open_store
+from store.clickhouse import connection
+from store.clickhouse.session import Session
+from store.protocol import compression, packets
+from store.protocol.blocks import Block
+from store.protocol.wire import text, varint
 
 from .serving import Served, serving
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from firstflight.errors import UsageError
-from firstflight.load import loader
-from firstflight.store import open_store
-from firstflight.store.errors import StoreHeld
+from store import open_store
+from store.errors import StoreHeld
+from store.load import loader
 
 from .rows import probe, write
 
@@ -205,7 +205,7 @@ def test_a_store_that_is_no_folder_is_named(
 
 HOLDER = """
 import sys, time
-from firstflight.store import open_store
+from store import open_store
 with open_store():
     print("open", flush=True)
     time.sleep(float(sys.argv[1]))

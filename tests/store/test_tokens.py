@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from firstflight.store.engine import Engine
-from firstflight.store.parsed import Parsed
-from firstflight.store.tokens import Kind, tokens
+from store.engine import Engine
+from store.statements.parsed import Parsed
+from store.statements.tokens import Kind, tokens
 
 W, Q, L, N, C, O = Kind.WORD, Kind.QUOTED, Kind.LITERAL, Kind.NUMBER, Kind.COMMENT, Kind.OTHER  # noqa: E741
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from firstflight import query
-from firstflight.load import loader
-from firstflight.load.record_file import RecordFile
-from firstflight.report import table1
-from firstflight.store import Store, open_store
+from reports import query
+from reports.tables import table1
+from store import Store, open_store
+from store.load import loader
+from store.load.record_file import RecordFile
 
 from .rows import DAY_NS, probe, write
 

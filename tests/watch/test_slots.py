@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from firstflight.egress.shared_limits import check_watch
 from firstflight.errors import UsageError
-from firstflight.ledger import check_watch
 from firstflight.settings import Settings, load
-from scanner.slots import SECOND_NS, plan, read_log, series
+from scanner.planned.probes import SECOND_NS, plan, read_log, series
 from tests.minimal import CONFIG, write
 
 MINUTE_NS = 60 * SECOND_NS

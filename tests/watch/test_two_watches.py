@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firstflight.runs import Run
+from firstflight.run.run import Run
 from firstflight.settings import load
 from tests.campaign_loopback.world import FIRSTFLIGHT, World
 from tests.segments import rows_of
@@ -53,7 +53,8 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
         return max(times, default=0)
 
     until(last_ns, "its first probes")
-    first, first_run = begin(world, by_hand, 4)
+    # However late the machine lets a probe leave, it is sent.
+    first, first_run = begin(world, by_hand, 4, "--set", "watch.grace_ms=60000")
     _, messages = first.communicate(timeout=400)
     assert first.returncode == 0, messages
     sent = [row["sent_at"] for row in records(first_run, "east", 1, "quic_probe") if row["sent_at"]]
@@ -71,10 +72,9 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     # Before the other's period, in a gap that limits ask for, during it, and not for ever after.
     assert len(given) >= 12 and min(probed) < min(sent) < max(sent) < max(probed)
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
-    # The other knows nothing of it; on a busy machine a slot may be late.
+    # The other watch loses nothing by it.
     fates = Counter(slot["reason"] or "probed" for slot in records(first_run, "east", 1, "watch_slot"))
-    assert fates["probed"] + fates.pop("late", 0) == 11
-    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] > 5
+    assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] == 11
 
 
 def test_a_watch_that_comes_after_its_period_writes_down_what_was_missed(

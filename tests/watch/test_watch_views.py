@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from firstflight import query
-from firstflight.load import loader
-from firstflight.store import migrate, open_store
+from reports import query
+from store import migrate, open_store
+from store.load import loader
 from tests.store.rows import DAY_NS, RUN, write
 
 SECOND_NS = 10**9

@@ -1,0 +1,1 @@
+"""Target lists: Tranco, CrUX, own lists."""

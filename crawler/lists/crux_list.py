@@ -1,0 +1,95 @@
+"""CrUX lists: Chrome's most visited origins of a month, as published at github.com/zakird/crux-top-lists.
+
+A list is `data/global/YYYYMM.csv.gz` with the header `origin,rank`. The rank is a bucket (1000, 5000, 10000,
+...): an origin stands among that many first ones, and within a bucket the order says nothing. An origin is
+scheme, host and perhaps a port; a name takes the smallest bucket among its origins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from crawler import https
+from crawler.decompress import gunzip
+from crawler.lists.target_list import MAX_RANK, Rejected, Target, TargetList
+from crawler.names import NotAName, normalise, shown
+from firstflight.errors import InputError, UsageError
+
+HEADER = "origin,rank"
+
+
+def read(month: str, top: int | None, base_url: str, cache_dir: Path, session: https.Session) -> TargetList:
+    """The names of the list of `month` (YYYYMM), of the whole buckets up to `top` (None: of all).
+
+    `base_url` is the folder of the monthly files. FetchError if the list has to be fetched and cannot be,
+    InputError if what came is no such list, UsageError if no bucket is as small as `top`.
+    """
+    path = cache_dir / f"{month}.csv.gz"
+    if not path.is_file():
+        https.download(session, f"{base_url.rstrip('/')}/{month}.csv.gz", path)
+    content = path.read_bytes()
+    list_id = f"crux:{month}:{hashlib.sha256(content).hexdigest()[:12]}"
+    return parse(list_id, _lines(content, path), top, path)
+
+
+def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> TargetList:
+    """The names in `lines`, the header first; `path` stands for the list in messages."""
+    if next(lines, "") != HEADER:
+        raise InputError(
+            f"{path} is no CrUX list: its first line is not `{HEADER}`; remove it to fetch it again"
+        )
+    found = TargetList(list_id)
+    bucket_of: dict[str, int] = {}
+    smallest = MAX_RANK
+    for number, line in enumerate(lines, start=2):
+        if not line:
+            continue
+        found.lines += 1
+        try:
+            origin, bucket = _fields(line)
+            smallest = min(smallest, bucket)
+            if top is not None and bucket > top:
+                found.lines -= 1
+                continue
+            name = normalise(host_of(origin))
+        except NotAName as error:
+            found.rejected.append(Rejected(number, str(error)))
+            continue
+        if name in bucket_of:
+            found.duplicates += 1
+        bucket_of[name] = min(bucket, bucket_of.get(name, bucket))
+    if top is not None and top < smallest < MAX_RANK:
+        raise UsageError(
+            f"[targets] top = {top}: CrUX gives no ranks but buckets, the smallest of {list_id} is {smallest}"
+        )
+    found.targets = [Target(None, name, bucket) for name, bucket in bucket_of.items()]
+    return found
+
+
+def host_of(origin: str) -> str:
+    """The host of an origin (RFC 6454 6.2); NotAName if the text is no http or https origin."""
+    try:
+        parts = urlsplit(origin)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise NotAName(f"{shown(origin)} is no origin ({error})") from error
+    bare = not (parts.path or parts.query or parts.fragment or parts.username)
+    if parts.scheme not in ("http", "https") or not host or not bare:
+        raise NotAName(f"{shown(origin)} is no origin like https://www.example.com")
+    return host
+
+
+def _fields(line: str) -> tuple[str, int]:
+    origin, comma, rank = line.rpartition(",")
+    if not (comma and rank.isascii() and rank.isdigit() and len(rank) <= 10 and 1 <= int(rank) <= MAX_RANK):
+        raise NotAName(f"{shown(line)} is not `{HEADER}`")
+    return origin.strip('"'), int(rank)
+
+
+def _lines(content: bytes, path: Path) -> Iterator[str]:
+    text = gunzip(content, path).decode("utf-8", errors="replace")
+    for line in text.splitlines():
+        yield line.strip()

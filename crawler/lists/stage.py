@@ -1,0 +1,83 @@
+"""The `targets` stage: the names of a run, from Tranco, CrUX or the user's own file, as targets.parquet."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crawler import https
+from crawler.lists import crux_list, own_list, tranco_list
+from crawler.lists.target_list import TargetList, joined
+from firstflight.errors import InputError
+from firstflight.run.report import Rejected
+from firstflight.run.run import Run
+from firstflight.settings import Network, Targets
+from firstflight.system import files
+from firstflight.system.progress import say
+from schemas import records
+
+
+def stage(run: Run) -> None:
+    """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
+
+    Rejected lines stand in the stage's report with their numbers, the rest is done. InputError if no line
+    holds a name; FetchError if the list has to be fetched and cannot be.
+    """
+    settings = run.settings
+    with run.stage("targets") as report:
+        found = read(settings.targets, settings.network, settings.campaign.contact)
+        report.rows_in = found.lines
+        report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
+        report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
+        for line, reason in found.rejected:
+            say(f"targets: line {line} rejected: {reason}")
+        if not found.targets:
+            raise InputError(_nothing(found))
+        _write(run, found)
+        report.rows_out = len(found.targets)
+        run.add_output(report, run.layout.targets)
+
+
+def read(targets: Targets, network: Network, contact: str) -> TargetList:
+    """The list that the settings name; `contact` goes into what is asked of its host."""
+    if targets.source == "file":
+        assert targets.file is not None  # settings check it
+        return own_list.read(targets.file, targets.top)
+    session = https.Session(network.ca_bundle, contact)
+    if targets.source == "crux":
+        return _crux(targets, session)
+    tranco = tranco_list.read(
+        date=targets.date,
+        list_id=targets.list_id,
+        top=targets.top,
+        cache_dir=targets.cache_dir,
+        session=session,
+    )
+    return joined(tranco, _crux(targets, session)) if targets.source == "tranco+crux" else tranco
+
+
+def _crux(targets: Targets, session: https.Session) -> TargetList:
+    assert targets.crux_month is not None  # settings check it
+    return crux_list.read(targets.crux_month, targets.top, targets.crux_url, targets.crux_cache_dir, session)
+
+
+def _write(run: Run, found: TargetList) -> None:
+    rows = {
+        "rank": [target.rank for target in found.targets],
+        "domain": [target.domain for target in found.targets],
+        "list_id": [found.list_id] * len(found.targets),
+        "rank_bucket": [target.rank_bucket for target in found.targets],
+    }
+    table = pa.table(rows, schema=records.load("target").arrow_schema())
+    with files.replacing(run.layout.targets) as part:
+        pq.write_table(table, part, compression="zstd")
+
+
+def _nothing(found: TargetList) -> str:
+    if not found.rejected:
+        return f"the target list {found.list_id} holds no name"
+    line, reason = found.rejected[0]
+    return (
+        f"the target list {found.list_id} holds no name: {len(found.rejected)} lines were rejected, "
+        f"line {line}: {reason}"
+    )

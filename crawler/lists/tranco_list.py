@@ -1,0 +1,121 @@
+"""Tranco lists (https://tranco-list.eu), fetched by the package `tranco` and kept on disk.
+
+A list never changes under its id, so one that is in the cache is not fetched again, and the id of a day's
+list is asked for once. The package writes its files in place; therefore it works in a folder of its own, and
+only what is whole moves into the cache.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from datetime import date as Date
+from pathlib import Path
+
+from tranco import Tranco
+from tranco.tranco import TrancoCacheType, TrancoList
+
+from crawler import https
+from crawler.lists.target_list import TargetList, read_lines
+from crawler.names import shown
+from firstflight.errors import InputError, UsageError
+from firstflight.system import files
+
+# What the package fetches; the full lists, which are longer, are not used.
+MAX_TOP = 1_000_000
+_LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
+# What zipfile raises for archives that are none, are encrypted, or packed in a way that it does not know.
+_NO_LIST = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+
+
+def read(
+    *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, session: https.Session
+) -> TargetList:
+    """The first `top` names of the daily list of `date` (domains, no subdomains), or of the list `list_id`.
+
+    FetchError if it has to be fetched and cannot be; InputError if what came is no list; UsageError if `top`
+    is beyond what is fetched.
+    """
+    if top is not None and top > MAX_TOP:
+        raise UsageError(f"[targets] top = {top}: Tranco lists are used up to rank {MAX_TOP}; take fewer")
+    what = f"the Tranco list {list_id}" if list_id else f"the Tranco list of {date}"
+    if list_id is None and date is not None:
+        list_id = _known_id(cache_dir, date)
+    found = _list(what, date, list_id, cache_dir, session)
+    if date is not None:
+        _remember_id(cache_dir, date, found.list_id)
+    names = found.top(top or MAX_TOP)
+    lines = ((rank, f"{rank},{name}") for rank, name in ((found.rank(name), name) for name in names))
+    return read_lines(found.list_id, lines, None)
+
+
+class _Package(Tranco):  # type: ignore[misc]
+    """The package, which makes a file of whatever id it is told, and unpacks what it gets to the end."""
+
+    def _get_list_id_for_date(self, date: str, subdomains: bool = False) -> str:
+        return _list_id(str(super()._get_list_id_for_date(date, subdomains=subdomains)))
+
+    def _download_zip_file(self, list_id: str) -> None:
+        answer = self.session.get(f"https://tranco-list.eu/download_daily/{_list_id(list_id)}")
+        if answer.status_code != 200:
+            super()._download_zip_file(list_id)
+            return
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            about = archive.getinfo("top-1m.csv")
+            # No more than it says is unpacked.
+            if about.file_size > https.MAX_LIST_BYTES:
+                raise ValueError(f"{about.file_size} bytes, unpacked")
+            Path(self._cache_path(list_id)).write_bytes(archive.read(about))
+
+
+def _list_id(text: str) -> str:
+    """`text`, if it is the id of a list; ValueError otherwise, before it becomes a file name."""
+    if not _LIST_ID.fullmatch(text):
+        raise ValueError(f"{shown(text)} is no id of a list")
+    return text
+
+
+def _list(
+    what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
+) -> TrancoList:
+    with files.said_in_one_sentence(cache_dir):
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
+    try:
+        cached = {path.stem for path in cache_dir.glob("*.csv")}
+        metadata = dict.fromkeys(cached, int(TrancoCacheType.CACHED_NOT_FULL))
+        (work / "metadata.json").write_text(json.dumps(metadata))
+        for name in cached:
+            (work / f"{name}.csv").symlink_to(cache_dir.resolve() / f"{name}.csv")
+        package = _Package(cache_dir=str(work))
+        package.session = session
+        try:
+            with https.explained(what):
+                found = package.list(list_id=list_id) if list_id else package.list(date=str(date))
+        except AttributeError as error:  # what the package raises for any other status than 200
+            raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
+        except _NO_LIST as error:
+            raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error
+        if not found.list or not _LIST_ID.fullmatch(found.list_id):
+            raise InputError(f"cannot read {what}: tranco-list.eu sent an empty list, or none")
+        if found.list_id not in cached:
+            (work / f"{found.list_id}.csv").replace(cache_dir / f"{found.list_id}.csv")
+        return found
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _known_id(cache_dir: Path, date: Date) -> str | None:
+    note = cache_dir / f"daily-{date}.id"
+    return note.read_text(encoding="ascii").strip() if note.is_file() else None
+
+
+def _remember_id(cache_dir: Path, date: Date, list_id: str) -> None:
+    note = cache_dir / f"daily-{date}.id"
+    if not note.is_file():
+        files.write_text(note, f"{list_id}\n")

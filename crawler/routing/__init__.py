@@ -1,0 +1,1 @@
+"""Routing tables, AS organisations and the AS to CDN map."""

@@ -1,0 +1,149 @@
+"""Which organisation holds an AS: CAIDA's AS organisations (publicdata.caida.org), in both layouts.
+
+`YYYYMMDD.as-org2info.txt` has two parts, each under a line `# format:` that names its fields, which stand
+between vertical bars: organisations (`org_id|...`) and AS numbers (`aut|...`), in either order.
+`YYYYMMDD.as-org2info.jsonl` has a JSON object per line with `type` Organization or ASN. Both may be gzipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from datetime import date as Date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler import https
+from crawler.decompress import gunzip
+from crawler.names import shown
+from firstflight.errors import InputError, UsageError
+from firstflight.system import files
+
+FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
+_LINK = re.compile(r'href="((\d{8})\.as-org2info\.(txt|jsonl)\.gz)"', re.IGNORECASE)
+# Names of the same field over the years and layouts.
+_ALIASES = {
+    "aut": "asn",
+    "aut_name": "name",
+    "org_name": "name",
+    "organizationid": "org_id",
+    "opaqueid": "opaque_id",
+}
+
+
+class Organisation(NamedTuple):
+    """Who holds an AS. None where the file says nothing, or where it names an organisation that it lacks."""
+
+    as_name: str | None
+    org_id: str | None
+    organisation: str | None
+    country: str | None
+    registry: str | None
+
+
+@dataclass(frozen=True)
+class AsOrganisations:
+    """A file as read. `unknown_orgs` counts AS numbers whose organisation the file does not describe."""
+
+    of: Mapping[int, Organisation]
+    unknown_orgs: int
+
+
+def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
+    """The newest file of that day or before: its place in the cache, and its address.
+
+    Which file that is, is noted for days that have passed, so that they are not asked for again. FetchError
+    if the host cannot be reached or has no file so old.
+    """
+    note = cache_dir / f"newest-{date}.name"
+    if note.is_file():
+        name = note.read_text(encoding="ascii").strip()
+    else:
+        found = [
+            (day, ending == "txt", name)
+            for name, day, ending in _LINK.findall(https.get_text(session, FOLDER_URL))
+            if day <= f"{date:%Y%m%d}"
+        ]
+        if not found:
+            raise https.FetchError(f"{FOLDER_URL} has no file of {date} or before; choose a later date")
+        name = max(found)[2]
+    path = cache_dir / name
+    if not path.is_file():
+        https.download(session, FOLDER_URL + name, path)
+    if date < datetime.now(UTC).date() and not note.is_file():
+        files.write_text(note, f"{name}\n")
+    return path, FOLDER_URL + name
+
+
+def read(path: Path) -> AsOrganisations:
+    """Read a file of either layout, gzipped or not.
+
+    UsageError if it cannot be opened; InputError naming the line if it is damaged or of neither layout.
+    """
+    ases: dict[int, dict[str, str]] = {}
+    orgs: dict[str, dict[str, str]] = {}
+    for number, entry in _entries(path):
+        if "asn" in entry:
+            asn = entry["asn"]
+            if not (asn.isascii() and asn.isdigit() and len(asn) <= 10 and int(asn) < 2**32):
+                raise InputError(f"{path}: line {number}: {shown(asn)} is not an AS number")
+            ases[int(asn)] = entry
+        elif "org_id" in entry:
+            orgs[entry["org_id"]] = entry
+    if not ases:
+        raise InputError(f"{path} names no AS: is it a file of CAIDA's AS organisations?")
+    made = {asn: _organisation(entry, orgs) for asn, entry in sorted(ases.items())}
+    return AsOrganisations(made, sum(entry.get("org_id", "") not in orgs for entry in ases.values()))
+
+
+def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]]) -> Organisation:
+    org = orgs.get(entry.get("org_id", ""), {})
+    return Organisation(
+        entry.get("name") or None,
+        entry.get("org_id") or None,
+        org.get("name") or None,
+        org.get("country") or None,
+        entry.get("source") or None,
+    )
+
+
+def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, fields by name) of every line with data."""
+    fields: list[str] = []
+    for number, line in enumerate(_lines(path), start=1):
+        if line.startswith("{"):
+            yield number, _from_json(line, number, path)
+        elif line.startswith("#"):
+            _, is_format, named = line.partition("format:")
+            if is_format:
+                fields = [_ALIASES.get(name, name) for name in named.strip().split("|")]
+        elif line:
+            values = line.split("|")
+            if not fields or len(values) != len(fields):
+                raise InputError(
+                    f"{path}: line {number}: {len(values)} fields between bars, expected {len(fields)} as "
+                    "the last `# format:` line says; is it whole?"
+                )
+            yield number, dict(zip(fields, values, strict=True))
+
+
+def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
+    try:
+        entry: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: line {number} is not JSON ({error}): is it whole?") from error
+    return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    if content.startswith(b"\x1f\x8b"):
+        content = gunzip(content, path)
+    # splitlines() would also split at separators that names may hold.
+    return (line.strip() for line in content.decode("utf-8", errors="replace").split("\n"))

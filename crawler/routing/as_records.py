@@ -1,0 +1,66 @@
+"""Record files of the `as_data` stage: prefixes with their origin (as_prefix), holders of ASes (as_org)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from crawler.routing.as2org import Organisation
+from firstflight.as_map import OTHERS
+from firstflight.system import files
+from schemas import records
+
+PREFIX_FILE = "as_prefix.parquet"
+ORGANISATION_FILE = "as_org.parquet"
+
+
+def write_prefixes(database: Path, at: datetime, cdn_of: Mapping[int, str], path: Path) -> None:
+    """Write each prefix of a pyasn text database, in its order, as `as_prefix` records of the time `at`."""
+    table = pacsv.read_csv(
+        database,
+        read_options=pacsv.ReadOptions(column_names=["prefix", "asn"]),
+        parse_options=pacsv.ParseOptions(
+            # Lines of comment begin with a semicolon and have no tab.
+            delimiter="\t",
+            invalid_row_handler=lambda row: "skip" if row.text.startswith(";") else "error",
+        ),
+        convert_options=pacsv.ConvertOptions(column_types={"prefix": pa.string(), "asn": pa.uint32()}),
+    )
+    asns = pc.unique(table["asn"])
+    cdns = pa.array([cdn_of.get(asn, OTHERS) for asn in asns.to_pylist()])
+    columns = {
+        "table_at": _instant(at, table.num_rows),
+        "prefix": table["prefix"],
+        "asn": table["asn"],
+        "cdn": cdns.take(pc.index_in(table["asn"], asns)),
+    }
+    _write("as_prefix", columns, path)
+
+
+def write_organisations(of: Mapping[int, Organisation], at: datetime, file: str, path: Path) -> None:
+    """Write each AS of the file of that name as an `as_org` record that counts from the time `at` on."""
+    columns: dict[str, object] = {
+        "table_at": _instant(at, len(of)),
+        "asn": list(of),
+        "as2org_file": [file] * len(of),
+    }
+    for name in Organisation._fields:
+        columns[name] = [getattr(organisation, name) for organisation in of.values()]
+    _write("as_org", columns, path)
+
+
+def _instant(at: datetime, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(int(at.timestamp()) * 10**9, pa.int64()), rows)
+
+
+def _write(kind: str, columns: Mapping[str, object], path: Path) -> None:
+    schema = records.load(kind).arrow_schema()
+    table = pa.table({name: columns[name] for name in schema.names}, schema=schema)
+    with files.replacing(path) as part:
+        pq.write_table(table, part, compression="zstd")

@@ -1,0 +1,158 @@
+"""The `as_data` stage: routing table -> origin AS, the AS -> CDN map in force, and who holds an AS.
+
+All of it is stored with the run: as a pyasn database for the other stages, as record files for the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from crawler import https
+from crawler.routing import as2org, as_records, cdn_map, rib, routeviews
+from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
+from firstflight.errors import InputError
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from firstflight.settings import AsData
+from firstflight.system import files
+
+# Part of the cache's key: raise it when the rules of rib.py change.
+RULES = 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as it was read. `url` is None for the user's own file."""
+
+    file: str
+    url: str | None
+    sha256: str
+    bytes: int
+
+
+def stage(run: Run) -> None:
+    """Write RUN/as_data: rib.pyasn, cdn_map.toml, as_data.json (sources, hashes, counts), as_prefix.parquet.
+
+    And as_org.parquet, if the settings name a file of AS organisations.
+
+    FetchError if a file has to be fetched and cannot be, InputError if one cannot be read (no part of it is
+    used then), UsageError if a CDN map does not hold together.
+    """
+    settings = run.settings.as_data
+    with run.stage("as_data") as report:
+        folder = run.layout.as_data
+        maps = (settings.cdn_map or cdn_map.TABLE_5, *settings.cdn_map_extra)
+        cdn_of = cdn_map.load(settings.cdn_map, settings.cdn_map_extra)
+        session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact)
+        tables = _tables(settings, session)
+        sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
+        database, about = _converted([path for path, _ in tables], sources, settings.cache_dir)
+        organisations = _organisations(settings, session)
+        with files.replacing(folder / RIB_FILE) as part:
+            shutil.copyfile(database, part)
+        files.write_text(folder / CDN_MAP_FILE, cdn_map.render(cdn_of, maps))
+        files.write_json(
+            folder / AS_DATA_FILE,
+            {
+                "sources": [asdict(source) for source in sources],
+                "date": None if settings.date is None else str(settings.date),
+                **about,
+                "rib_sha256": files.sha256_of(folder / RIB_FILE),
+                "cdn_map_sha256": files.sha256_of(folder / CDN_MAP_FILE),
+                "cdn_map_sources": [{"file": path.name, "sha256": files.sha256_of(path)} for path in maps],
+                "as2org": None if organisations is None else asdict(organisations.source),
+            },
+        )
+        at = datetime.fromisoformat(about["dumped_at"])
+        as_records.write_prefixes(folder / RIB_FILE, at, cdn_of, folder / as_records.PREFIX_FILE)
+        outputs = [RIB_FILE, CDN_MAP_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
+        _fill(report, about)
+        if organisations is not None:
+            of = organisations.found.of
+            as_records.write_organisations(
+                of, at, organisations.source.file, folder / as_records.ORGANISATION_FILE
+            )
+            outputs.append(as_records.ORGANISATION_FILE)
+            report.counts |= {"as_orgs": len(of), "as_orgs_unknown": organisations.found.unknown_orgs}
+        else:
+            (folder / as_records.ORGANISATION_FILE).unlink(missing_ok=True)
+        for name in outputs:
+            run.add_output(report, folder / name)
+
+
+@dataclass(frozen=True)
+class Organisations:
+    """A file of AS organisations as it was read, and where it came from."""
+
+    source: Source
+    found: as2org.AsOrganisations
+
+
+def _organisations(settings: AsData, session: https.Session) -> Organisations | None:
+    url: str | None = None
+    if settings.as2org == "caida":
+        assert settings.as2org_date is not None  # settings check it
+        path, url = as2org.fetch(settings.as2org_date, settings.as2org_cache_dir, session)
+    elif settings.as2org_file is not None:
+        path = settings.as2org_file
+    else:
+        return None
+    source = Source(path.name, url, files.sha256_of(path), path.stat().st_size)
+    return Organisations(source, as2org.read(path))
+
+
+def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | None]]:
+    if settings.rib == "file":
+        return [(path, None) for path in settings.files]
+    assert settings.date is not None  # settings check it
+    return [routeviews.fetch(settings.date, family, settings.cache_dir, session) for family in (4, 6)]
+
+
+def _converted(
+    paths: Sequence[Path], sources: Sequence[Source], cache_dir: Path
+) -> tuple[Path, dict[str, Any]]:
+    """The pyasn database of these tables and what is known of it; converted only if the cache has none."""
+    key = hashlib.sha256("\n".join([f"rules {RULES}", *(s.sha256 for s in sources)]).encode()).hexdigest()
+    database = cache_dir / "pyasn" / f"{key}.pyasn"
+    notes = database.with_suffix(".json")
+    if database.is_file() and notes.is_file():
+        return database, files.read_json(notes)
+    table = rib.RoutingTable()
+    for path, source in zip(paths, sources, strict=True):
+        try:
+            rib.read(path, table)
+        except InputError:
+            if source.url is not None:
+                path.unlink()  # as the archive gave it: fetched anew next time, when it may be whole
+            raise
+    if not table.origins:
+        raise InputError(
+            f"no prefix with an origin AS stands in {', '.join(map(str, paths))} ({dict(table.counts)})"
+        )
+    with files.replacing(database) as part:
+        rib.write(table, part, ", ".join(source.url or source.file for source in sources))
+    about = {
+        "dumped_at": None if table.dumped_at is None else table.dumped_at.isoformat(),
+        "prefixes_v4": len(table.origins) - table.prefixes_v6,
+        "prefixes_v6": table.prefixes_v6,
+        "counts": dict(table.counts),
+    }
+    files.write_json(notes, about)
+    return database, about
+
+
+def _fill(report: StageReport, about: dict[str, Any]) -> None:
+    report.rows_in = about["counts"]["records"]
+    report.rows_out = about["prefixes_v4"] + about["prefixes_v6"]
+    report.counts = {key: value for key, value in about["counts"].items() if key != "records"}
+    for family in ("v4", "v6"):
+        if about[f"prefixes_{family}"] == 0:
+            report.warnings.append(
+                f"the routing table has no IP{family} prefix; asn and cdn will be null there"
+            )

@@ -1,1 +1,0 @@
-"""Record files into the store: files read and checked, their units, what is derived, the run's own row."""

@@ -1,0 +1,1 @@
+"""A run on disk: its key, layout, settings in force, reports, provenance and clock."""

@@ -1,0 +1,39 @@
+"""What a row was made with: version of the software, hash of the rules in force."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from firstflight.system import files
+
+
+@cache
+def tool_version() -> str:
+    """Version of the package and, from a checkout, its commit and whether files differ from it.
+
+    Without a checkout the commit comes from firstflight/COMMIT, which an installation writes.
+    """
+    package = Path(__file__).resolve().parents[1]
+    recorded = package / "COMMIT"
+    if recorded.is_file():
+        commit = recorded.read_text(encoding="utf-8").strip()
+    else:
+        command = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        try:
+            commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            commit = "unknown"
+    return f"{version('firstflight')}+{commit}"
+
+
+def ruleset_hash(rule_files: Sequence[Path]) -> str:
+    """Short hash of the rule files in force (CDN map, block and opt-out lists), by content and order."""
+    digest = sha256()
+    for path in rule_files:
+        digest.update(bytes.fromhex(files.sha256_of(path)))
+    return digest.hexdigest()[:12]

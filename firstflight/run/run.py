@@ -1,0 +1,228 @@
+"""A run on disk: where its files are, what its manifest says, which stages have done what.
+
+The campaign alone writes `manifest.json`. Every stage process writes a `report.json` of its own beside its
+output, so that processes never write into each other's files; `Run.reports` gathers them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.layout import AS_DATA, TARGETS, RunLayout, StageKey
+from firstflight.run.provenance import tool_version
+from firstflight.run.report import StageReport
+from firstflight.settings import Settings, check
+from firstflight.system import files, lock, path_names
+
+RUN_ID = path_names.RUN_ID
+CENTRE_STAGES = (TARGETS, AS_DATA)
+
+
+class Run:
+    """One run; `path` is its folder, `layout` knows every path below it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self.layout = RunLayout(path)
+
+    # ---- making and finding runs
+
+    @classmethod
+    def create(cls, settings: Settings, text: str, overrides: Sequence[str] = ()) -> Run:
+        """Make a new run folder with its settings as given (`text`) and in force, and a first manifest."""
+        started = datetime.now(UTC)
+        run = cls(runs_root() / f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
+        with files.said_in_one_sentence(run.path):
+            run.path.mkdir(parents=True)
+        files.write_text(run.layout.config, text)
+        files.write_json(run.layout.settings, settings.model_dump(mode="json"))
+        seed = settings.probe.seed
+        run.write_manifest(
+            {
+                "id": run.id,
+                "name": settings.campaign.name,
+                "state": "running",
+                "started_at": started.isoformat(),
+                "tool_version": tool_version(),
+                "overrides": list(overrides),
+                "seed": secrets.randbits(62) if seed is None else seed,
+                "cid_key": secrets.token_hex(16),
+                "repetitions": settings.campaign.repetitions,
+                "settings_sha256": files.sha256_of(run.layout.settings),
+            }
+        )
+        return run
+
+    @classmethod
+    def open(cls, name: str) -> Run:
+        """The run with that id, or at that path. UsageError if there is none."""
+        path = Path(name) if "/" in name else runs_root() / name
+        if not name or not RunLayout(path).manifest.is_file():
+            where = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
+            raise UsageError(f"there is no run {where}; `firstflight runs` lists them")
+        return cls(path.resolve())
+
+    @classmethod
+    def with_id(cls, run_id: str) -> Run:
+        """The run with that id, which came from elsewhere: never a path. UsageError if there is none."""
+        try:
+            return cls.open(path_names.run_id(run_id))
+        except path_names.UnsafeName as error:
+            raise UsageError(str(error)) from error
+
+    @classmethod
+    def all(cls) -> list[Run]:
+        """All runs, oldest first."""
+        root = runs_root()
+        if not root.is_dir():
+            return []
+        return [cls(path) for path in sorted(root.iterdir()) if RunLayout(path).manifest.is_file()]
+
+    # ---- settings and manifest
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        where = self.layout.settings
+        return check(files.read_json(where), str(where), self.path, check_files=False)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest as it stands on disk."""
+        manifest = files.read_json(self.layout.manifest)
+        if not isinstance(manifest, dict):
+            raise InputError(f"{self.layout.manifest} is not a manifest")
+        return manifest
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest; only the campaign does this."""
+        files.write_json(self.layout.manifest, manifest)
+
+    # ---- being asked to stop
+
+    def stopped_at(self) -> datetime | None:
+        """When the stop file was created (UTC); None if there is none."""
+        try:
+            return datetime.fromtimestamp(self.layout.stop_file.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return None
+
+    def check_not_stopped(self) -> None:
+        """Interrupted (exit 130) if the stop file is there."""
+        if self.layout.stop_file.exists():
+            way_on = f"and `firstflight campaign run --resume {self.id}` goes on"
+            if self.manifest.get("dag_run"):
+                way_on = "and loaded; for the rest start another run of the DAG"
+            raise Interrupted(
+                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {way_on}"
+            )
+
+    # ---- what was done
+
+    def key(self, vantage: str, repetition: int) -> StageKey:
+        """The key of what that vantage point measures in that repetition of this run."""
+        return StageKey(self.id, vantage, repetition)
+
+    def report(self, stage: str, key: StageKey | None = None) -> StageReport | None:
+        """The report of a stage; None if it never started."""
+        path = self.layout.report(stage, key)
+        if not path.is_file():
+            return None
+        return self._read_report(path)
+
+    def reports(self) -> list[StageReport]:
+        """The reports of all stages, in the order in which they started."""
+        return sorted(map(self._read_report, self.layout.reports()), key=lambda report: report.started_at)
+
+    def done(self, stage: str, key: StageKey | None = None) -> bool:
+        """Whether a stage ended well and all its outputs still exist."""
+        report = self.report(stage, key)
+        return (
+            report is not None
+            and report.state == "done"
+            # A folder of the run may be a link, to another disk say: nothing is written by these names.
+            and all((self.path / path_names.relative(name)).exists() for name in report.outputs)
+        )
+
+    @contextmanager
+    def stage(self, stage: str, key: StageKey | None = None) -> Iterator[StageReport]:
+        """Run a block as a stage: the report is written when it starts and, whatever happens, when it ends.
+
+        The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
+        """
+        # A process that a killed campaign left behind may still be ending in order: wait for it.
+        with lock.locked(self.layout.stage_lock(stage, key), f"stage {stage}", wait_s=30):
+            report = StageReport(
+                stage=stage,
+                vantage=None if key is None else key.vantage,
+                repetition=None if key is None else key.repetition,
+                started_at=datetime.now(UTC),
+                pid=os.getpid(),
+                tool_version=tool_version(),
+            )
+            self._write_report(report)
+            try:
+                yield report
+                report.state = "done"
+            except (Interrupted, KeyboardInterrupt):
+                report.state = "interrupted"
+                raise
+            except BaseException as error:
+                report.state = "failed"
+                report.message = str(error) if isinstance(error, FirstflightError) else repr(error)
+                raise
+            finally:
+                report.ended_at = datetime.now(UTC)
+                self._write_report(report)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Locked by the campaign as long as it runs; UsageError at once if another one runs."""
+        return lock.locked(self.layout.lock, f"run {self.id}")
+
+    def is_locked(self) -> bool:
+        """Whether a campaign is running on this run now."""
+        return lock.is_locked(self.layout.lock)
+
+    def stage_is_running(self, report: StageReport) -> bool:
+        """Whether the process that wrote a report at its start is still at work."""
+        return lock.is_locked(self.layout.stage_lock(report.stage, report.key(self.id)))
+
+    def add_output(self, report: StageReport, path: Path) -> None:
+        """Enter a finished output file, with its hash, in the stage's report."""
+        report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
+
+    def _read_report(self, path: Path) -> StageReport:
+        """A report, which may be another machine's; InputError if it is broken or belongs elsewhere.
+
+        Its vantage point and its outputs become paths, so it may only speak of where it lies.
+        """
+        try:
+            report = StageReport.model_validate(files.read_json(path))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise InputError(f"{path} is no report of a stage: {where}: {fault['msg']}") from error
+        if self.layout.report(report.stage, report.key(self.id)) != path:
+            raise InputError(f"{path} is the report of another stage or vantage point: remove it")
+        return report
+
+    def _write_report(self, report: StageReport) -> None:
+        path = self.layout.report(report.stage, report.key(self.id))
+        files.write_json(path, json.loads(report.model_dump_json()))
+
+
+def runs_root() -> Path:
+    """Folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
+    return Path(os.environ.get("FIRSTFLIGHT_RUNS") or "var/runs").resolve()

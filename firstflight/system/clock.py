@@ -1,0 +1,53 @@
+"""How far this machine's clock is off: the one comparison with the Date of an HTTP answer, and its limit."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from pydantic import BaseModel
+
+SECOND_NS = 10**9
+# Beyond this, times of day of two vantage points are not comparable, and a turn falls into another's.
+LIMIT_S = 5.0
+
+
+class Offset(BaseModel):
+    """How far this machine's clock is ahead of `reference` (negative: behind), and how sure that is."""
+
+    offset_us: int
+    uncertainty_us: int | None  # null = not known (how long the start of a process there took)
+    reference: str
+    compared_at_ns: int
+
+    def off_by(self) -> int:
+        """What it is off by at least, in us, whichever way."""
+        return max(0, abs(self.offset_us) - (self.uncertainty_us or 0))
+
+    def exceeds(self, limit_s: float = LIMIT_S) -> bool:
+        """Whether it is certainly off by more than `limit_s` seconds."""
+        return self.off_by() > limit_s * 1e6
+
+    def __str__(self) -> str:
+        way = "ahead of" if self.offset_us > 0 else "behind"
+        return f"{abs(self.offset_us) / 1e6:.1f} s {way} {self.reference}"
+
+
+def by_date(date: str | None, before_ns: int, after_ns: int, reference: str) -> Offset | None:
+    """The offset by the Date header (RFC 9110 6.6.1, whole seconds) of an answer to a question that was asked
+    between `before_ns` and `after_ns` (ns since 1970, this machine's clock); None without a valid Date."""
+    if date is None:
+        return None
+    try:
+        there = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    date_ns = int(there.replace(tzinfo=there.tzinfo or UTC).timestamp()) * SECOND_NS
+    # The server's clock was somewhere in [date, date + 1 s) at a moment of ours in [before, after].
+    least, most = before_ns - date_ns - SECOND_NS, after_ns - date_ns
+    return Offset(
+        offset_us=(least + most) // 2000,
+        uncertainty_us=(most - least) // 2000,
+        reference=reference,
+        compared_at_ns=after_ns,
+    )

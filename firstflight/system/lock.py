@@ -1,0 +1,135 @@
+"""One process at a time: a file that a run, a stage or an embedded store is locked by.
+
+flock: the kernel lifts the lock when its holder dies, however it dies. The file says who holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.system.files import said_in_one_sentence
+
+_POLL_S = 0.05
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path, what: str, wait_s: float = 0, refusal: type[FirstflightError] = UsageError
+) -> Iterator[None]:
+    """Hold the lock at `path` alone during the block.
+
+    Raises `refusal` naming the holder if `what` is still held after `wait_s` seconds; UsageError or
+    FirstflightError if the file cannot be made.
+    """
+    try:
+        handle = _opened(path)
+    except FirstflightError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise UsageError(f"cannot use {what}: {error.__cause__.strerror} ({path})") from error
+        raise
+    try:
+        _wait(handle, what, wait_s, refusal)
+        _sign(handle)
+        yield
+    finally:
+        os.close(handle)  # and with it the lock
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds the lock at `path` alone."""
+    return _refuses(path, fcntl.LOCK_SH)
+
+
+def holder(path: Path) -> int | None:
+    """The id of the process that holds the lock at `path` alone; None if none does, or it did not say."""
+    if not is_locked(path):
+        return None
+    try:
+        return int(json.loads(path.read_bytes())["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold the lock at `path` during the block, beside others that hold it so.
+
+    FirstflightError if the file cannot be made.
+    """
+    handle = _opened(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether some process holds the lock at `path`, alone or beside others."""
+    return _refuses(path, fcntl.LOCK_EX)
+
+
+def _opened(path: Path) -> int:
+    """The file of a lock, made if it is missing."""
+    with said_in_one_sentence(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _refuses(path: Path, kind: int) -> bool:
+    """Whether a lock of that kind (LOCK_SH, LOCK_EX) cannot be had at `path` now."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]) -> None:
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise refusal(_refused(what, wait_s, _holder(handle))) from None
+        time.sleep(_POLL_S)
+
+
+def _refused(what: str, wait_s: float, holder: str) -> str:
+    if not wait_s:
+        return f"{what} is in use by {holder}; nothing was done"
+    return (
+        f"{what} has been held for more than {wait_s:g} s by {holder}; "
+        "nothing was done, try again when it has ended"
+    )
+
+
+def _sign(handle: int) -> None:
+    """Write who holds it. On a full disk the lock holds all the same, only its holder stays unnamed."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    text = json.dumps({"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat()})
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, text.encode(), 0)
+
+
+def _holder(handle: int) -> str:
+    try:
+        signed = json.loads(os.pread(handle, 65536, 0))
+        return f"process {signed['pid']} ({signed['command']}, since {signed['since'][:19]}Z)"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,168 @@
+"""What the centre's tasks do: fetch lists and tables, load its part, wait for all rows, report on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from datetime import date as Date
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowSkipException
+
+from orchestration.airflow.operators import FirstflightOperator, come_back, in_one_sentence
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from firstflight.run.run import Run
+
+FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+
+
+class FetchForDay(FirstflightOperator):
+    """The `targets` or `as_data` stage for the day of the DAG's run; its asset's event says what came."""
+
+    def __init__(self, *, stage: str, asset: Asset, **kwargs: Any) -> None:
+        super().__init__(outlets=[asset], **kwargs)
+        self.stage = stage
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Fetch, check and keep the list or table; gives the asset event's extra."""
+        from orchestration.site import site
+        from orchestration.site.vantage_points import declared
+
+        day = day_of(context)
+        with in_one_sentence():
+            changes = {"campaign": {"name": f"{self.stage}-{day}"}}
+            # A list of its own run, because several runs may use it, and it may be fetched when none does.
+            run: Run = site.new_run(day, declared().vantage, changes)
+            about = {"kind": self.stage, "date": str(day), "dag_run": context["dag_run"].run_id}
+            run.write_manifest({**run.manifest, **about})
+            # Status 1 says as well that some lines were rejected, and the rest is done.
+            self.firstflight(context, "stage", self.stage, "--run", run.id, judged=False)
+            if not run.done(self.stage):
+                raise self.failed("stage", self.stage)
+            report = run.report(self.stage)
+            assert report is not None
+            extra: dict[str, Any] = {
+                "run": run.id,
+                "date": str(day),
+                "rows": report.rows_out,
+                "rejected": len(report.rejected),
+                "id": _identity(run, self.stage),
+                "counts": dict(report.counts),
+            }
+        context["outlet_events"][self.outlets[0]].extra = extra
+        return extra
+
+
+def day_of(context: Context) -> Date:
+    """The day (UTC) that a daily run is for: of its logical date, else today."""
+    at = context["dag_run"].logical_date or datetime.now(UTC)
+    return at.astimezone(UTC).date()
+
+
+def _identity(run: Run, stage: str) -> str:
+    """What tells this list or table from others: Tranco's list id, or the hash of the table in force."""
+    report = run.report(stage)
+    assert report is not None
+    if stage == "targets":
+        import pyarrow.parquet as pq
+
+        ids = pq.read_table(run.layout.targets, columns=["list_id"])["list_id"].unique().to_pylist()
+        return ", ".join(str(value) for value in ids)
+    return next(sha[:16] for name, sha in report.outputs.items() if name.endswith("rib.pyasn"))
+
+
+class LoadCentre(FirstflightOperator):
+    """The centre's part of a run into the store: its row, its list."""
+
+    template_fields: Sequence[str] = ("run",)
+
+    def __init__(self, *, run: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> None:
+        """Load; doing it again changes nothing."""
+        self.firstflight(context, "stage", "load", "--run", str(self.run))
+
+
+class Gather(FirstflightOperator):
+    """Wait until all vantage points have come to their end, or the deadline has passed."""
+
+    template_fields: Sequence[str] = ("run",)
+
+    def __init__(self, *, run: Any, ends: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+        self.ends = list(ends)  # task ids, the last of each vantage point
+
+    look_again = timedelta(seconds=10)
+
+    def execute(self, context: Context) -> None:
+        """Look, and come back in a while without holding a place; ends at the deadline in any case."""
+        from firstflight.run.run import Run
+        from orchestration.airflow import due as due_times
+
+        dag_run = context["dag_run"]
+        states = context["ti"].get_task_states(dag_id=dag_run.dag_id, run_ids=[dag_run.run_id])
+        of_run = states.get(dag_run.run_id, {})
+        waiting = sorted(task for task in self.ends if not _ended(task, of_run))
+        if not waiting:
+            return
+        with in_one_sentence():
+            run = Run.with_id(str(self.run))
+            due = due_times.report(
+                datetime.fromisoformat(str(run.manifest["started_at"])),
+                run.settings.campaign.repetition_interval_s,
+                run.settings.campaign.repetitions,
+                context["params"]["report_after_minutes"],
+                run.stopped_at(),
+            )
+        if datetime.now(UTC) >= due:
+            self.log.warning("the report does not wait any longer for %s", ", ".join(waiting))
+            return
+        self.log.info("waiting until %s for %s", f"{due:%Y-%m-%d %H:%M} UTC", ", ".join(waiting))
+        raise come_back(min(due, datetime.now(UTC) + self.look_again))
+
+
+def _ended(task: str, states: dict[str, Any]) -> bool:
+    """Whether a task, or each instance of a mapped one (TASK_0, TASK_1, ...), has come to its end."""
+    own = [state for name, state in states.items() if name == task or name.rpartition("_")[0] == task]
+    return bool(own) and all(str(state) in FINISHED for state in own)
+
+
+class Report(FirstflightOperator):
+    """Write down how a run ended, what is missing, and its report."""
+
+    template_fields: Sequence[str] = ("run",)
+
+    def __init__(self, *, run: Any, late: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+        self.late = late
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Ask the store what came in; gives rows per vantage point and what is missing."""
+        from firstflight.run.run import Run
+        from orchestration.site import outcome
+
+        if self.run is None or str(self.run) == "None":
+            raise AirflowSkipException("no run was opened")
+        # A store that refuses is mended while we try: its password, say.
+        with in_one_sentence(again=True):
+            run = Run.with_id(str(self.run))
+            found = outcome.of(run)
+            if self.late and outcome.is_written(run, found):
+                raise AirflowSkipException("nothing has come in since the report was made")
+            outcome.write(run, found)
+        self.firstflight(context, "stage", "load", "--run", run.id)
+        for sentence in found.sentences():
+            (self.log.warning if found.missing else self.log.info)(sentence)
+        outcome.make_page(run, lambda *arguments: self.firstflight(context, *arguments))
+        told: dict[str, Any] = {"run": run.id, "rows": found.rows, "missing": [str(m) for m in found.missing]}
+        for outlet in self.outlets:
+            context["outlet_events"][outlet].extra = told
+        return told

@@ -1,0 +1,58 @@
+"""The centre's HTTP interface for the inputs of runs; the plugin mounts it on Airflow's api-server."""
+
+from __future__ import annotations
+
+from airflow.configuration import conf
+from fastapi import FastAPI, Header
+from fastapi.responses import FileResponse, PlainTextResponse, Response
+
+from firstflight.run.run import Run, runs_root
+from orchestration.site import centre_token, inputs
+from orchestration.site.centre_client import GOES_ON, STOPPED
+
+app = FastAPI(title="firstflight inputs", docs_url=None, redoc_url=None, openapi_url=None)
+
+
+@app.get("/runs/{run}/inputs", response_class=Response)
+def listed(run: str, authorization: str = Header("")) -> Response:
+    """inputs.json of the run."""
+    return _offer(run, None, authorization)
+
+
+@app.get("/runs/{run}/inputs/{name:path}", response_class=Response)
+def file(run: str, name: str, authorization: str = Header("")) -> Response:
+    """A file that inputs.json lists."""
+    return _offer(run, name, authorization)
+
+
+@app.get("/runs/{run}/stop", response_class=Response)
+def stopped(run: str, authorization: str = Header("")) -> Response:
+    """Whether the run's stop file lies here."""
+    refused = _refused(run, authorization)
+    if refused is not None:
+        return refused
+    if inputs.published(run) is None:
+        return PlainTextResponse(f"the centre offers no run {run}", status_code=404)
+    return PlainTextResponse(STOPPED if Run(runs_root() / run).layout.stop_file.exists() else GOES_ON)
+
+
+def _offer(run: str, name: str | None, authorization: str) -> Response:
+    """The file; a wrong token gets 403, what is not offered 404, each with one sentence."""
+    refused = _refused(run, authorization)
+    if refused is not None:
+        return refused
+    path = inputs.published(run, name)
+    if path is None:
+        what = f"file {name} of run {run}" if name else f"run {run}"
+        return PlainTextResponse(f"the centre offers no {what}", status_code=404)
+    return FileResponse(path)
+
+
+def _refused(run: str, authorization: str) -> Response | None:
+    """The answer to a wrong token; None if it is good."""
+    secret = str(conf.get("api_auth", "jwt_secret"))
+    try:
+        centre_token.verify(secret, authorization.removeprefix("Bearer ").strip(), run)
+    except centre_token.Refused as error:
+        return PlainTextResponse(str(error), status_code=403)
+    return None

@@ -1,0 +1,32 @@
+"""Airflow plugin at the centre: offers the inputs of runs to vantage points, on the api-server's own port.
+
+    GET /firstflight/v1/runs/RUN/inputs          inputs.json
+    GET /firstflight/v1/runs/RUN/inputs/NAME     a file that it lists
+    GET /firstflight/v1/runs/RUN/stop            `stopped` or `goes on`
+
+with `Authorization: Bearer TOKEN` (orchestration/site/centre_token.py). Found by Airflow through the entry
+point `airflow.plugins` of this package; every Airflow process loads it, only the api-server gets the
+interface.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+
+def _apps() -> list[dict[str, Any]]:
+    if sys.argv[1:2] != ["api-server"]:
+        return []
+    from orchestration.airflow.inputs_app import app
+
+    return [{"app": app, "url_prefix": "/firstflight/v1", "name": "firstflight inputs"}]
+
+
+class FirstflightPlugin(AirflowPlugin):
+    """What Airflow finds."""
+
+    name = "firstflight"
+    fastapi_apps = _apps()

@@ -1,0 +1,27 @@
+"""Prints the pools of the declared vantage points as `airflow pools import` takes them.
+
+python -m orchestration.airflow.pools > pools.json && airflow pools import pools.json
+"""
+
+from __future__ import annotations
+
+import sys
+
+from firstflight.errors import FirstflightError
+from firstflight.system import terminal
+from orchestration.site.vantage_points import declared, pools
+
+
+def main() -> int:
+    """Print them; an error is one sentence."""
+    try:
+        made = pools(declared())
+    except FirstflightError as error:
+        terminal.echo(f"pools: {error}", err=True)
+        return error.exit_status
+    terminal.echo(terminal.as_json(made, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Becomes the Edge worker of a vantage point, when everything there is as it must be.
+
+    python -m orchestration.airflow.worker --vantage NAME
+
+Looks first whether vantage_points.toml declares NAME and whether the clock here is the centre's: Airflow's
+tokens are valid for seconds, and a worker with a wrong clock would only ever hear `403 Forbidden`. Run it
+under something that starts it again (systemd: Restart=always): after kill -9 the centre refuses a worker of
+the same name until it has missed five heartbeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from firstflight.egress import lab
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import terminal
+from firstflight.system.clock import by_date
+from orchestration.site.centre_client import PATH
+from orchestration.site.vantage_points import declared
+
+SLOTS = 5  # tasks at once: as many as its pools have places (vantage_points.pools)
+
+
+def main() -> int:
+    """Check, then exec `airflow edge worker`; an error is one sentence and exit status 2 or 1."""
+    parser = argparse.ArgumentParser(
+        prog="python -m orchestration.airflow.worker", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--vantage", required=True, metavar="NAME")
+    parser.add_argument("--concurrency", type=int, default=SLOTS, metavar="N")
+    options = parser.parse_args()
+    lab.enforce()
+    try:
+        vantage = declared().named(options.vantage)
+        check_clock(centre_url())
+    except FirstflightError as error:
+        terminal.echo(f"worker {options.vantage}: {error}", err=True)
+        return error.exit_status
+    argv = ["airflow", "edge", "worker", "--edge-hostname", vantage.name, "--queues", vantage.queue]
+    argv += ["--concurrency", str(options.concurrency)]
+    os.execvp("airflow", argv)
+    raise AssertionError("not reached")
+
+
+def centre_url() -> str:
+    """The centre's address, from [edge] api_url; UsageError if it is not set."""
+    url = os.environ.get("AIRFLOW__EDGE__API_URL", "")
+    if "/edge_worker/" not in url:
+        raise UsageError(
+            "AIRFLOW__EDGE__API_URL is not set: let it be https://CENTRE/edge_worker/v1/rpcapi "
+            "(docs/operations.md)"
+        )
+    return url.partition("/edge_worker/")[0]
+
+
+def check_clock(centre: str) -> None:
+    """FirstflightError if the clock here differs from the centre's, or the centre does not answer."""
+    import requests
+
+    before_ns = time.time_ns()
+    try:
+        # 404, with a Date; nothing else of it is read.
+        with requests.get(f"{centre}{PATH}/", timeout=20, stream=True, allow_redirects=False) as answer:
+            pass
+    except requests.RequestException as error:
+        raise FirstflightError(f"the centre does not answer at {centre}: {_reason(error)}") from error
+    offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
+    if offset is not None and offset.exceeds():
+        raise FirstflightError(
+            f"the clock here is {offset}, so no task would be given to us: set it (chronyc tracking)"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("(Caused by ")[-1].strip("() ")[:200]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Runs one stage, in this process or behind the command of its vantage point or of the centre."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from firstflight.errors import FirstflightError, Interrupted
+from firstflight.layout import StageKey
+from firstflight.run.run import Run
+from firstflight.settings.types import Command
+from firstflight.system import files, terminal
+from orchestration import runner, stages
+from orchestration.stages import Stage
+
+
+def behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
+    """Stages that do not run here: stage -> command to put before it, and firstflight's path there."""
+    found: dict[str, tuple[Command, str | None]] = {}
+    if run.settings.centre.command:
+        fetching = [stage.name for stage in stages.STAGES if stage.fetches]
+        found |= dict.fromkeys(fetching, (run.settings.centre.command, None))
+    if vantage is not None and (there := run.settings.vantage_named(vantage)).command:
+        sending = [stage.name for stage in stages.STAGES if stage.sends]
+        found |= dict.fromkeys(sending, (there.command, there.program))
+    return found
+
+
+def elsewhere(
+    run: Run, stage: Stage, command: tuple[Command, str | None], key: StageKey | None, options: Sequence[str]
+) -> None:
+    """Run a stage behind a command, as the campaign does; ends with its status if it did not get done.
+
+    Whether it did is decided by a report that did not exist before: the status may be the command's own.
+    """
+    name = stage.name
+    if "--again" not in options and run.done(name, key):
+        terminal.echo(f"{name}: already done", err=True)
+        return
+    before = run.report(name, key)
+    _hear_signals()
+    argv = runner.stage_argv(*command, [name], run.path, key, options)
+    status = _ended(name, argv)
+    # What an earlier try left says nothing of this one: the command may never have reached the place.
+    report = run.report(name, key)
+    if report is not None and report != before and run.done(name, key):
+        return
+    if status:
+        sys.exit(status)
+    raise FirstflightError(
+        f"stage {name} did not run: {' '.join(argv[: len(command[0])])} ended without an error and left no "
+        "report of it; see what that command does"
+    )
+
+
+def alone(name: str, argv: Sequence[str]) -> None:
+    """Run a stage as a process of its own; ends with its status if that is not 0."""
+    _hear_signals()
+    status = _ended(name, argv)
+    if status:
+        sys.exit(status)
+
+
+def _ended(name: str, argv: Sequence[str]) -> int:
+    """The status of a process that runs a stage."""
+    status = runner.run_in_terminal(argv)
+    if status < 0:
+        raise FirstflightError(f"stage {name} was ended by signal {-status}")
+    return status
+
+
+def here(run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]) -> None:
+    """Run a stage in this process, unless it is done; with `again` its output is removed before."""
+    if not stage.looks_itself and not again and run.done(stage.name, key):
+        terminal.echo(f"{stage.name}: already done", err=True)
+        return
+    if again:
+        for folder in stage.folders:
+            _remove(run.layout.stage(folder, key))
+    _hear_signals()
+    keys = () if key is None else (key,)
+    stage.function()(run, *keys, **arguments)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a stage's output; FirstflightError if some of it stays, which would pass for the new one's."""
+    with files.said_in_one_sentence(folder), suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+def _hear_signals() -> None:
+    """Set the handlers again before each stage: the asyncio loop of the one before has restored the defaults.
+
+    SIGINT too, since a shell starts background jobs with it ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupted)
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise Interrupted("stopped by a signal; what was written is kept")

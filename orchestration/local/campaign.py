@@ -1,0 +1,231 @@
+"""The campaign: which stage runs when and where, and what is written down about it.
+
+Targets and AS data at the centre; then, per repetition, all vantage points at once (resolve, probe); then
+their captures are dissected and everything is loaded. Every stage is a process of its own, and what is done
+is not done again: running an interrupted campaign again is how it is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.layout import StageKey
+from firstflight.run import clock
+from firstflight.run.run import Run
+from firstflight.settings import Settings
+from orchestration import runner, stages
+from orchestration.local.console import Console
+from orchestration.local.manifest import write_state
+from orchestration.runner import together
+from orchestration.stages import Plan, Stage
+
+
+class CentreFailed(FirstflightError):
+    """A stage that everything else needs failed; `exit_status` is that stage's own."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.exit_status = status if status > 0 else 1
+
+
+@dataclass
+class Campaign:
+    """One campaign over one run. `run_all` does what is left to do; `failures` are sentences.
+
+    `statuses` are those that failed vantage points ended with; `rejected` counts input lines that were not
+    used; each has been named.
+    """
+
+    run: Run
+    console: Console
+    plan: Plan = Plan.SCAN
+    failures: list[str] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    rejected: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        """The run's settings in force."""
+        return self.run.settings
+
+    @property
+    def measuring(self) -> list[Stage]:
+        """The stages whose rows this campaign is about."""
+        return stages.measuring(self.plan)
+
+    def keys(self, repetition: int) -> list[StageKey]:
+        """One key for each vantage point."""
+        return [self.run.key(vantage.name, repetition) for vantage in self.settings.vantage]
+
+    def measured(self, key: StageKey) -> bool:
+        """Whether the rows of that key exist."""
+        return all(self.run.done(stage.name, key) for stage in self.measuring)
+
+    @property
+    def way_on(self) -> str:
+        """How to go on with a run that was ended before its time."""
+        return f"go on with: firstflight campaign run --resume {self.run.id}"
+
+    async def run_all(self) -> None:
+        """Do all that is not done yet. Raises CentreFailed; other failures are collected."""
+        await self.centre()
+        for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
+            await self._repetition(repetition)
+
+    @property
+    def exit_status(self) -> int:
+        """0: all is done; 1: the rest is done; 2 or 3 of the first vantage point if none came to its end."""
+        keys = [
+            key
+            for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
+            for key in self.keys(repetition)
+        ]
+        if self.statuses and not any(map(self.measured, keys)):
+            own = (UsageError.exit_status, InputError.exit_status)
+            return self.statuses[0] if self.statuses[0] in own else 1
+        return 1 if self.failures or self.rejected else 0
+
+    async def centre(self) -> None:
+        """Targets and AS data. Raises CentreFailed."""
+        centre = self.settings.centre
+        names = stages.names(stages.at_centre())
+        missing = [name for name in names if not self.run.done(name)]
+        statuses = await together(self.stage([name], centre.command, None) for name in missing)
+        for name, status in zip(missing, statuses, strict=True):
+            if not self.run.done(name):  # whatever the status: it may be that of the command before it
+                raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
+        for name in names:
+            report = self.run.report(name)
+            for line in report.rejected if report is not None else []:
+                self.rejected += 1
+                self.console.say(f"{name}: line {line.line} rejected: {line.reason}")
+
+    async def _repetition(self, repetition: int) -> None:
+        waiting = [key for key in self.keys(repetition) if not self.measured(key)]
+        if waiting:
+            await self._wait_until_due(repetition)
+            await self._hook(repetition)
+            self.console.say(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
+            await together(self.measure(key, str(key)) for key in waiting)
+        await self.work_up(repetition)
+        await self.load(f"repetition {repetition}")
+
+    async def load(self, what: str) -> None:
+        """Load everything after `what`: idempotent, finds out itself what is new."""
+        status = await self.stage([stages.LOAD], (), None)
+        if status != 0:
+            self._failed(f"load after {what}: {self._reason([stages.LOAD], status)}")
+
+    async def measure(self, key: StageKey, who: str, more: Sequence[str] = ()) -> None:
+        """Run the stages that send at a vantage point, in one process, and report how they ended."""
+        vantage = self.settings.vantage_named(key.vantage)
+        names = stages.names(stages.at_vantage(self.plan))
+        status = await self.stage(names, vantage.command, vantage.program, key, more)
+        self._report(names, key, status, who)
+
+    def _report(self, names: list[str], key: StageKey, status: int, who: str) -> None:
+        offset = clock.of(self.run, key)
+        warning = None if offset is None else clock.warning(offset, self.settings.clock.warn_s)
+        if warning is not None:
+            self.console.say(f"{who}: {warning}")
+        if status != 0:
+            self._failed(f"{who}: {self._reason(names, status, key)}")
+            self.statuses.append(status)
+            return
+        for stage in self.measuring:
+            report = self.run.report(stage.name, key)
+            if report is None or not self.run.done(stage.name, key):
+                self._failed(f"{who}: {stage.name} did not run: its command ended and left no report of it")
+                self.statuses.append(1)
+                return
+            counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
+            self.console.say(f"{who}: {report.rows_out} {stage.measures} ({counts})")
+            for warning in report.warnings:
+                self.console.say(f"{who}: {warning}")
+
+    async def work_up(self, repetition: int) -> None:
+        """Run the stages that work on what was measured, here, at most one key per processor at a time."""
+        captured = self.settings.capture.enabled
+        names = stages.names(stages.afterwards(self.plan, captured=captured))
+        processors = asyncio.Semaphore(os.cpu_count() or 1)
+
+        async def one(key: StageKey) -> None:
+            for name in names:
+                if self.run.done(name, key):
+                    continue
+                async with processors:
+                    status = await self.stage([name], (), None, key)
+                if status != 0:
+                    self._failed(f"{name} {key}: {self._reason([name], status, key)}")
+                    return
+
+        await together(one(key) for key in self.keys(repetition) if self.measured(key))
+
+    async def _wait_until_due(self, repetition: int) -> None:
+        """Wait until the interval since the last repetition's start is over; note this one's start."""
+        started: dict[str, str] = dict(self.run.manifest.get("repetition_started", {}))
+        before = started.get(str(repetition - 1))
+        if before is not None and str(repetition) not in started:
+            interval = timedelta(seconds=self.settings.campaign.repetition_interval_s)
+            due = datetime.fromisoformat(before) + interval
+            wait_s = (due - datetime.now(UTC)).total_seconds()
+            if wait_s > 0:
+                self.console.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                await asyncio.sleep(wait_s)
+        started.setdefault(str(repetition), datetime.now(UTC).isoformat())
+        self.run.write_manifest({**self.run.manifest, "repetition_started": started})
+
+    async def _hook(self, repetition: int) -> None:
+        hook = self.settings.campaign.before_repetition
+        if not hook:
+            return
+        argv = [word.replace("{repetition}", str(repetition)) for word in runner.expand(hook)]
+        log = self.run.layout.log(f"before_repetition-{repetition}")
+        status = await runner.run_to_end(argv, log)
+        if status != 0:
+            words = runner.last_line(log) or f"ended with status {status}"
+            raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {words}", status)
+
+    async def stage(
+        self,
+        names: list[str],
+        prefix: tuple[str, ...],
+        program: str | None,
+        key: StageKey | None = None,
+        more: Sequence[str] = (),
+    ) -> int:
+        """Run stages in one process; the manifest is up to date when it has begun and when it has ended."""
+        argv = runner.stage_argv(prefix, program, names, self.run.path, key, more)
+        first = stages.named(names[0])
+        who = names[0] if key is None else key.vantage if first.sends else f"{key.vantage} {names[0]}"
+        # Where they report their progress.
+        folders = [self.run.layout.stage(name, key) for name in names if first.sends or first.fetches]
+        self.console.begin(who, folders)
+        try:
+            return await runner.run_to_end(argv, self._log(names, key))
+        except UsageError as error:
+            self._log(names, key).write_text(f"{error}\n", encoding="utf-8")
+            return UsageError.exit_status
+        finally:
+            self.console.end(who)
+            write_state(self.run, "running")
+
+    def _log(self, names: list[str], key: StageKey | None) -> Path:
+        return self.run.layout.log("+".join(names), key)
+
+    def _reason(self, names: list[str], status: int, key: StageKey | None = None) -> str:
+        line = runner.last_line(self._log(names, key))
+        if status < 0:
+            return f"killed by {signal.Signals(-status).name}" + (f"; its last words: {line}" if line else "")
+        return line or f"ended with status {status}"
+
+    def _failed(self, sentence: str) -> None:
+        self.failures.append(sentence)
+        self.console.say(sentence)

@@ -1,0 +1,80 @@
+"""What a person sees of a running campaign: bars on a terminal, plain lines elsewhere (standard error)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from firstflight.system import progress
+
+LOOK_EVERY_S = 0.5
+LINE_EVERY_S = 30.0
+
+
+class Console:
+    """Follows the `progress.json` of the stages at work. An asynchronous context manager."""
+
+    def __init__(self) -> None:
+        self._bars = progress.Bars() if sys.stderr.isatty() else None
+        self._at_work: dict[str, list[Path]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._last_line = time.monotonic()
+
+    async def __aenter__(self) -> Self:
+        if self._bars is not None:
+            self._bars.__enter__()
+        self._task = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        if self._bars is not None:
+            self._look()
+            self._bars.__exit__(kind, error, trace)
+
+    def say(self, text: str) -> None:
+        """Print a line, above the bars if there are any."""
+        if self._bars is not None:
+            self._bars.print(text)
+        else:
+            progress.say(text)
+
+    def begin(self, who: str, folders: list[Path]) -> None:
+        """`who` is at work, telling its progress in these folders, one after the other."""
+        self._at_work[who] = folders
+
+    def end(self, who: str) -> None:
+        """`who` has ended."""
+        self._look()
+        self._at_work.pop(who, None)
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._look()
+
+    def _look(self) -> None:
+        states = {who: self._progress(folders) for who, folders in self._at_work.items()}
+        known = {who: state for who, state in states.items() if state is not None}
+        if self._bars is not None:
+            for who, state in known.items():
+                self._bars.show(who, *state)
+        elif known and time.monotonic() - self._last_line >= LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            progress.say("so far: " + ", ".join(map(str, known.values())))
+
+    @staticmethod
+    def _progress(folders: list[Path]) -> progress.State | None:
+        # The last stage that has begun to tell something is the one at work.
+        for folder in reversed(folders):
+            state = progress.read(folder)
+            if state is not None:
+                return state
+        return None

@@ -1,0 +1,82 @@
+"""A campaign from its start to its end, whatever the end is: done, failed, stopped, interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from firstflight.errors import FirstflightError
+from firstflight.run.run import Run
+from orchestration import runner, stages
+from orchestration.local.campaign import Campaign
+from orchestration.local.console import Console
+from orchestration.local.manifest import totals, write_state
+
+# How often the stop file is looked for.
+LOOK_EVERY_S = 0.2
+
+
+def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
+    """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
+
+    0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
+    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal or when
+    the stop file was there, when all have ended in order.
+    """
+    with run.lock():
+        write_state(run, "running", message=None)
+        return asyncio.run(_until_the_end(run, kind))
+
+
+async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        if not stopping:  # a second signal must not cut the orderly end short
+            stopping = True
+            task.cancel()
+
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop)
+    looking = asyncio.create_task(_look_for_stop_file(run, stop))
+    async with Console() as console:
+        campaign = kind(run, console)
+        try:
+            await campaign.run_all()
+            counts = totals(run)
+        except asyncio.CancelledError:
+            task.uncancel()
+            how = "stopped" if run.layout.stop_file.exists() else "interrupted"
+            write_state(run, how, ended_at=_now())
+            console.say(f"{how} in order; {campaign.way_on}")
+            return runner.EXIT_INTERRUPTED
+        except FirstflightError as error:
+            write_state(run, "failed", ended_at=_now(), message=str(error))
+            raise
+        finally:
+            looking.cancel()
+    state = "failed" if campaign.failures else "done"
+    message = "; ".join(campaign.failures) or None
+    write_state(run, state, ended_at=_now(), counts=counts, message=message)
+    # Once more: only now does the run's own row say how it ended.
+    status = await runner.run_to_end(
+        runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)
+    )
+    return campaign.exit_status or (1 if status else 0)
+
+
+async def _look_for_stop_file(run: Run, stop: Callable[[], None]) -> None:
+    """Stop as a signal would, once the run's stop file is there."""
+    while not run.layout.stop_file.exists():
+        await asyncio.sleep(LOOK_EVERY_S)
+    stop()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,129 @@
+"""What a campaign would do, from its settings alone (`--dry-run`): nothing is fetched, asked or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from firstflight.egress import shared_limits
+from firstflight.run.run import Run
+from firstflight.settings import Settings
+from orchestration import stages
+
+# A, AAAA and HTTPS per name (docs/architecture.md, resolve).
+QUERIES_PER_NAME = 3
+
+
+def describe(settings: Settings) -> Iterator[str]:
+    """Lines that say which names, rates, limits and durations the settings mean."""
+    names = _names(settings)
+    yield f"names: {_source(settings)}" + (f", at most {names}" if names is not None else "")
+    yield f"routing table: {_routing_table(settings)}"
+    probe = settings.probe
+    addresses = "all addresses" if probe.all_addresses else "the first address"
+    families = " and ".join(f"IPv{family}" for family in probe.families)
+    yield f"probes: {addresses} of each name, {families}, UDP port {probe.port}"
+    yield (
+        f"limits: {_limit(probe.per_address_rate)} per address, "
+        f"{_limit(probe.per_prefix_rate)} per /24 and /48, {probe.attempts} attempts, "
+        f"answer window {probe.timeout_s:g} s"
+    )
+    if probe.per_address_rate or probe.per_prefix_rate:
+        together = len(settings.vantage) > 1 and settings.campaign.shared_limits
+        yield f"these limits hold for {'all vantage points together' if together else 'each vantage point'}"
+    control = settings.manners.control
+    if settings.manners.enabled and control:
+        yield f"control names: {', '.join(control)}, every {settings.manners.control_every_s:g} s"
+    lists = [str(path) for path in (*probe.blocklist, *probe.optout)]
+    yield f"lists: {', '.join(lists) or 'none but the special-purpose ranges'}"
+    yield f"contact: {settings.campaign.contact or 'none'}" + (
+        f" (only {', '.join(probe.allow_net)} can be probed)" if not settings.campaign.contact else ""
+    )
+    longest = 0.0
+    for vantage in settings.vantage:
+        rate = settings.rate_at(vantage)
+        line = f"{vantage.name}: at most {rate:g} probes and {settings.resolve.rate:g} queries per second"
+        if names is not None and not probe.all_addresses:
+            probes = names * len(probe.families)
+            seconds = names * QUERIES_PER_NAME / settings.resolve.rate + probes / rate + probe.timeout_s
+            longest = max(longest, seconds)
+            line += (
+                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit holds it up"
+            )
+        if vantage.command:
+            line += f"; behind {' '.join(vantage.command)}"
+        yield line
+    campaign = settings.campaign
+    total = campaign.repetitions * max(longest, 0)
+    if campaign.repetitions > 1:
+        total = (campaign.repetitions - 1) * max(longest, campaign.repetition_interval_s) + longest
+    interval = _duration(campaign.repetition_interval_s)
+    altogether = f"; about {_duration(total)} altogether" if longest else ""
+    yield f"repetitions: {campaign.repetitions}, {interval} from start to start{altogether}"
+
+
+def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterator[str]:
+    """Lines that say what a watch would do; UsageError if it would pass a limit."""
+    watch, names = settings.watch, _names(settings)
+    yield f"once in {watch.minute_s:g} s: {_source(settings)}" + (f", at most {names}" if names else "")
+    if watch.owned:
+        yield (
+            f"{watch.owned_per_minute} times in {watch.minute_s:g} s: {', '.join(watch.owned)} "
+            f"(ownership: {watch.ownership})"
+        )
+    if names:
+        shared_limits.check_watch(settings, names)
+        per_minute = (names + len(watch.owned) * watch.owned_per_minute) * len(watch.families)
+        slots = round(per_minute * period_s / watch.minute_s)
+        yield f"at most {slots} slots a period and vantage point, one connection each"
+    for vantage in settings.vantage:
+        yield f"{vantage.name}" + (f"; behind {' '.join(vantage.command)}" if vantage.command else "")
+    yield f"periods: {periods}, {_duration(period_s)} each"
+
+
+def outstanding(run: Run) -> Iterator[str]:
+    """Lines that name the stages of a run that are not done."""
+    plan, captured = stages.plan_of(run), run.settings.capture.enabled
+    for name in stages.names(stages.at_centre()):
+        if not run.done(name):
+            yield f"to do: {name}"
+    wanted = stages.names([*stages.at_vantage(plan), *stages.afterwards(plan, captured=captured)])
+    for repetition in range(1, int(run.manifest["repetitions"]) + 1):
+        for vantage in run.settings.vantage:
+            key = run.key(vantage.name, repetition)
+            missing = [name for name in wanted if not run.done(name, key)]
+            if missing:
+                yield f"to do: {key}: {', '.join(missing)}"
+
+
+def _names(settings: Settings) -> int | None:
+    targets = settings.targets
+    if targets.file is None:
+        # Two lists of so many names may share none.
+        return targets.top and targets.top * (2 if targets.source == "tranco+crux" else 1)
+    with targets.file.open("rb") as file:
+        lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))
+    return lines if targets.top is None else min(lines, targets.top)
+
+
+def _source(settings: Settings) -> str:
+    targets = settings.targets
+    if targets.source == "file":
+        return str(targets.file)
+    tranco = f"Tranco list {targets.list_id}" if targets.list_id else f"Tranco list of {targets.date}"
+    crux = f"CrUX list of {targets.crux_month}"
+    return {"crux": crux, "tranco+crux": f"{tranco} and {crux}"}.get(targets.source, tranco)
+
+
+def _routing_table(settings: Settings) -> str:
+    if settings.as_data.rib == "file":
+        return ", ".join(str(path) for path in settings.as_data.files)
+    return f"RouteViews, {settings.as_data.date}"
+
+
+def _limit(rate: float) -> str:
+    return f"{rate:g}/s" if rate else "no limit"
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

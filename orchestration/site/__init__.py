@@ -1,0 +1,1 @@
+"""A site without Airflow: vantage points, inputs from the centre, pending uploads."""

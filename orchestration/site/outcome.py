@@ -1,0 +1,89 @@
+"""How a scheduled run ended: which vantage points' rows are in the store, and which are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from firstflight.layout import StageKey
+from firstflight.run.run import Run
+from store import open_store
+
+VARIABLE = "FIRSTFLIGHT_REPORTS"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows in the store per vantage point, over all repetitions, and the parts of which there is none."""
+
+    rows: dict[str, int]
+    missing: list[StageKey]
+
+    def sentences(self) -> Iterator[str]:
+        """What to tell people."""
+        counts = ", ".join(f"{rows} from {vantage}" for vantage, rows in self.rows.items())
+        yield f"rows in the store: {counts or 'none'}"
+        for part in self.missing:
+            yield f"missing: {part}"
+
+
+def of(run: Run) -> Outcome:
+    """Ask the store (FIRSTFLIGHT_STORE) for the rows of `run`. A part that was loaded and is empty is
+    there."""
+    with open_store() as store:
+        database = store.dialect.database
+        rows = store.rows(
+            f"SELECT vantage, repetition, count() AS n FROM {database}.quic_probe "
+            "WHERE run = {run:String} GROUP BY vantage, repetition",
+            {"run": run.id},
+        )
+        units = store.rows(
+            f"SELECT unit FROM {database}.load_file FINAL "
+            "WHERE kind = 'quic_probe' AND run = {run:String} AND state = 'loaded'",
+            {"run": run.id},
+        )
+    # Run, vantage point, repetition (schemas/records/quic_probe.yaml).
+    loaded = {run.key(vantage, int(number)) for _, vantage, number in (json.loads(u["unit"]) for u in units)}
+    found = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
+    names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
+    expected = [run.key(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
+    by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
+    return Outcome(by_vantage, [part for part in expected if part not in loaded])
+
+
+def write(run: Run, outcome: Outcome) -> None:
+    """Note it in the run's manifest, which `load` takes to the store."""
+    message = None
+    if outcome.missing:
+        message = f"missing: {'; '.join(str(part) for part in outcome.missing)}"
+    state = "failed" if outcome.missing else "done"
+    run.write_manifest(
+        {
+            **run.manifest,
+            "state": "stopped" if run.layout.stop_file.exists() else state,
+            "ended_at": datetime.now(UTC).isoformat(),
+            "rows": outcome.rows,
+            "missing": [str(part) for part in outcome.missing],
+            "message": message,
+        }
+    )
+
+
+def is_written(run: Run, outcome: Outcome) -> bool:
+    """Whether the manifest says the same already."""
+    manifest = run.manifest
+    return (manifest.get("rows"), manifest.get("missing")) == (
+        outcome.rows,
+        [str(part) for part in outcome.missing],
+    )
+
+
+def make_page(run: Run, firstflight: Callable[..., None]) -> Path:
+    """Make the run's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs)."""
+    folder = Path(os.environ.get(VARIABLE) or run.path.parent.parent / "reports") / run.id
+    firstflight("report", "--out", str(folder), "--run", run.id)
+    return folder

@@ -1,0 +1,147 @@
+"""The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
+store.
+
+Loading is the loader's (store/load/): exactly once, however often it is tried. `load_waiting` tries
+whatever waits, so that what a day could not load comes in with a later one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from firstflight.errors import FirstflightError
+from firstflight.layout import StageKey
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run, runs_root
+from firstflight.system.progress import say
+from orchestration import stages
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Record files of one run, vantage point and repetition, and whether they are in the store."""
+
+    run: Run
+    key: StageKey
+    loaded: bool
+    measured_at: datetime
+    message: str | None  # of the last try
+
+
+def places() -> Iterator[Waiting]:
+    """Everything that was measured here and is still on disk, oldest first."""
+    for run in Run.all():
+        for stage, report in stages.of_reports(run):
+            key = report.key(run.id)
+            if stage.measures is None or key is None or not _is_over(run, report):
+                continue
+            load = run.report(stages.LOAD, key)
+            yield Waiting(
+                run=run,
+                key=key,
+                loaded=is_loaded(run, key),
+                measured_at=report.ended_at or report.started_at,
+                message=None if load is None else load.message,
+            )
+
+
+def _is_over(run: Run, report: StageReport) -> bool:
+    """Whether the stage will not go on: it came to its end, or was ended with a run that is stopped."""
+    return report.state == "done" or (report.state == "interrupted" and run.layout.stop_file.exists())
+
+
+def is_loaded(run: Run, key: StageKey) -> bool:
+    """Whether all that the stages of a key have written was loaded after they had ended: by itself, or with
+    the whole run, as a campaign does."""
+    others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
+
+    def came_after_all(of: StageKey | None) -> bool:
+        load = run.report(stages.LOAD, of)
+        return (
+            load is not None
+            and run.done(stages.LOAD, of)
+            and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
+        )
+
+    return came_after_all(key) or came_after_all(None)
+
+
+def load_waiting() -> tuple[int, list[FirstflightError]]:
+    """Load what waits; how many parts came in, and why the others did not.
+
+    The first fault of the store itself ends it: the rest would meet the same.
+    """
+    from firstflight.errors import InputError
+    from store.load import loader
+
+    came_in = 0
+    faults: list[FirstflightError] = []
+    for waiting in places():
+        if waiting.loaded:
+            continue
+        where = f"{waiting.run.id} {waiting.key}"
+        try:
+            loader.stage(waiting.run, waiting.key)
+        except InputError as error:  # of this file alone
+            faults.append(error)
+            say(f"{where}: not loaded: {error}")
+        except FirstflightError as error:
+            faults.append(error)
+            say(f"{where}: waits: {error}")
+            break
+        else:
+            came_in += 1
+            say(f"{where}: loaded")
+    return came_in, faults
+
+
+def clean(keep_days: float) -> list[str]:
+    """Remove what is older than `keep_days` and not needed any more, captures and all; the runs' ids.
+
+    At a vantage point: runs that are wholly loaded, and inputs that no run uses. At the centre: runs of the
+    schedule that have ended and are loaded, and lists and tables but the newest of each.
+    """
+    before = datetime.now(UTC) - timedelta(days=keep_days)
+    parts: dict[str, list[Waiting]] = {}
+    for waiting in places():
+        parts.setdefault(waiting.run.id, []).append(waiting)
+    runs = Run.all()
+    newest = {_newest(runs, name) for name in stages.names(stages.at_centre())}
+    gone = []
+    for run in runs:
+        if run.id in parts:
+            over = all(part.loaded and part.measured_at < before for part in parts[run.id])
+        else:
+            over = run.id not in newest and _is_over_at_centre(run, before)
+        if over:
+            shutil.rmtree(run.path)
+            gone.append(run.id)
+    for cached in (runs_root() / "cache").glob("*"):
+        about = cached.stat()
+        # A run that uses it has a hard link to it.
+        if about.st_nlink == 1 and datetime.fromtimestamp(about.st_mtime, UTC) < before:
+            cached.unlink()
+    return gone
+
+
+def _newest(runs: Sequence[Run], stage: str) -> str | None:
+    """The run of the newest list or table that the schedule has fetched, by its date."""
+    fetched = [run for run in runs if run.manifest.get("kind") == stage and run.done(stage)]
+    return max(((str(run.manifest["date"]), run.id) for run in fetched), default=(None, None))[1]
+
+
+def _is_over_at_centre(run: Run, before: datetime) -> bool:
+    """Whether a run of the schedule at the centre began before that, will not go on, and is in the store."""
+    manifest = run.manifest
+    if not manifest.get("dag_run") or manifest.get("vantage"):
+        return False
+    if datetime.fromisoformat(str(manifest["started_at"])) >= before:
+        return False
+    kind = manifest.get("kind")
+    if kind in stages.names(stages.at_centre()):  # a list or table of a day
+        return True
+    # Nobody writes down the end of a watch's day.
+    return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")

@@ -1,0 +1,162 @@
+"""site.toml, watch.toml and the runs that a site makes of them, all at the centre.
+
+Both are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
+without dates, which the schedule gives. A scheduled run is a run like any other: `firstflight
+runs`, `stage`, `trace` work on it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date as Date
+from pathlib import Path
+from typing import Any
+
+from firstflight import settings
+from firstflight.errors import InputError, UsageError
+from firstflight.layout import RunLayout
+from firstflight.run.provenance import tool_version
+from firstflight.run.run import Run, runs_root
+from firstflight.system import files, lock, path_names
+from orchestration.site.vantage_points import VantagePoint, site_folder
+
+FILE = "site.toml"
+WATCH_FILE = "watch.toml"
+CRUX_OUT_ON = 15  # day of the month by which the list of the month before has come out
+
+
+def settings_for(
+    day: Date,
+    points: Iterable[VantagePoint],
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = FILE,
+) -> tuple[settings.Settings, str]:
+    """The settings of a run of that day at these vantage points, and the text of the site's `file`.
+
+    `changes`: section -> key -> value, over what the file says. UsageError: one sentence per fault.
+    """
+    path = site_folder() / file
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    if "vantage" in data:
+        raise UsageError(f"{path}: [[vantage]] stands in vantage_points.toml, not here")
+    if data.get("campaign", {}).get("before_repetition"):
+        raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
+    _date(data, "targets", "source", ("file", "crux"), day, given=("date", "list_id"))
+    _date(data, "as_data", "rib", ("file",), day, given=("date",))
+    _more_dates(data, day)
+    for section, values in (changes or {}).items():
+        data.setdefault(section, {}).update(values)
+    data["vantage"] = [_vantage(point, file == WATCH_FILE) for point in points]
+    return settings.check(data, str(path), path.resolve().parent), text
+
+
+def _date(
+    data: dict[str, Any],
+    section: str,
+    key: str,
+    dateless: tuple[str, ...],
+    day: Date,
+    *,
+    given: tuple[str, ...],
+) -> None:
+    values = data.get(section, {})
+    if values.get(key) not in (None, *dateless) and not any(name in values for name in given):
+        values["date"] = day
+
+
+def _more_dates(data: dict[str, Any], day: Date) -> None:
+    """The month of a CrUX list, which comes out about the 10th of the next, and the day of AS names."""
+    targets, as_data = data.get("targets", {}), data.get("as_data", {})
+    if "crux" in str(targets.get("source")) and "crux_month" not in targets:
+        back = 1 if day.day >= CRUX_OUT_ON else 2
+        months = day.year * 12 + day.month - 1 - back
+        targets["crux_month"] = f"{months // 12}{months % 12 + 1:02}"
+    if as_data.get("as2org") == "caida" and "as2org_date" not in as_data:
+        as_data["as2org_date"] = day
+
+
+def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
+    common = set(settings.VantagePoint.model_fields)
+    return {
+        **point.model_dump(mode="json", include=common, exclude_none=True),
+        "rate": point.watch_rate if watch else point.scan_rate,
+        "ports": point.watch_ports if watch else point.scan_ports,
+    }
+
+
+def new_run(
+    day: Date,
+    points: Iterable[VantagePoint],
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    file: str = FILE,
+) -> Run:
+    """Make a run at the centre whose settings mean the same at every vantage point.
+
+    The lists it names are copied below the run, and named there by paths relative to the run's folder.
+    """
+    in_force, text = settings_for(day, points, changes, file)
+    run = Run.create(in_force, text)
+    stored = in_force.model_dump(mode="json")
+    for key in ("blocklist", "optout"):
+        paths = getattr(in_force.probe, key)
+        stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
+    files.write_json(run.layout.settings, stored)
+    run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
+    return Run(run.path)
+
+
+def _copied(path: Path, run: Run, kind: str, number: int) -> str:
+    copy = run.layout.list_copy(kind, number, path.name)
+    with files.replacing(copy) as part:
+        shutil.copyfile(path, part)
+    return str(copy.relative_to(run.path))
+
+
+def take_stage(run: Run, stage: str, source: Run) -> None:
+    """Give `run` the finished stage of another run: its files by hard link, with its report.
+
+    InputError if the other run's is not whole.
+    """
+    if not source.done(stage):
+        raise InputError(
+            f"run {source.id} at the centre holds no finished {stage}: run the DAG {stage} again"
+        )
+    report = source.report(stage)
+    assert report is not None
+    folder = run.layout.stage(stage)
+    with files.said_in_one_sentence(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in report.outputs:
+            target = path_names.inside(run.path, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.hardlink_to(path_names.inside(source.path, name))
+    # Last: with its report the stage counts as done.
+    files.write_text(run.layout.report(stage), source.layout.report(stage).read_text(encoding="utf-8"))
+
+
+def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
+    """The run called `name` of that day: the one that is there, or the one that `make` makes and prepares.
+
+    After an upgrade it is another: vantage points measure with the code that made the run. Several tasks may
+    ask at once; one of them makes it.
+    """
+    with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
+        index = runs_root() / f"{name}-{day}.json"
+        if index.is_file():
+            there = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))
+            if RunLayout(there).manifest.is_file():
+                run = Run(there)
+                if run.manifest["tool_version"] == tool_version():
+                    return run
+        run = make()
+        files.write_json(index, {"run": run.id})
+        return run

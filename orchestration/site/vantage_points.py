@@ -1,0 +1,161 @@
+"""vantage_points.toml: which vantage points there are, and what each may do.
+
+One file, the same at the centre and at every vantage point, beside site.toml in the folder that
+FIRSTFLIGHT_SITE names. The DAG files make one group of tasks per entry; a vantage point's worker reads its
+queue from here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from firstflight import settings
+from firstflight.egress import lists
+from firstflight.errors import UsageError
+from firstflight.settings.types import Address, PortRange
+
+VARIABLE = "FIRSTFLIGHT_SITE"
+FILE = "vantage_points.toml"
+
+
+def _addresses(text: str) -> str:
+    """A line of a block list; a network without host bits, for they are mostly a slip."""
+    if lists.addresses(text) is None:
+        raise ValueError(f"{text!r} is no address, network or range")
+    return str(ipaddress.ip_network(text)) if "/" in text else text
+
+
+class VantagePoint(settings.VantagePoint):
+    """One vantage point of a site: an Edge worker with a queue of its own."""
+
+    city: str
+    # Of Airflow; a task in it is taken by this vantage point's worker alone.
+    queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
+    # The most that may leave here, new probes per second: of one scan, and of one watch.
+    scan_rate: float = Field(default=500, gt=0)
+    watch_rate: float = Field(default=50, gt=0)
+    # Source ports: a scan and a watch may run at once, and each tells its answers from others by them. Of the
+    # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
+    scan_ports: PortRange = "61000-61063"
+    watch_ports: PortRange = "61064-61127"
+    # Addresses, networks and ranges that are never probed from here, besides the site's own lists.
+    blocked: tuple[Annotated[str, AfterValidator(_addresses)], ...] = ()
+    resolver: Address | None = None
+
+    @model_validator(mode="after")
+    def _ports_apart(self) -> VantagePoint:
+        (first, last), (begin, end) = (
+            [int(port) for port in ports.split("-")] for ports in (self.scan_ports, self.watch_ports)
+        )
+        if first <= end and begin <= last:
+            raise ValueError(f"scan_ports {self.scan_ports} and watch_ports {self.watch_ports} overlap")
+        if end - begin + 1 < 12:
+            raise ValueError(f"watch_ports {self.watch_ports} are fewer than twelve")
+        return self
+
+    def watching(self, *, by_hand: bool) -> VantagePoint:
+        """This vantage point with its share of `watch_ports`: of a scheduled period or of one by hand.
+
+        Both may run at any hour of the day side by side.
+        """
+        first, last = (int(port) for port in self.watch_ports.split("-"))
+        cut = first + (last - first + 1) * 2 // 3
+        ports = f"{cut}-{last}" if by_hand else f"{first}-{cut - 1}"
+        return self.model_copy(update={"watch_ports": ports})
+
+    @property
+    def scan_pool(self) -> str:
+        """Pool with one slot: whoever holds it may send at `scan_rate`."""
+        return f"scan_{self.name}"
+
+    @property
+    def watch_pool(self) -> str:
+        """Pool with two slots: for the period that sends at `watch_rate`, and for the next in waiting."""
+        return f"watch_{self.name}"
+
+    @property
+    def work_pool(self) -> str:
+        """Pool for what sends nothing: fetching, dissecting, loading."""
+        return f"work_{self.name}"
+
+
+class VantagePoints(settings.Section):
+    """All vantage points of a site."""
+
+    vantage: tuple[VantagePoint, ...]
+
+    @model_validator(mode="after")
+    def _apart(self) -> VantagePoints:
+        if not self.vantage:
+            raise ValueError("there is no [[vantage]]: declare at least one")
+        for what in ("name", "queue"):
+            values = [getattr(vantage, what) for vantage in self.vantage]
+            for value in values:
+                if values.count(value) > 1:
+                    raise ValueError(f"two vantage points have the {what} {value}")
+        return self
+
+    def named(self, name: str) -> VantagePoint:
+        """The vantage point called `name`; UsageError if there is none."""
+        for vantage in self.vantage:
+            if vantage.name == name:
+                return vantage
+        known = ", ".join(v.name for v in self.vantage)
+        raise UsageError(f"no vantage point is called {name}; {FILE} names {known}")
+
+
+def site_folder() -> Path:
+    """Folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE does not name it."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        raise UsageError(f"{VARIABLE} is not set: let it name the folder of site.toml and {FILE}")
+    return Path(named)
+
+
+@cache
+def declared() -> VantagePoints:
+    """The site's vantage points, read once per process. UsageError: one sentence per fault."""
+    return load(site_folder() / FILE)
+
+
+def load(path: Path) -> VantagePoints:
+    """Read and check such a file. UsageError: one sentence per fault; an unknown key is one."""
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    try:
+        return VantagePoints.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(
+            "\n".join(settings.sentence(str(path), fault) for fault in error.errors())
+        ) from error
+
+
+def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
+    """What `airflow pools import` takes: three pools per vantage point.
+
+    Every task of a vantage point is in one of them: one that is down fills its own pools with what waits for
+    it, and takes no place from others.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for vantage in points.vantage:
+        most = "at most {:g} new probes per second"
+        for name, slots, what in (
+            (vantage.scan_pool, 1, f"one scan at a time, {most.format(vantage.scan_rate)}"),
+            # The period that runs, and the next, which is ready before it ends.
+            (vantage.watch_pool, 2, f"one watch, and the next in waiting, {most.format(vantage.watch_rate)}"),
+            (vantage.work_pool, 2, "what sends nothing: fetching, dissecting, loading"),
+        ):
+            text = f"{vantage.city}: {what}"
+            found[name] = {"slots": slots, "description": text, "include_deferred": False}
+    return found

@@ -1,0 +1,166 @@
+"""The one table of stages, in the order of the flow.
+
+To add a stage: write a module with a function `stage(run)` (scope RUN) or `stage(run, key)` (scope KEY), its
+record kinds (schemas/records), and an entry here. The command line, campaigns, dry runs, schedules, counts
+and pending uploads read this table and name no stage themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from firstflight.run.run import CENTRE_STAGES, Run
+
+
+class Scope(Enum):
+    """How often a stage runs within a run."""
+
+    RUN = "run"  # once, at the centre
+    KEY = "key"  # once for each vantage point and repetition
+    EITHER = "either"  # once for the run, or for one vantage point and repetition alone
+
+
+class Plan(Enum):
+    """What a run does: names probed in repetitions, or watched in periods."""
+
+    SCAN = "scan"
+    WATCH = "watch"
+
+
+BOTH = frozenset(Plan)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage. `entry` is the module whose function `stage` does the work."""
+
+    name: str
+    entry: str
+    scope: Scope
+    plans: frozenset[Plan] = BOTH
+    # Contacts those who are measured, or asks about them: runs only from where the settings say.
+    sends: bool = False
+    # Fetches lists and tables: runs behind the centre's command.
+    fetches: bool = False
+    # Has a capture beside it, in the folder `capture` of its key.
+    captures: bool = False
+    # Reads captures: not run where the settings take none.
+    needs_capture: bool = False
+    # What its rows are called in the plural: the stage whose rows a run is about.
+    measures: str | None = None
+    # Takes --period and --start.
+    timed: bool = False
+    # Looks itself at what is done, so it runs again although it is done.
+    looks_itself: bool = False
+    # Confines its process to the store and the run (store/confine), for good.
+    confined: bool = False
+    # Record kinds that it writes.
+    kinds: tuple[str, ...] = ()
+    # MODULE:FUNCTION that counts its finished output again for the run's totals; None = its report's counts.
+    totals: str | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders below a run or key that hold its output."""
+        return (self.name, "capture") if self.captures else (self.name,)
+
+    def function(self) -> Callable[..., None]:
+        """The function that does the work; imported now."""
+        found: Callable[..., None] = importlib.import_module(self.entry).stage
+        return found
+
+    def count(self, run: Run, report: Any) -> dict[str, int]:
+        """Counts of one finished report, for the run's totals."""
+        if self.totals is None:
+            return dict(report.counts)
+        module, _, function = self.totals.partition(":")
+        counted: dict[str, int] = getattr(importlib.import_module(module), function)(run, report)
+        return counted
+
+
+SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
+
+STAGES: tuple[Stage, ...] = (
+    Stage("targets", "crawler.lists.stage", Scope.RUN, fetches=True, kinds=("target",)),
+    Stage("as_data", "crawler.routing.stage", Scope.RUN, fetches=True, kinds=("as_prefix", "as_org")),
+    Stage("resolve", "scanner.resolve.stage", Scope.KEY, SCAN, sends=True, kinds=("dns_answer",)),
+    Stage(
+        "probe",
+        "scanner.first_answer.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        captures=True,
+        measures="probes",
+        kinds=("quic_probe", "watch_slot"),
+        totals="scanner.first_answer.totals:count",
+    ),
+    Stage(
+        "watch",
+        "scanner.watch.stage",
+        Scope.KEY,
+        WATCH,
+        sends=True,
+        captures=True,
+        measures="slots",
+        timed=True,
+        kinds=("quic_probe", "watch_slot", "dns_answer"),
+    ),
+    Stage("dissect", "dissector.stage", Scope.KEY, needs_capture=True, kinds=("quic_connection",)),
+    Stage("load", "store.load.loader", Scope.EITHER, looks_itself=True, confined=True),
+)
+LOAD = "load"
+
+
+def named(name: str) -> Stage:
+    """The stage of that name; KeyError if there is none."""
+    return {stage.name: stage for stage in STAGES}[name]
+
+
+def names(chosen: Iterable[Stage] | None = None) -> list[str]:
+    """Names of stages (None: of all), in the order of the flow."""
+    return [stage.name for stage in (STAGES if chosen is None else chosen)]
+
+
+def at_centre() -> list[Stage]:
+    """Stages that fetch what a run needs before it measures."""
+    return [stage for stage in STAGES if stage.scope is Scope.RUN]
+
+
+def at_vantage(plan: Plan) -> list[Stage]:
+    """Stages that send from each vantage point, in order."""
+    return [s for s in STAGES if s.scope is Scope.KEY and s.sends and plan in s.plans]
+
+
+def afterwards(plan: Plan, *, captured: bool = True) -> list[Stage]:
+    """Stages that work on what a vantage point measured, in order; they send nothing."""
+    return [
+        s
+        for s in STAGES
+        if s.scope is Scope.KEY and not s.sends and plan in s.plans and (captured or not s.needs_capture)
+    ]
+
+
+def measuring(plan: Plan | None = None) -> list[Stage]:
+    """The stages whose rows a run is about (None: of every plan)."""
+    return [s for s in STAGES if s.measures is not None and (plan is None or plan in s.plans)]
+
+
+def plan_of(run: Run) -> Plan:
+    """Whether a run is a watch or a scan."""
+    return Plan.WATCH if run.manifest.get("kind") == Plan.WATCH.value else Plan.SCAN
+
+
+def of_reports(run: Run) -> Iterator[tuple[Stage, Any]]:
+    """The run's reports with their stages; reports of stages that this version does not know are left out."""
+    known = {stage.name: stage for stage in STAGES}
+    for report in run.reports():
+        if report.stage in known:
+            yield known[report.stage], report
+
+
+assert tuple(names(at_centre())) == CENTRE_STAGES

@@ -1,0 +1,1 @@
+"""Reads the store and presents it: tables, figures, the page of a run, named queries, traces."""

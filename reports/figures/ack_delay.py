@@ -1,0 +1,76 @@
+"""Figure 10 of the paper: a measured delay minus the ACK Delay that the server reports, in two readings.
+
+`paper` is what the published code computes, from the ACK to the ServerHello; `physical` is what the text
+describes, from the Initial to the ACK, which holds the round trip. docs/definitions.md gives both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from matplotlib.lines import Line2D
+
+from reports.figures import cdf, style, svg
+from reports.question import Answer, ask
+from store import Store
+
+WAYS = {
+    "paper": "ACK to ServerHello, minus ACK Delay [ms]",
+    "physical": "Initial to ACK, minus ACK Delay [ms]",
+}
+OUTCOMES = {"coalesced": "ACK and ServerHello coalesced", "iack": "Instant ACK"}
+
+
+@dataclass(frozen=True)
+class Differences:
+    """`panels`: way -> outcome -> curves; and the questions behind them."""
+
+    panels: dict[str, dict[str, list[cdf.Curve]]]
+    curves: Answer
+    numbers: Answer
+
+
+def collect(store: Store, when: Mapping[str, str]) -> Differences:
+    """Both readings over all vantage points and days, a weight per probe; `when`: run, first and last day."""
+    curves, numbers = ask(store, "figure10", **when), ask(store, "figure10_numbers", **when)
+    panels: dict[str, dict[str, list[cdf.Curve]]] = {
+        way: {outcome: [] for outcome in OUTCOMES} for way in WAYS
+    }
+    for (way, outcome), rows in groupby(curves.rows, key=lambda row: (row["way"], row["outcome"])):
+        panels[way][outcome] = cdf.curves(rows, "difference_us")
+    return Differences(panels, curves, numbers)
+
+
+def draw(
+    panels: Mapping[str, list[cdf.Curve]],
+    way: str,
+    looks: Mapping[str, style.Look],
+    size: style.Size,
+    title: str,
+    description: str,
+) -> str:
+    """One reading as inline SVG: a panel for coalesced answers, one for instant ACKs."""
+    with style.drawing():
+        rows, columns = (2, 1) if size.narrow else (1, 2)
+        height = 540 if size.narrow else 310
+        figure = style.canvas(size, height)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        drawn = [curve for curves in panels.values() for curve in curves if curve.label in looks]
+        cdf.delay_axis(grid[0, 0], drawn)
+        for number, (axes, outcome) in enumerate(zip(grid.flat, OUTCOMES, strict=True)):
+            axes.axvspan(-99, 0, color="#f4f0e6", linewidth=0)
+            axes.axvline(0, color=style.FAINT, linewidth=0.8)
+            for curve in panels.get(outcome, []):
+                if curve.label in looks:
+                    cdf.draw(axes, curve, looks[curve.label])
+            axes.set_title(OUTCOMES[outcome])
+            axes.set_xlabel("" if size.narrow and number == 0 else WAYS[way])
+            axes.tick_params(labelbottom=not size.narrow or number == 1)
+            cdf.share_axis(axes, "Probes [%]" if number % columns == 0 else None)
+        names = [cdn for cdn in looks if any(curve.label == cdn for curve in drawn)]
+        keys = [Line2D([], [], label=style.name(cdn), **looks[cdn].line) for cdn in names]
+        if keys:
+            figure.legend(handles=keys, loc="outside upper left", ncols=3 if size.narrow else 5)
+        return svg.inline(figure, f"figure10-{way}-{size.name}", title, description)

@@ -1,0 +1,113 @@
+"""Figures 8 and 14 of the paper: how long after the ACK the ServerHello comes, one place or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from reports.figures import cdf, labels, style, svg
+from reports.question import Answer, ask
+from store import Store
+
+X_LABEL = "ServerHello after ACK [ms]"
+Y_LABEL = "Probes [%]"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One vantage point: the curves of CDNs that send instant ACKs there, and the CDNs that never do."""
+
+    title: str
+    curves: list[cdf.Curve]
+    waiting: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """A figure's panels, and the questions that gave curves and numbers."""
+
+    panels: list[Panel]
+    curves: Answer
+    numbers: Answer
+
+
+def one_place(store: Store, run: str, vantage: str, day: str, title: str) -> Delays:
+    """Figure 8: probes of `day` (UTC, YYYY-MM-DD) from `vantage`."""
+    values = {"run": run, "vantage": vantage, "day": day}
+    curves, numbers = ask(store, "figure8", **values), ask(store, "figure8_numbers", **values)
+    iack = {row["cdn"]: row["iack"] for row in numbers.rows}
+    return Delays([_panel(title, cdf.curves(curves.rows, "delay_us"), iack)], curves, numbers)
+
+
+def all_places(store: Store, when: Mapping[str, str], cities: Mapping[str, str]) -> Delays:
+    """Figure 14: probes of all days, a panel per vantage point; `cities`: their names.
+
+    `when`: run, first and last day.
+    """
+    curves, numbers = ask(store, "figure14", **when), ask(store, "figure14_numbers", **when)
+    panels = []
+    for vantage, rows in groupby(curves.rows, key=lambda row: str(row["vantage"])):
+        iack = {row["cdn"]: row["iack"] for row in numbers.rows if row["at_vantage"] == vantage}
+        panels.append(_panel(cities.get(vantage, vantage), cdf.curves(rows, "delay_us"), iack))
+    return Delays(panels, curves, numbers)
+
+
+def _panel(title: str, curves: Sequence[cdf.Curve], iack: Mapping[str, int]) -> Panel:
+    sending = [curve for curve in curves if iack.get(curve.label)]
+    return Panel(title, sending, tuple(curve.label for curve in curves if curve not in sending))
+
+
+def draw(
+    panels: Sequence[Panel],
+    looks: Mapping[str, style.Look],
+    size: style.Size,
+    name: str,
+    title: str,
+    description: str,
+) -> str:
+    """The panels as inline SVG; a single one has its curves' names beside them, several share a legend."""
+    with style.drawing():
+        columns = 1 if size.narrow or len(panels) == 1 else 2
+        rows = -(-len(panels) // columns)
+        single = len(panels) == 1
+        height = 325 if single else 215 * rows + (70 if size.narrow else 40)
+        figure = style.canvas(size, height)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        drawn = [curve for panel in panels for curve in panel.curves if curve.label in looks]
+        cdf.delay_axis(grid[0, 0], drawn)
+        for number, axes in enumerate(grid.flat):
+            if number >= len(panels):
+                axes.set_visible(False)
+                continue
+            _draw_panel(axes, panels[number], looks, titled=not single)
+            below = number + columns >= len(panels)
+            axes.set_xlabel(X_LABEL if below else "")
+            axes.tick_params(labelbottom=below)
+            cdf.share_axis(axes, Y_LABEL if number % columns == 0 else None)
+        names = [cdn for cdn in looks if any(curve.label == cdn for curve in drawn)]
+        if not single or _label(grid[0, 0], panels[0], looks):
+            keys = [Line2D([], [], label=style.name(cdn), **looks[cdn].line) for cdn in names]
+            figure.legend(handles=keys, loc="outside upper left", ncols=3 if size.narrow else 6)
+        return svg.inline(figure, f"{name}-{size.name}", title, description)
+
+
+def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, titled: bool) -> None:
+    for curve in panel.curves:
+        if curve.label in looks:
+            cdf.draw(axes, curve, looks[curve.label])
+    if titled:
+        axes.set_title(style.name(panel.title))
+
+
+def _label(axes: Axes, panel: Panel, looks: Mapping[str, style.Look]) -> list[str]:
+    """Write the names beside the curves; give those that found no place."""
+    lines = [
+        labels.Line(style.name(curve.label), *cdf.corners(curve), looks[curve.label])
+        for curve in panel.curves
+        if curve.label in looks
+    ]
+    return labels.beside(axes, lines)

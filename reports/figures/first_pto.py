@@ -1,0 +1,142 @@
+"""Figure 4 of the paper: how much shorter an instant ACK makes the first PTO, and where CDNs stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from reports.figures import style, svg
+from reports.numbers import rfc9002
+from reports.question import Answer, ask
+from store import Store
+
+DELTAS_MS = (1, 3, 10, 30, 100)
+"""Delays between frontend and certificate store for which curves are drawn."""
+
+_LEAST, _MOST = 0.02, 60.0  # improvements that the figure shows, in RTTs
+_PAPER: dict[str, Any] = {"color": style.FAINT, "linewidth": 1.0}
+_RFC: dict[str, Any] = {"color": style.INK, "linewidth": 1.2, "linestyle": (0, (4, 2))}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Instant ACKs of a CDN at a vantage point: quartiles in us, and how many outlast the first PTO."""
+
+    cdn: str
+    vantage: str
+    probes: int
+    rtt_us: tuple[float, float, float]
+    delta_us: tuple[float, float, float]
+    spurious_paper: int
+    spurious_rfc: int
+
+    @property
+    def improvements(self) -> tuple[float, float, float]:
+        """3 delta / RTT at the quartiles of delta and the median RTT."""
+        low, median, high = (rfc9002.paper_improvement(self.rtt_us[1], delta) for delta in self.delta_us)
+        return low, median, high
+
+
+@dataclass(frozen=True)
+class Places:
+    """All places of a run, and the question that gave them."""
+
+    places: list[Place]
+    answer: Answer
+
+
+def collect(store: Store, when: Mapping[str, str]) -> Places:
+    """Where each CDN stands, seen from each vantage point. Probes with an RTT of 0 us stand nowhere.
+
+    `when`: run, first and last day.
+    """
+    answer = ask(store, "figure4", **when)
+    places = [
+        Place(**{**row, "rtt_us": tuple(row["rtt_us"]), "delta_us": tuple(row["delta_us"])})
+        for row in answer.rows
+    ]
+    return Places(places, answer)
+
+
+def draw(
+    places: Sequence[Place],
+    looks: Mapping[str, style.Look],
+    size: style.Size,
+    title: str,
+    description: str,
+) -> str:
+    """Curves and places as inline SVG."""
+    with style.drawing():
+        height = 430 if size.narrow else 440
+        figure = style.canvas(size, height)
+        axes = figure.subplots()
+        shown = [place for place in places if place.cdn in looks]
+        rtts = [rtt / 1000 for place in shown for rtt in place.rtt_us]
+        low, high = min(0.1, *(rtts or [0.1])), max(300.0, *(rtts or [0.1]))
+        axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(_LEAST, _MOST))
+        _spurious(axes, low, high)
+        _curves(axes, low, high)
+        for cdn, group in groupby(shown, key=lambda place: place.cdn):
+            _mark(axes, sorted(group, key=lambda place: place.rtt_us[1]), looks[cdn])
+        ticks = [10.0**n for n in range(-3, 5) if low <= 10.0**n <= high]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+        axes.set_xlabel("RTT between client and frontend [ms]")
+        axes.set_ylabel("First PTO shorter by [RTT]")
+        names = [cdn for cdn in looks if any(place.cdn == cdn for place in shown)]
+        keys = [
+            Line2D([], [], label="3 Δ / RTT", **_PAPER),
+            Line2D([], [], label="by RFC 9002", **_RFC),
+        ]
+        keys += [
+            Line2D(
+                [], [], label=style.name(cdn), color=looks[cdn].colour, marker=looks[cdn].marker, linestyle=""
+            )
+            for cdn in names
+        ]
+        figure.legend(handles=keys, loc="outside upper left", ncols=2 if size.narrow else 5, handlelength=1.8)
+        return svg.inline(figure, f"figure4-{size.name}", title, description)
+
+
+def _curves(axes: Axes, low: float, high: float) -> None:
+    """3 delta / RTT for each delta; by RFC 9002 too where the two differ, below half a millisecond."""
+    rtts = np.geomspace(low, high, 60)
+    short = np.geomspace(low, 0.5, 20)
+    for delta in DELTAS_MS:
+        axes.plot(rtts, 3 * delta / rtts, **_PAPER)
+        axes.plot(short, [rfc9002.improvement(rtt * 1000, delta * 1000) for rtt in short], **_RFC)
+        top = 3 * delta / _MOST
+        if top > low * 1.2:
+            axes.text(top, _MOST * 1.05, f"Δ {delta}", fontsize=10.5, ha="center", va="bottom")
+        else:
+            at = 3 * delta / (_LEAST * 1.5)
+            axes.text(at, _LEAST * 1.6, f"Δ {delta} ms", fontsize=10.5, ha="left", va="bottom")
+
+
+def _spurious(axes: Axes, low: float, high: float) -> None:
+    """Where the PTO ends before the ServerHello: 3 RTT for the paper, the RFC's limit as a dashed line."""
+    axes.axhspan(rfc9002.PAPER_SPURIOUS, _MOST, color="#f6e3d7", linewidth=0)
+    rtts = np.geomspace(low, high, 200)
+    limit = [rfc9002.spurious_improvement(rtt * 1000) for rtt in rtts]
+    axes.plot(rtts, limit, **_RFC)
+    axes.text(high / 1.15, _MOST / 1.25, "spurious retransmissions", ha="right", va="top", fontsize=11,
+              color="#8a3b00", fontweight="bold")  # fmt: skip
+
+
+def _mark(axes: Axes, places: Sequence[Place], look: style.Look) -> None:
+    """A CDN's places, one per vantage point, with the quartiles around them."""
+    xs = [place.rtt_us[1] / 1000 for place in places]
+    ys = [place.improvements[1] for place in places]
+    axes.plot(xs, ys, color=look.colour, linewidth=0.8, alpha=0.6)
+    for place, x, y in zip(places, xs, ys, strict=True):
+        quarter, _, three_quarters = place.improvements
+        axes.plot([x, x], [quarter, three_quarters], color=look.colour, linewidth=1.4)
+        axes.plot([place.rtt_us[0] / 1000, place.rtt_us[2] / 1000], [y, y], color=look.colour, linewidth=1.4)
+    edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
+    axes.plot(xs, ys, color=look.colour, marker=look.marker, markersize=7, linestyle="", **edge)

@@ -1,0 +1,103 @@
+"""Figure 2 of the paper: how the PTO goes on after the first RTT sample, with an instant ACK and without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.lines import Line2D
+
+from reports.figures import style, svg
+from reports.figures.first_pto import Place
+from reports.numbers import rfc9002
+
+SAMPLES = 30
+PAPER_DELTA_MS = 4.0
+"""How much earlier the instant ACK comes in the paper's Figure 2."""
+EXAMPLE_RTT_MS = 9.0
+"""The RTT at which the paper compares implementations; its Figure 2 names none."""
+MEASURED = 3
+"""Measured CDNs drawn beside the example."""
+
+_WITH = style.Look("#0072B2", "-", "o")
+_WITHOUT = style.Look("#D55E00", (0, (5, 2)), "s")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An RTT and a delta, and the PTO after each sample, all in ms."""
+
+    title: str
+    rtt_ms: float
+    delta_ms: float
+    instant: list[float]
+    waiting: list[float]
+
+
+def cases(places: Sequence[Place], vantage: str | None, city: str) -> list[Case]:
+    """The paper's delta, then the CDNs with most instant ACKs at `vantage`, each at its own medians."""
+    found = [_case("Example", EXAMPLE_RTT_MS, PAPER_DELTA_MS)]
+    here = [place for place in places if place.vantage == vantage]
+    for place in sorted(here, key=lambda place: (-place.probes, place.cdn))[:MEASURED]:
+        rtt, delta = place.rtt_us[1] / 1000, place.delta_us[1] / 1000
+        found.append(_case(f"{place.cdn}, {city}", rtt, delta))
+    return found
+
+
+def _case(title: str, rtt_ms: float, delta_ms: float) -> Case:
+    instant, waiting = rfc9002.evolution(rtt_ms * 1000, delta_ms * 1000, SAMPLES)
+    return Case(title, rtt_ms, delta_ms, [us / 1000 for us in instant], [us / 1000 for us in waiting])
+
+
+def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
+    """The cases as rows, one per sample."""
+    return [
+        {"case": case.title, "rtt_ms": case.rtt_ms, "delta_ms": case.delta_ms, "sample": number}
+        | {"pto_iack_ms": round(instant, 6), "pto_wfc_ms": round(waiting, 6)}
+        for case in found
+        for number, (instant, waiting) in enumerate(zip(case.instant, case.waiting, strict=True), start=1)
+    ]
+
+
+def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) -> str:
+    """A panel per case as inline SVG."""
+    with style.drawing():
+        columns = 1 if size.narrow or len(drawn) == 1 else 2
+        rows = -(-len(drawn) // columns)
+        height = 190 * rows + (60 if size.narrow else 50)
+        figure = style.canvas(size, height)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
+        numbers = range(1, SAMPLES + 1)
+        for place, axes in enumerate(grid.flat):
+            if place >= len(drawn):
+                axes.set_visible(False)
+                continue
+            case = drawn[place]
+            axes.axhline(case.rtt_ms, color=style.FAINT, linewidth=0.8)
+            first = case.waiting[0]
+            axes.text(SAMPLES, case.rtt_ms - 0.02 * first, "RTT", ha="right", va="top", fontsize=10.5,
+                      color=style.FAINT)  # fmt: skip
+            axes.plot(numbers, case.waiting, **_WITHOUT.line)
+            axes.plot(numbers, case.instant, **_WITH.line)
+            axes.plot([1, 1], [case.instant[0], first], color=style.INK, linewidth=1)
+            gain = f"first PTO {first - case.instant[0]:.1f} ms shorter"
+            axes.text(0.98, 0.93, gain, transform=axes.transAxes, ha="right", va="top")
+            axes.set_title(f"{style.name(case.title)}: RTT {case.rtt_ms:.1f} ms, Δ {case.delta_ms:.1f} ms")
+            axes.set_ylim(0, first * 1.08)
+            axes.set_xlim(0, SAMPLES + 0.5)
+            axes.set_xticks([1, 5, 10, 15, 20, 25, 30])
+            if place % columns == 0:
+                axes.set_ylabel("PTO [ms]")
+            if place + columns >= len(drawn):
+                axes.set_xlabel("RTT samples")
+                axes.tick_params(labelbottom=True)
+        figure.legend(
+            handles=[
+                Line2D([], [], label="instant ACK", **_WITH.line),
+                Line2D([], [], label="wait for certificate", **_WITHOUT.line),
+            ],
+            loc="outside upper left",
+            ncols=2,
+        )
+        return svg.inline(figure, f"figure2-{size.name}", title, description)

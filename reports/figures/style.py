@@ -1,0 +1,129 @@
+"""How figures look: sizes, colours that colour-blind people can tell apart, line styles that differ too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from reports import wording
+
+INK = "#222222"
+FAINT = "#6b6b6b"
+GRID = "#e3e3e3"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Width of a figure in CSS pixels, drawn one to one; text has the same size in both."""
+
+    name: str
+    width: int
+
+    @property
+    def narrow(self) -> bool:
+        """Whether panels stand one below the other."""
+        return self.width < 500
+
+
+WIDE = Size("wide", 720)
+NARROW = Size("narrow", 350)
+SIZES = (WIDE, NARROW)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Line and marker of one CDN, the same in all figures of a page."""
+
+    colour: str
+    dash: Any
+    marker: str
+
+    @property
+    def ink(self) -> tuple[float, float, float]:
+        """The colour, dark enough for text on white (a contrast of 4.5 or more)."""
+        red, green, blue = to_rgb(self.colour)
+        return 0.62 * red, 0.62 * green, 0.62 * blue
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """For `Axes.plot` and legends."""
+        return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.8}
+
+
+# After Okabe and Ito, without yellow and with a darker sky (3:1 on white or more), and with Tol's wine.
+_LOOKS = (
+    Look("#0072B2", "-", "o"),
+    Look("#D55E00", (0, (5, 2)), "s"),
+    Look("#009E73", (0, (5, 1.5, 1, 1.5)), "^"),
+    Look("#CC79A7", (0, (1.2, 1.4)), "D"),
+    Look("#A6761D", (0, (5, 1.2, 1, 1.2, 1, 1.2)), "v"),
+    Look("#3A92C8", (0, (8, 1.5)), "P"),
+    Look("#882255", (0, (2.5, 1.2)), "X"),
+)
+_OTHERS = Look("#5f5f5f", (0, (1, 0.8)), "p")
+MOST = len(_LOOKS)
+"""CDNs that can be told apart in a figure, besides `Others`."""
+
+
+def looks(cdns: Iterable[tuple[str, int]]) -> dict[str, Look]:
+    """A look for each (CDN, probes) that figures draw: the `MOST` with most probes and `Others`, by name.
+
+    A CDN that is not in the answer is left out of the figures, and the page says so.
+    """
+    named = sorted((-probes, cdn) for cdn, probes in cdns if cdn != "Others")
+    drawn = sorted(cdn for _, cdn in named[:MOST])
+    return {**dict(zip(drawn, _LOOKS, strict=False)), "Others": _OTHERS}
+
+
+def name(text: str) -> str:
+    """A name from outside as figures show it: harmless, short, not hidden (legends skip a leading _)."""
+    shown = wording.plain(text)
+    shown = shown if len(shown) <= 24 else shown[:23] + "…"
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """matplotlib's settings for a figure of the page."""
+    with matplotlib.rc_context(
+        {
+            "font.family": "DejaVu Sans",  # wider than what pages show, so that text keeps its place
+            "font.size": 11.5,
+            "text.color": INK,
+            "text.parse_math": False,  # names come from outside
+            "axes.labelcolor": INK,
+            "axes.titlesize": 11.5,
+            "axes.titlelocation": "left",
+            "axes.titleweight": "bold",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": FAINT,
+            "axes.linewidth": 0.8,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.unicode_minus": True,
+            "grid.color": GRID,
+            "grid.linewidth": 0.8,
+            "xtick.color": FAINT,
+            "xtick.labelcolor": INK,
+            "ytick.color": FAINT,
+            "ytick.labelcolor": INK,
+            "xtick.labelsize": 11,
+            "ytick.labelsize": 11,
+            "legend.frameon": False,
+            "legend.fontsize": 11.5,
+            "legend.handlelength": 2.6,
+        }
+    ):
+        yield
+
+
+def canvas(size: Size, height: int) -> Figure:
+    """An empty figure, `height` in CSS pixels: matplotlib's SVG has 72 to the inch."""
+    return Figure(figsize=(size.width / 72, height / 72), dpi=72, layout="constrained")

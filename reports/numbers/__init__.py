@@ -1,0 +1,1 @@
+"""Numbers beside the tables: confidence intervals, RFC 9002, the truth of the lab."""

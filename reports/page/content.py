@@ -1,0 +1,123 @@
+"""Gathers all that a report page holds, from the store alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from firstflight.errors import UsageError
+from reports.figures import ack_delay, delay, first_pto, pto
+from reports.page import advice, coverage, provenance
+from reports.question import Answer, ask
+from reports.tables import table1
+from store import Store
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The vantage point and day of Figure 8; the day is UTC, YYYY-MM-DD."""
+
+    vantage: str
+    day: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """A page about one run. What is None could not be made: the run has no probes for it."""
+
+    provenance: provenance.Provenance
+    run_answer: Answer
+    coverage: coverage.Coverage
+    coverage_answer: Answer
+    table: table1.Table | None
+    outcomes: Answer
+    reasons: Answer
+    shown: Shown | None
+    figure8: delay.Delays | None
+    figure14: delay.Delays
+    figure10: ack_delay.Differences
+    figure4: first_pto.Places
+    figure2: list[pto.Case]
+    advice: list[advice.Row]
+    runs: Answer
+
+
+def collect(store: Store, run: str, vantage: str | None = None, day: date | None = None) -> Content:
+    """All about `run`; `vantage` and `day` choose what Figure 8 shows (None: where most CDNs are instant).
+
+    UsageError if the store knows nothing of the run, or has no answers for that vantage point and day.
+    """
+    (days,) = ask(store, "days", run=run).rows
+    when = {"run": run, "first": days["first"], "last": days["last"]}
+    covered, told = ask(store, "coverage", **when), ask(store, "run", run=run)
+    if not covered.rows and not told.rows:
+        raise UsageError(
+            f"the store in {store.place} knows no run {run}; "
+            "`firstflight sql 'SELECT DISTINCT run FROM quic_probe'` lists what it has"
+        )
+    known = provenance.read(run, told.rows)
+    outcomes = ask(store, "outcomes", run=run)
+    shown = _shown(ask(store, "figure8_places", **when), vantage, day)
+    cities = known.cities
+    figure8 = None
+    if shown is not None:
+        title = f"{cities.get(shown.vantage, shown.vantage)}, {shown.day}"
+        figure8 = delay.one_place(store, run, shown.vantage, shown.day, title)
+    figure4 = first_pto.collect(store, when)
+    near = shown.vantage if shown else None
+    return Content(
+        provenance=known,
+        run_answer=told,
+        coverage=coverage.compare(covered.rows, known.manifest, known.settings),
+        coverage_answer=covered,
+        table=table1.collect(store, run) if outcomes.rows else None,
+        outcomes=outcomes,
+        reasons=ask(store, "reasons", **when),
+        shown=shown,
+        figure8=figure8,
+        figure14=delay.all_places(store, when, cities),
+        figure10=ack_delay.collect(store, when),
+        figure4=figure4,
+        figure2=pto.cases(figure4.places, near, cities.get(near or "", near or "")),
+        advice=advice.rows(figure4.places, [row["cdn"] for row in outcomes.rows]),
+        runs=ask(store, "runs"),
+    )
+
+
+def newest(store: Store) -> str | None:
+    """The run that a page is about unless one is named: the newest that sent probes, else the newest."""
+    database = store.dialect.database
+    for question in (
+        f"SELECT run FROM {database}.newest_run",
+        f"SELECT run FROM {database}.run ORDER BY started_at DESC, run DESC LIMIT 1",
+        f"SELECT run FROM {database}.probe_day_all ORDER BY run DESC LIMIT 1",
+    ):
+        found = store.rows(question)
+        if found:
+            return str(found[0]["run"])
+    return None
+
+
+def _shown(places: Answer, vantage: str | None, day: date | None) -> Shown | None:
+    found = [Shown(str(row["vantage"]), str(row["day"])) for row in places.rows]
+    chosen = [
+        place
+        for place in found
+        if vantage in (None, place.vantage) and (day is None or day.isoformat() == place.day)
+    ]
+    if chosen:
+        return chosen[0]
+    if vantage is None and day is None:
+        return None
+    raise UsageError(
+        f"no probe was answered {' '.join(_asked(vantage, day))}; Figure 8 can show {_choices(found)}"
+    )
+
+
+def _asked(vantage: str | None, day: date | None) -> list[str]:
+    return [f"at {vantage}"] * (vantage is not None) + [f"on {day}"] * (day is not None)
+
+
+def _choices(found: Sequence[Shown]) -> str:
+    return ", ".join(f"{place.vantage} {place.day}" for place in found[:20]) or "none"

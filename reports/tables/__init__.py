@@ -1,0 +1,1 @@
+"""Tables of the papers, computed from the store and printed."""

@@ -1,0 +1,153 @@
+"""Tables for people: drawn by rich on a terminal, plain aligned text elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from firstflight.system.terminal import visible
+from reports.numbers import bootstrap
+from reports.numbers.truth import Declared
+from reports.tables import table3 as table3s
+from reports.tables.table1 import Row, Table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to print; `title` has two lines."""
+
+    title: str
+    cells: list[str]
+    right: bool = True
+
+    def __post_init__(self) -> None:
+        # CDNs and servers are called as lists and files say.
+        object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
+
+
+def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, terminal: bool) -> str:
+    """Table 1 in the layout of the paper, in percent, then by outcome.
+
+    With `declared`, those values stand beside the measured ones. `terminal`: draw it in colours and lines.
+    """
+    draw = _drawn if terminal else _plain
+    parts = [
+        f"Table 1 of run {visible(table.run)}: {table.vantages} vantage points, "
+        f"{table.repetitions} repetitions, first IPv4 address of each name.\n",
+        "The paper's way: probes whose first ACK and ServerHello came in different datagrams.\n",
+        draw(_paper(table.rows, declared)),
+        "By outcome: iack / (iack + coalesced + sh_first), and all probes of the run.\n",
+        draw(_by_outcome(table.rows)),
+        "max.: highest share at one vantage point in one repetition; variation: highest minus lowest share.\n"
+        f"[low, high]: {bootstrap.LEVEL:.0%} percentile bootstrap over names, {table.resamples} resamples, "
+        f"seed {table.seed}. -: nothing counted.\n",
+    ]
+    missing = sorted(set(declared or ()) - {row.cdn for row in table.rows})
+    if missing:
+        parts.append(f"Declared and not in the store: {visible(', '.join(missing))}.\n")
+    return "\n".join(parts)
+
+
+def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
+    """Table 3 in the layout of the paper, one repetition, in ms. `terminal` as for Table 1."""
+    draw = _drawn if terminal else _plain
+    noted = [row for row in rows if row.initial_meant_ms is not None]
+    columns = [
+        Column("\nServer", [row.server + ("*" if row in noted else "") for row in rows], right=False),
+        Column("Initial\n[ms]", [_ms(row.initial_ack_delay_ms) for row in rows]),
+        Column("Handshake\n[ms]", [_handshake(row) for row in rows]),
+        Column("Initial\n[raw]", [_count(row.initial_ack_delay_raw) for row in rows]),
+        Column("Handshake\n[raw]", [_count(row.handshake_ack_delay_raw) for row in rows]),
+    ]
+    parts = [
+        "First ACK Delay of each server, read with the default exponent (raw x 8 us), as in the paper.\n",
+        draw(columns),
+        "-: no ACK frame in that space. ?: packets could not be opened (no keys).\n",
+    ]
+    parts += [
+        f"* {visible(row.server)} writes the field in microseconds (exponent 0): "
+        f"it means {_ms(row.initial_meant_ms)} ms.\n"
+        for row in noted
+    ]
+    return "\n".join(parts)
+
+
+def _handshake(row: table3s.Row) -> str:
+    return _ms(row.handshake_ack_delay_ms) if row.handshake_is_open else "?"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _paper(rows: Sequence[Row], declared: Mapping[str, Declared] | None) -> list[Column]:
+    told = [(declared or {}).get(row.cdn, Declared(row.cdn, None, None, None)) for row in rows]
+    beside = declared is not None
+    columns = [
+        Column("\nCDN", [row.cdn for row in rows], right=False),
+        Column("Domains\n[#]", [str(row.domains) for row in rows]),
+        Column("declared\n[#]", [_count(one.domains) for one in told]) if beside else None,
+        Column("IACK max.\n[%]", [_percent(row.iack_share_max) for row in rows]),
+        Column("declared\n[%]", [_percent(one.iack_share_max) for one in told]) if beside else None,
+        Column("\n[low, high]", [_interval(row.iack_share_max_interval) for row in rows]),
+        Column("\nof probes", [f"{row.instant}/{row.counted}" for row in rows]),
+        Column("Variation\n[%]", [_percent(row.variation) for row in rows]),
+        Column("declared\n[%]", [_percent(one.variation) for one in told]) if beside else None,
+        Column("\n[low, high]", [_interval(row.variation_interval) for row in rows]),
+    ]
+    return [column for column in columns if column is not None]
+
+
+def _by_outcome(rows: Sequence[Row]) -> list[Column]:
+    return [
+        Column("\nCDN", [row.cdn for row in rows], right=False),
+        Column("Domains\n[#]", [str(row.strict_domains) for row in rows]),
+        Column("IACK max.\n[%]", [_percent(row.strict_iack_share_max) for row in rows]),
+        Column("\n[low, high]", [_interval(row.strict_iack_share_max_interval) for row in rows]),
+        Column("Variation\n[%]", [_percent(row.strict_variation) for row in rows]),
+        Column("\n[low, high]", [_interval(row.strict_variation_interval) for row in rows]),
+        Column("\niack", [str(row.iack) for row in rows]),
+        Column("\ncoalesced", [str(row.coalesced) for row in rows]),
+        Column("\nsh_first", [str(row.sh_first) for row in rows]),
+        Column("\nleft out", [str(row.excluded) for row in rows]),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f}"
+
+
+def _interval(bounds: bootstrap.Interval | None) -> str:
+    return "-" if bounds is None else f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _plain(columns: Sequence[Column]) -> str:
+    """Columns padded to one width each, two spaces between them."""
+    padded: list[list[str]] = []
+    for column in columns:
+        cells = [*column.title.split("\n"), *column.cells]
+        width = max(len(cell) for cell in cells)
+        padded.append([cell.rjust(width) if column.right else cell.ljust(width) for cell in cells])
+    return "".join("  ".join(cells).rstrip() + "\n" for cells in zip(*padded, strict=True))
+
+
+def _drawn(columns: Sequence[Column]) -> str:
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in columns:
+        table.add_column(escape(column.title), justify="right" if column.right else "left", no_wrap=True)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(escape(cell) for cell in cells))
+    out = io.StringIO()
+    # Wide enough for all columns: a terminal that is narrower wraps lines, and no number is cut off.
+    Console(file=out, force_terminal=True, highlight=False, width=200).print(table)
+    return out.getvalue().strip("\n") + "\n"

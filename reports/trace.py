@@ -1,0 +1,161 @@
+"""From a row of quic_probe to its packets in the capture, opened by the native dissector."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.run.run import Run
+from firstflight.system import binaries, path_names
+from firstflight.system.terminal import visible
+
+Row = dict[str, Any]
+
+# What a person wants to see of a row besides its outcome; null ones are left out.
+SHOWN = (
+    "ack_us",
+    "sh_us",
+    "ack_to_sh_us",
+    "sh_to_handshake_us",
+    "retry_us",
+    "ack_delay_us",
+    "ack_datagram_bytes",
+    "attempts",
+    "discarded",
+    "after_close",
+    "close_code",
+    "icmp_type",
+    "icmp_code",
+    "detail",
+)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A row, where it stands, and its packets (rows of `quic_packet`) in the order of the capture."""
+
+    row: Row
+    record_file: Path
+    capture: Path | None
+    packets: list[Row]
+
+    def origin_ns(self) -> int | None:
+        """Time in the capture of the Initial that the row's times refer to: the one nearest to sent_at."""
+        times = [packet["time_ns"] for packet in self.packets if packet["from_client"]]
+        sent_at = self.row["sent_at"]
+        if not times or sent_at is None:
+            return None
+        return int(min(times, key=lambda time_ns: abs(time_ns - sent_at)))
+
+
+def trace(
+    run: Run, vantage: str, domain: str, ip: str, repetition: int | None = None, slot: int | None = None
+) -> list[Trace]:
+    """Rows of `domain` at `ip` from `vantage`, with their packets; of all repetitions and slots unless one is
+    named.
+
+    UsageError if there is no such row; InputError if a record file or capture cannot be read.
+    """
+    run.settings.vantage_named(vantage)
+    wanted = [repetition] if repetition is not None else range(1, int(run.manifest["repetitions"]) + 1)
+    found = []
+    for number in wanted:
+        path = run.layout.quic_probe(run.key(vantage, number))
+        if path.is_file():
+            rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
+            found += [_with_packets(run, row, path) for row in rows]
+    if not found:
+        where = f"repetition {repetition}" if repetition is not None else "any repetition"
+        raise UsageError(f"run {run.id} has no probe of {domain} at {ip} from {vantage} in {where}")
+    return found
+
+
+def _rows(path: Path, domain: str, ip: str) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    for row in table.filter(pc.equal(table["domain"], domain.lower().rstrip("."))).to_pylist():
+        if _same_address(row["ip"], ip):
+            yield row
+
+
+def _same_address(one: str, other: str) -> bool:
+    try:
+        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+    except ValueError as error:
+        raise UsageError(f"{other} is not an address") from error
+
+
+def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
+    if row["capture_file"] is None or row["client_cid"] is None:
+        return Trace(row, record_file, None, [])
+    # capture_file is RUN/...; the run's folder may have been moved, or renamed, since.
+    capture = path_names.inside(run.path, row["capture_file"].partition("/")[2])
+    return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
+
+
+def packets_of(capture: Path, client_cid: str) -> list[Row]:
+    """Packets of the connections with that client connection ID (hex), oldest first."""
+    if not capture.is_file():
+        raise InputError(f"the capture {capture} is gone; the row's packets cannot be shown")
+    argv = [
+        str(binaries.find("firstflight-dissect")),
+        str(capture),
+        "--kind",
+        "quic_packet",
+        "--cid",
+        client_cid,
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    # 1 and 3: something in the capture could not be read; what could is shown.
+    if done.returncode not in (0, 1, 3):
+        words = done.stderr.strip().splitlines()
+        raise FirstflightError(
+            f"the dissector failed on {capture}: {words[-1] if words else done.returncode}"
+        )
+    packets = [json.loads(line) for line in done.stdout.splitlines()]
+    return sorted(packets, key=lambda packet: (packet["time_ns"], packet["frame_number"]))
+
+
+def describe(found: Trace) -> Iterator[str]:
+    """Lines for people: the row, then one line per packet with its time since the Initial."""
+    return map(visible, _lines(found))
+
+
+def _lines(found: Trace) -> Iterator[str]:
+    row = found.row
+    place = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
+    yield f"{row['domain']} at {row['ip']}, port {row['port']} ({place}): {row['outcome']}"
+    yield f"  {row['vantage']}, repetition {row['repetition']}, run {row['run']}"
+    yield "  " + ", ".join(f"{name} {row[name]}" for name in SHOWN if row[name] not in (None, ""))
+    yield f"  row: {found.record_file}"
+    if found.capture is None:
+        yield "  nothing was sent, so there is no packet" if row["sent_at"] is None else "  no capture ran"
+        return
+    yield f"  packets: {found.capture}"
+    origin = found.origin_ns()
+    if origin is None:
+        yield "  the capture holds no packet of this probe"
+        return
+    yield f"  {'us':>12}  {'':2}  {'type':<20} {'number':>6} {'bytes':>6} {'datagram':>8}  frames"
+    for packet in found.packets:
+        since = (packet["time_ns"] - origin) / 1000
+        number = "" if packet["packet_number"] is None else packet["packet_number"]
+        yield (
+            f"  {since:>12.1f}  {'->' if packet['from_client'] else '<-'}  {packet['type']:<20} {number:>6} "
+            f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not opened'}"
+        )
+    if (row["attempts"] or 0) > 1:
+        # Each attempt has a connection ID of its own, and the row has that of one.
+        yield f"  of {row['attempts']} attempts, this is the one that was answered, or the last"

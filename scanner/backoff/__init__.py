@@ -1,0 +1,1 @@
+"""Pauses probing of an AS whose timeout or Retry rate rises."""

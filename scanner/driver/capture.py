@@ -1,0 +1,29 @@
+"""The capture beside the probes of a vantage point, as the settings want it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from firstflight import capture
+from firstflight.layout import StageKey
+from firstflight.run.run import Run
+
+
+def capture_beside(
+    run: Run, key: StageKey, ports: str | None = None
+) -> AbstractContextManager[capture.Capture | None]:
+    """The capture beside the probes of a key; None if the settings want none."""
+    settings = run.settings
+    vantage = settings.vantage_named(key.vantage)
+    if not settings.capture.enabled:
+        return nullcontext()
+    folder = run.layout.stage("capture", key)
+    ports = ports or settings.ports_at(vantage)
+    return capture.Capture(
+        capture.next_path(folder),
+        vantage.interface or capture.default_interface(),
+        f"(udp and portrange {ports}) or icmp or icmp6",
+        snaplen=settings.capture.snaplen,
+        buffer_kib=settings.capture.buffer_kib,
+        drain_s=settings.capture.drain_ms / 1000,
+    )

@@ -1,0 +1,90 @@
+"""Which addresses of a name are probed, as the prober's target list (definitions.md, "Which addresses")."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firstflight.errors import InputError, UsageError
+from firstflight.system import files
+
+QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
+
+# targets.csv has its header in line 1; the prober names a target by its line.
+FIRST_LINE = 2
+
+# One row per line of targets.csv; `target` is the line's number (the prober's first column).
+PLAN = pa.schema(
+    [
+        ("target", pa.uint32()),
+        ("domain", pa.string()),
+        ("ip", pa.string()),
+        ("list_id", pa.string()),
+        ("rank", pa.uint32()),
+        ("address_rank", pa.uint16()),
+        ("resolver", pa.string()),
+    ]
+)
+
+
+def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa.Table:
+    """Choose the addresses to probe from a resolve stage's record file.
+
+    Per name and family the first address of the answer, or with `all_addresses` each one, once. Returns a
+    table with the columns of PLAN, in the order of the file. InputError if the file cannot be read.
+    """
+    columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
+    try:
+        answers = pq.ParquetFile(dns_answer).read(columns)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
+    wanted = pc.is_in(answers["qtype"], value_set=pa.array([QTYPE_OF_FAMILY[family] for family in families]))
+    usable = pc.and_(pc.equal(answers["status"], "NOERROR"), pc.is_valid(answers["address"]))
+    answers = answers.filter(pc.and_(wanted, usable))
+    if not all_addresses:
+        answers = answers.filter(pc.equal(answers["answer_rank"], 0))
+    chosen: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in answers.to_pylist():
+        # A name that stands twice in a list, or an address twice in an answer, is probed once.
+        key = (row["domain"], row["address"])
+        if key not in chosen:
+            chosen[key] = {
+                "target": len(chosen) + FIRST_LINE,
+                "domain": row["domain"],
+                "ip": row["address"],
+                "list_id": row["list_id"],
+                "rank": row["rank"],
+                "address_rank": row["answer_rank"],
+                "resolver": row["resolver"],
+            }
+    return pa.Table.from_pylist(list(chosen.values()), schema=PLAN)
+
+
+def write_targets(
+    plan: pa.Table, port: int, path: Path, asn_of: Callable[[str], int | None], *, probed_already: bool
+) -> None:
+    """Write targets.csv (`ip,domain,port,group`), one line per row of the plan, in its order.
+
+    The group is the address's origin AS: the prober can leave it in peace as a whole.
+
+    With `probed_already` the file must be there with the same content, because closed segments refer to its
+    line numbers; UsageError if the DNS answers have changed since.
+    """
+    with files.replacing(path) as temporary:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["ip", "domain", "port", "group"])
+            for ip, domain in zip(plan["ip"].to_pylist(), plan["domain"].to_pylist(), strict=True):
+                writer.writerow([ip, domain, port, asn_of(ip) or ""])
+        same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
+        if probed_already and not same:
+            raise UsageError(
+                f"{path} does not fit the DNS answers or the port any more, and some of it has been probed: "
+                "run the probe stage with --again"
+            )

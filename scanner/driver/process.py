@@ -1,0 +1,137 @@
+"""The native prober as a process: its arguments, its start, watching it, its end."""
+
+from __future__ import annotations
+
+import hmac
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from firstflight.egress.shared_limits import Turn
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.layout import StageKey
+from firstflight.settings import Settings, Vantage
+from firstflight.system import binaries, children
+from firstflight.system.clock import Offset
+from scanner.driver.feed import Feed
+
+# After SIGINT the prober sends nothing new and waits for what is on its way.
+GRACE_S = 20.0
+WATCH_EVERY_S = 0.1
+
+
+def arguments(
+    settings: Settings,
+    vantage: Vantage,
+    folder: Path,
+    *,
+    seed: int,
+    cid_key: str,
+    resume: bool,
+    listed: bool = True,
+    ports: str | None = None,
+    turn: Turn | None = None,
+    clock: Offset | None = None,
+) -> list[str]:
+    """Argument list of `firstflight-prober` for targets.csv, segments/ and summary.json in `folder`, and a
+    feed.
+
+    `listed` False: there is no targets.csv, only slots come; `ports`: other than all of the vantage point's.
+    `turn`: how limits are shared with other vantage points; `clock`: what is known of the clock here, for
+    that.
+    """
+    probe = settings.probe
+    argv = [str(binaries.find("firstflight-prober")), "--feed"]
+    options: list[tuple[str, object]] = [("--targets", folder / "targets.csv")] if listed else []
+    options += [
+        ("--skipped", folder / "skipped.jsonl"),
+        ("--segments", folder / "segments"),
+        ("--summary", folder / "summary.json"),
+        ("--rate", _number(settings.rate_at(vantage))),
+        ("--per-address-rate", _number(probe.per_address_rate)),
+        ("--per-prefix-rate", _number(probe.per_prefix_rate)),
+        ("--timeout", _number(probe.timeout_s)),
+        ("--settle-ms", probe.settle_ms),
+        ("--attempts", probe.attempts),
+        ("--ports", ports or settings.ports_at(vantage)),
+        ("--seed", seed),
+        ("--cid-key", cid_key),
+    ]
+    if probe.initial_size is not None:
+        options.append(("--initial-size", probe.initial_size))
+    if turn is not None:
+        options.append(("--turn", turn))
+        if clock is not None and clock.exceeds(settings.clock.warn_s):
+            options.append(("--clock-offset-ms", clock.offset_us // 1000))
+    if settings.campaign.contact.strip():
+        options.append(("--contact", settings.campaign.contact))
+    options += [("--source", source) for source in vantage.sources]
+    options += [("--blocklist", path) for path in probe.blocklist]
+    options += [("--optout", path) for path in probe.optout]
+    options += [("--allow-net", net) for net in probe.allow_net]
+    for option, value in options:
+        argv += [option, str(value)]
+    if resume:
+        argv.append("--resume")
+    return argv
+
+
+def derive(secret: str, key: StageKey, size: int) -> str:
+    """`size` bytes (hex) for one stage, from the run's secret: no two stages share connection IDs."""
+    digest = hmac.digest(bytes.fromhex(secret), f"{key.vantage}/{key.repetition}".encode(), "sha256")
+    return digest[:size].hex()
+
+
+def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> None:
+    """Run the prober until it ends; `watch` is called ten times a second and may raise to stop it.
+
+    `feed` becomes its standard input.
+
+    Its messages go to `log`; rejected lines (status 1) are counted in the summary. Raises UsageError (2:
+    nothing was sent), Interrupted (130, or a signal to us: it has ended in order and closed its segments),
+    or FirstflightError with its last words.
+    """
+    with log.open("ab") as messages:
+        # In a session of its own: a signal to all of ours would reach it beside the one that we pass on, and
+        # a second one makes it give up what is on its way.
+        process = children.start(
+            argv, own_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages
+        )
+    assert process.stdin is not None
+    try:
+        feed.attach(process.stdin)
+        feed.flush()
+        while process.poll() is None:
+            watch()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(WATCH_EVERY_S)
+    except BaseException as error:
+        # A second signal must not cut the orderly end short.
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, signal.SIG_IGN)
+        children.stop(process, GRACE_S)
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted("stopped by a signal; what was probed is kept, and --resume goes on") from error
+        raise
+    finally:
+        feed.close()
+    status = process.returncode
+    if status in (0, 1):
+        return
+    if status == 130:
+        raise Interrupted("the prober was stopped by a signal; what was probed is kept, and --resume goes on")
+    words = _last_line(log) or f"ended with status {status}"
+    if status == 2:
+        raise UsageError(f"the prober refused: {words}")
+    raise FirstflightError(f"the prober failed: {words}")
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)

@@ -1,0 +1,1 @@
+"""The probe stage: the first answer to a QUIC Initial."""

@@ -1,0 +1,116 @@
+"""The probe stage: choose addresses, probe them under capture, write quic_probe.parquet.
+
+Can be cut at any moment: the prober's closed segments stay, a second start leaves out what they answer, and
+the record file is written in one step at the end. A stage that is stopped in order writes the rows that there
+are.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from firstflight.as_map import Mapper
+from firstflight.egress import shared_limits
+from firstflight.errors import InputError, Interrupted
+from firstflight.layout import StageKey
+from firstflight.run import clock
+from firstflight.run.provenance import ruleset_hash
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from firstflight.system import files
+from firstflight.system.progress import Progress
+from scanner.backoff.controller import Guard
+from scanner.driver import choose, process, rules
+from scanner.driver.capture import capture_beside
+from scanner.driver.feed import FIRST_SLOT, Feed
+from scanner.driver.segments import closed_segments, targets_in
+from scanner.planned import control
+from scanner.records import quic_probe
+
+
+def stage(run: Run, key: StageKey) -> None:
+    """Probe the addresses that the resolve stage found for `key`.
+
+    Reads dns_answer.parquet and as_data/; writes into the probe and capture folders (docs/architecture.md).
+    Raises FirstflightError with one sentence; a Ctrl-C ends in order.
+    """
+    settings = run.settings
+    with run.stage("probe", key) as report:
+        rules.check_lists(run)
+        folder = run.layout.stage("probe", key)
+        dns_answer = run.layout.dns_answer(key)
+        if not dns_answer.is_file():
+            raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
+        plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
+        report.rows_in = plan.num_rows
+        segments = folder / "segments"
+        begun = closed_segments(segments)
+        mapper = Mapper(run.layout.as_data)
+        choose.write_targets(
+            plan,
+            settings.probe.port,
+            folder / "targets.csv",
+            lambda ip: mapper.origin(ip).asn,
+            probed_already=bool(begun),
+        )
+        in_force = rules.rule_files(run)
+        rules.keep(run, in_force)
+        answered = sum(1 for path in begun for target in targets_in(path) if target < FIRST_SLOT)
+        stopped: Interrupted | None = None
+        # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
+        if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
+            try:
+                _probe(run, key, plan.num_rows, report, mapper)
+            except Interrupted as error:
+                stopped = error
+        elif plan.num_rows == 0:
+            report.warnings.append("no name of the list has an address; dns_answer holds the reasons")
+        quic_probe.write(run, key, plan, ruleset_hash(in_force), report, mapper, stopped is not None)
+        if stopped is not None:
+            raise stopped
+
+
+def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:
+    """Run the prober with the capture beside it, until every target has a row in a closed segment."""
+    settings, manifest = run.settings, run.manifest
+    vantage = settings.vantage_named(key.vantage)
+    folder = run.layout.stage("probe", key)
+    segments = folder / "segments"
+    with files.said_in_one_sentence(segments):
+        segments.mkdir(parents=True, exist_ok=True)
+    secret = str(manifest["cid_key"])
+    argv = process.arguments(
+        settings,
+        vantage,
+        folder,
+        seed=(int(manifest["seed"]) ^ int(process.derive(secret, key, 7), 16)),
+        cid_key=process.derive(secret, key, 16),
+        resume=bool(closed_segments(segments)),
+        turn=shared_limits.turn_of(settings, vantage.name),
+        clock=clock.of(run, key),
+    )
+    feed, label = Feed(), str(key)
+    looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
+    with ExitStack() as stack:
+        controls = stack.enter_context(control.Controls(run, key, feed, mapper))
+        running = stack.enter_context(capture_beside(run, key))
+        progress = stack.enter_context(Progress(folder, f"{key.vantage} probe {key.repetition}", targets))
+
+        def watch() -> None:
+            if running is not None:
+                running.check()
+            run.check_not_stopped()
+            now_ns = time.time_ns()
+            controls.tick(now_ns)
+            looking.look(now_ns)
+            progress.update(looking.rows)
+
+        try:
+            process.run(argv, folder / "prober.log", feed, watch)
+        finally:
+            looking.look(time.time_ns())
+            progress.update(looking.rows)
+            report.warnings += looking.warnings
+    if running is not None:
+        report.warnings += running.losses()

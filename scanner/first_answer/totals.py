@@ -1,0 +1,31 @@
+"""Counts of a finished probe stage, made again from its files: the run's totals must balance."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+
+from firstflight.errors import FirstflightError
+from firstflight.run import accounting
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from scanner.records import counts
+
+
+def count(run: Run, report: StageReport) -> dict[str, int]:
+    """Targets, rejected, sent and rows by outcome, from the lines of targets.csv and the rows of
+    quic_probe.parquet.
+
+    Raises FirstflightError naming vantage point and repetition if the sums of definitions.md do not hold, or
+    if the record file does not hold what the stage reported.
+    """
+    key = report.key(run.id)
+    assert key is not None
+    with (run.layout.stage("probe", key) / "targets.csv").open("rb") as file:
+        lines = sum(1 for _ in file) - 1
+    rows = pq.ParquetFile(run.layout.quic_probe(key)).read(["outcome", "attempts"])
+    found = counts.of(rows)
+    rejected = len(report.rejected)
+    accounting.balance(lines - rejected, found.sent, found.by_outcome, str(key))
+    if report.counts != found.for_report():
+        raise FirstflightError(f"{key}: quic_probe.parquet does not hold what the stage reported")
+    return {"targets": lines, "rejected": rejected, **found.for_report()}

@@ -1,0 +1,1 @@
+"""Probes planned at set times: watched, owned and control names."""

@@ -1,0 +1,106 @@
+"""Control names: probed every minute beside a campaign, so that a network's answers are compared with its
+own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from firstflight.as_map import Mapper
+from firstflight.layout import StageKey
+from firstflight.run.provenance import tool_version
+from firstflight.run.run import Run
+from scanner.driver.feed import Feed
+from scanner.planned import records as planned_records
+from scanner.planned.probes import Feeder, plan, read_log, series
+from scanner.resolver.addresses import Addresses
+from scanner.resolver.engine import Name
+from scanner.resolver.names import the_resolver
+
+RECORDS = "watch_slot.parquet"
+LIST_ID = "control"
+
+# A control probe may wait for the vantage point's turn (firstflight/egress/shared_limits.py) and for its
+# address's rate limit, until the next one is due.
+GRACE_SHARE = 0.9
+
+
+class Controls:
+    """The control names of the settings, fed to the prober of a probe stage. A context manager; idle if there
+    are none.
+
+    Names are resolved once, when it is entered.
+    """
+
+    def __init__(self, run: Run, key: StageKey, feed: Feed, mapper: Mapper) -> None:
+        self._run, self._key = run, key
+        self._feed, self._mapper = feed, mapper
+        self._feeder: Feeder | None = None
+
+    def __enter__(self) -> Self:
+        settings = self._run.settings
+        names = settings.manners.control
+        if not names or not settings.manners.enabled:
+            return self
+        families = settings.probe.families
+        common = {
+            **self._key.columns(),
+            "resolver": the_resolver(settings.resolve).label,
+            "tool_version": tool_version(),
+        }
+        addresses = Addresses(
+            [Name(None, name, LIST_ID) for name in names],
+            families,
+            the_resolver(settings.resolve),
+            settings.resolve,
+            common,
+        )
+        addresses.resolve()
+        folder = self._run.layout.stage("probe", self._key)
+        log = folder / planned_records.LOG
+        # A resumed stage goes on counting: a number stands for one probe.
+        first = 1 + max((entry["slot"] for entry in read_log(log)), default=-1)
+        every_s = settings.manners.control_every_s
+        vantage = (settings.place_of(self._key.vantage), len(settings.vantage))
+        of = series("control", names, families, every_s, vantage)
+        self._feeder = Feeder(
+            self._feed,
+            log,
+            plan(of, time.time_ns(), first=first),
+            address=addresses.of,
+            asn_of=lambda ip: self._mapper.origin(ip).asn,
+            grace_ms=lambda _: int(GRACE_SHARE * every_s * 1000),
+            port=settings.probe.port,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._feeder is not None:
+            self._feeder.close()
+
+    def tick(self, now_ns: int) -> None:
+        """Hand over what is due soon."""
+        if self._feeder is not None:
+            self._feeder.tick(now_ns)
+        else:
+            self._feed.flush()
+
+
+def write_slots(
+    folder: Path, probed: dict[int, dict[str, Any]], common: dict[str, Any], mapper: Mapper
+) -> Path | None:
+    """Write the watch_slot records of a probe stage's control names; None if it had none."""
+    fed = list(planned_records.fed(folder))
+    if not fed:
+        return None
+    origin: Callable[[str], tuple[int | None, str | None]] = mapper.origin
+    table: pa.Table = planned_records.build(folder, fed, probed, common, origin, "stopped")
+    planned_records.write(table, folder / RECORDS)
+    return folder / RECORDS

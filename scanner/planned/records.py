@@ -1,0 +1,131 @@
+"""What became of every slot, as records of kind watch_slot: slots = probed + skipped, each skipped one with
+its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.errors import FirstflightError
+from firstflight.run.accounting import NOT_SENT
+from firstflight.system import files
+from scanner.driver.feed import FIRST_SLOT
+from scanner.planned.probes import Slot, read_log
+from schemas import records
+
+LOG = "slots.jsonl"
+SKIPPED = "skipped.jsonl"
+
+
+def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
+    """The rows of slots among the prober's rows, by number of the slot."""
+    mask = [target >= FIRST_SLOT for target in segments["target"].to_pylist()]
+    return {row["target"] - FIRST_SLOT: row for row in segments.filter(pa.array(mask)).to_pylist()}
+
+
+def fed(folder: Path) -> Iterable[dict[str, Any]]:
+    """The slots that were handed to the prober, from their log."""
+    return read_log(folder / LOG)
+
+
+def planned(slots: Iterable[Slot]) -> Iterable[dict[str, Any]]:
+    """Slots of a plan in the form of the log, for those that were never handed over."""
+    for slot in slots:
+        yield {
+            "slot": slot.number,
+            "planned_ns": slot.planned_ns,
+            "purpose": slot.series.purpose,
+            "domain": slot.series.domain,
+            "family": slot.series.family,
+            "ip": None,
+            "asn": None,
+            "unfed": True,
+        }
+
+
+def build(
+    folder: Path,
+    all_slots: Iterable[dict[str, Any]],
+    probed: dict[int, dict[str, Any]],
+    common: dict[str, Any],
+    origin: Callable[[str], tuple[int | None, str | None]],
+    unfed_reason: str,
+) -> pa.Table:
+    """The table of watch_slot records.
+
+    `all_slots` in the log's form; `probed` from `of_segments`; `common` are the columns that are the same in
+    all rows. `unfed_reason`: why slots that were never handed over were skipped. FirstflightError if the sums
+    do not hold.
+    """
+    skipped = {entry["slot"] - FIRST_SLOT: entry for entry in read_log(folder / SKIPPED)}
+    rows: list[dict[str, Any]] = []
+    left = set(probed)
+    for entry in all_slots:
+        number = entry["slot"]
+        row = probed.get(number)
+        left.discard(number)
+        ip = row["ip"] if row is not None else entry["ip"]
+        asn, cdn = origin(ip) if ip is not None else (None, None)
+        rows.append(
+            common
+            | {"slot": number, "planned_at": entry["planned_ns"], "purpose": entry["purpose"]}
+            | {"domain": entry["domain"], "family": entry["family"], "ip": ip, "asn": asn, "cdn": cdn}
+            | _fate(entry, row, skipped.get(number), unfed_reason)
+        )
+    _check(rows, left, folder)
+    return pa.Table.from_pylist(rows, schema=records.load("watch_slot").arrow_schema())
+
+
+def write(table: pa.Table, path: Path) -> None:
+    """Write the record file in one step."""
+    with files.replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def counts(table: pa.Table) -> dict[str, int]:
+    """Slots, probed ones, and skipped ones by reason, for the stage's report."""
+    found = {"slots": table.num_rows, "probed": 0}
+    for state, reason in zip(table["state"].to_pylist(), table["reason"].to_pylist(), strict=True):
+        name = "probed" if state == "probed" else f"skipped_{reason}"
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _fate(
+    entry: dict[str, Any], row: dict[str, Any] | None, skip: dict[str, Any] | None, unfed_reason: str
+) -> dict[str, Any]:
+    if row is not None and row["outcome"] not in NOT_SENT:
+        late = None if row["sent_at"] is None else (row["sent_at"] - entry["planned_ns"]) // 1000
+        return {
+            "state": "probed",
+            "late_us": late,
+            **{name: row[name] for name in ("sent_at", "outcome", "ack_us", "sh_us")},
+        }
+    if row is not None:
+        reason, late = row["outcome"], None
+    elif skip is not None:
+        reason, late = skip["reason"], skip["late_us"]
+    elif entry.get("unfed"):
+        reason, late = unfed_reason, None
+    elif "skipped" in entry:
+        reason, late = entry["skipped"], None
+    elif entry["ip"] is None:
+        reason, late = "no_address", None
+    else:
+        reason, late = "cut", None  # on its way when the prober was killed: nobody knows
+    return {"state": "skipped", "reason": reason, "late_us": late}
+
+
+def _check(rows: list[dict[str, Any]], left: set[int], folder: Path) -> None:
+    numbers = {row["slot"] for row in rows}
+    probed = sum(1 for row in rows if row["state"] == "probed")
+    skipped = sum(1 for row in rows if row["state"] == "skipped" and row["reason"])
+    if left or len(numbers) != len(rows) or probed + skipped != len(rows):
+        raise FirstflightError(
+            f"{folder}: the sums do not hold: {len(rows)} slots ({len(numbers)} different), {probed} probed, "
+            f"{skipped} skipped, {len(left)} records of probes without a slot"
+        )

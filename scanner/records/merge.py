@@ -1,0 +1,145 @@
+"""Segments of the prober and provenance of the run become one record file, quic_probe.parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firstflight.capture import CaptureRecord
+from firstflight.errors import InputError
+from firstflight.layout import StageKey
+from firstflight.system import files
+from scanner.backoff.pauses import Pause, paused_at
+from scanner.driver import choose
+from schemas import records
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is the same in all rows of one probe stage."""
+
+    key: StageKey
+    tool_version: str
+    ruleset: str
+    source_file: str
+    clock_offset_us: int | None = None
+    host: str | None = None
+    worker: str | None = None  # of a schedule
+
+
+def merge(
+    segments: pa.Table,
+    plan: pa.Table,
+    provenance: Provenance,
+    *,
+    origin: Callable[[str], tuple[int | None, str | None]],
+    captures: Sequence[CaptureRecord],
+    capture_name: Callable[[str], str],
+    earlier: Sequence[Path],
+    pauses: Sequence[Pause] = (),
+    slots: pa.Array | None = None,
+) -> pa.Table:
+    """Put the prober's columns and the stage's together, in the order of the record kind quic_probe.
+
+    `segments` from read_segments; `plan` from choose, or for a watch its `slots` (numbers of the rows' slots)
+    and a plan with a row for each; `origin` gives AS and CDN of an address; `pauses` those of networks;
+    `captures` are the captures that ran, oldest first, named in rows by `capture_name`; `earlier` are the
+    record files of this vantage point's earlier repetitions.
+    """
+    kind = records.load("quic_probe")
+    if slots is None:
+        own = plan.take(pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32())))
+    else:
+        own = plan
+    for column in ("domain", "ip"):
+        if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
+            raise InputError(f"the segments' column {column} does not fit targets.csv")
+    asn, cdn = _origins(segments["ip"], origin)
+    length = segments.num_rows
+    stage: dict[str, Any] = {
+        "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
+        "network_paused_at": paused_at(segments, asn, pauses),
+        "clock_offset_us": _same(provenance.clock_offset_us, pa.int64(), length),
+        "run": _same(provenance.key.run, pa.string(), length),
+        "vantage": _same(provenance.key.vantage, pa.string(), length),
+        "repetition": _same(provenance.key.repetition, pa.uint16(), length),
+        "list_id": own["list_id"],
+        "rank": own["rank"],
+        "address_rank": own["address_rank"],
+        "resolver": own["resolver"],
+        "asn": asn,
+        "cdn": cdn,
+        "since_last_probe_s": _since_last(segments, earlier),
+        "tool_version": _same(provenance.tool_version, pa.string(), length),
+        "host": _same(provenance.host, pa.string(), length),
+        "worker": _same(provenance.worker, pa.string(), length),
+        "ruleset": _same(provenance.ruleset, pa.string(), length),
+        "source_file": _same(provenance.source_file, pa.string(), length),
+        "capture_file": _capture_files(segments["sent_at"], captures, capture_name),
+    }
+    schema = kind.arrow_schema()
+    columns = [
+        (segments[field.name] if field.name in segments.column_names else stage[field.name])
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+
+
+def write(table: pa.Table, path: Path) -> None:
+    """Write the record file in one step."""
+    with files.replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def _same(value: Any, type_: pa.DataType, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type_), length)
+
+
+def _origins(
+    ips: pa.ChunkedArray, origin: Callable[[str], tuple[int | None, str | None]]
+) -> tuple[pa.Array, pa.Array]:
+    distinct = {ip: origin(ip) for ip in pc.unique(ips).to_pylist()}
+    found = [distinct[ip] for ip in ips.to_pylist()]
+    return pa.array([f[0] for f in found], pa.uint32()), pa.array([f[1] for f in found], pa.string())
+
+
+def _capture_files(
+    sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord], name: Callable[[str], str]
+) -> pa.Array:
+    """The capture that ran when a probe was sent: the last that started before. Null if nothing was sent."""
+    result: pa.Array = pa.nulls(len(sent_at), pa.string())
+    for record in captures:
+        after = pc.greater_equal(sent_at, record.started_ns)
+        result = pc.if_else(after, pa.scalar(name(record.file)), result)
+    combined: pa.Array = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+    return combined
+
+
+def _since_last(segments: pa.Table, earlier: Sequence[Path]) -> pa.Array:
+    """Seconds from the last probe of the same name and address to this one, as float32; null without one."""
+    if not earlier:
+        return pa.nulls(segments.num_rows, pa.float32())
+    keys = _name_and_address(segments)
+    last = pa.nulls(segments.num_rows, pa.int64())
+    for path in earlier:
+        # ParquetFile, not read_table: the latter imports the dataset machinery, half a second of start-up.
+        before = pq.ParquetFile(path).read(["domain", "ip", "sent_at"])
+        before = before.filter(pc.is_valid(before["sent_at"]))
+        found = before["sent_at"].combine_chunks().take(pc.index_in(keys, _name_and_address(before)))
+        last = pc.coalesce(pc.max_element_wise(last, found), last)
+    nanoseconds = pc.subtract(segments["sent_at"].combine_chunks(), last)
+    seconds: pa.Array = pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32())
+    return seconds
+
+
+def _name_and_address(table: pa.Table) -> pa.Array:
+    joined: pa.Array = pc.binary_join_element_wise(
+        table["domain"].combine_chunks(), table["ip"].combine_chunks(), " "
+    )
+    return joined

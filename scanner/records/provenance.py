@@ -1,0 +1,48 @@
+"""What is the same in all rows of one stage."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from firstflight.layout import StageKey
+from firstflight.run import clock
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from scanner.records import merge
+
+# Set by a scheduled task: the name of the worker that runs it.
+WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
+
+
+def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Path) -> merge.Provenance:
+    """What is the same in all rows of one stage."""
+    offset = clock.of(run, key)
+    return merge.Provenance(
+        key,
+        tool_version,
+        ruleset,
+        run.layout.name_of(out),
+        None if offset is None else offset.offset_us,
+        host=socket.gethostname(),
+        worker=os.environ.get(WORKER_VARIABLE),
+    )
+
+
+def slot_columns(run: Run, key: StageKey, report: StageReport) -> dict[str, Any]:
+    """The columns that are the same in all watch_slot records of one stage."""
+    offset = clock.of(run, key)
+    return {
+        **key.columns(),
+        "clock_offset_us": None if offset is None else offset.offset_us,
+        "tool_version": report.tool_version,
+    }
+
+
+def capture_name(run: Run, key: StageKey) -> Callable[[str], str]:
+    """How rows name a capture."""
+    folder = run.layout.stage("capture", key)
+    return lambda name: run.layout.name_of(folder / name)

@@ -1,0 +1,1 @@
+"""The resolve stage: names to addresses."""

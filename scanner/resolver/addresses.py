@@ -1,0 +1,117 @@
+"""Addresses of watched names: asked at the start and every so often, the last known ones kept when nobody
+answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.errors import FirstflightError, InputError
+from firstflight.settings import Resolve
+from firstflight.system import files, progress
+from scanner.driver.choose import QTYPE_OF_FAMILY
+from scanner.resolver.answer import Outcome
+from scanner.resolver.engine import Name, Pace
+from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.segments import rows
+from schemas import records
+
+
+class Addresses:
+    """First address of each name and family; thread-safe. `common` goes into each dns_answer record."""
+
+    def __init__(
+        self,
+        names: Sequence[Name],
+        families: Sequence[int],
+        resolver: Resolver,
+        settings: Resolve,
+        common: dict[str, Any],
+    ) -> None:
+        self._names = names
+        self._qtypes = {QTYPE_OF_FAMILY[family]: family for family in families}
+        self._resolver, self._settings, self._common = resolver, settings, common
+        self._known: dict[tuple[str, int], str] = {}
+        self._records: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def resolve(self) -> None:
+        """Ask for all names once. InputError if no question got any answer: is the resolver right?"""
+        answers = asyncio.run(self._ask_all())
+        outcomes = [outcome for _, found in answers for outcome in found.values()]
+        for name, found in answers:
+            with self._lock:
+                self._records += rows(name, found, self._common)
+                for qtype, outcome in found.items():
+                    addresses = [record for record in outcome.records if isinstance(record, str)]
+                    place = (name.domain, self._qtypes[qtype])
+                    if addresses:
+                        self._known[place] = addresses[0]
+                    elif outcome.status in ("NXDOMAIN", "NODATA"):
+                        self._known.pop(place, None)  # it is gone; failures tell nothing
+        if outcomes and all(outcome.rcode is None for outcome in outcomes):
+            raise InputError(
+                f"the resolver {self._resolver.label} answers nothing ({outcomes[0].status}): "
+                "is [resolve] resolver right?"
+            )
+
+    def of(self, domain: str, family: int) -> str | None:
+        """The address last known."""
+        with self._lock:
+            return self._known.get((domain, family))
+
+    def again_every(self, seconds: float) -> None:
+        """Resolve again from time to time, in a thread, until `close`."""
+
+        def work() -> None:
+            due = time.monotonic() + seconds
+            while not self._over.wait(max(0.0, due - time.monotonic())):
+                due += seconds
+                try:
+                    self.resolve()
+                except (FirstflightError, OSError) as error:
+                    progress.say(f"addresses stay as they were: {error}")
+
+        self._thread = threading.Thread(target=work, name="addresses", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; a question under way may take its time-outs."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)
+
+    def write(self, path: Path) -> None:
+        """Write all answers so far as a record file of kind dns_answer, behind those that it holds
+        already."""
+        schema = records.load("dns_answer").arrow_schema()
+        with self._lock:
+            table = pa.Table.from_pylist(self._records, schema=schema)
+            self._records.clear()
+        if path.is_file():
+            table = pa.concat_tables([pq.ParquetFile(path).read().cast(schema), table])
+        with files.replacing(path) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+
+    async def _ask_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
+        pace = Pace(self._settings.rate)
+        room = asyncio.Semaphore(self._settings.concurrency)
+
+        async def one(name: Name) -> tuple[Name, dict[str, Outcome]]:
+            async with room:
+                asker = Asker(self._resolver, pace.turn)
+                try:
+                    return name, {qtype: await asker.ask(name.domain, qtype) for qtype in self._qtypes}
+                finally:
+                    await asker.close()
+
+        return list(await asyncio.gather(*(one(name) for name in self._names)))

@@ -1,0 +1,40 @@
+"""The names of a run's list, and the resolver that answers for them."""
+
+from __future__ import annotations
+
+import dns.exception
+import dns.resolver
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firstflight.errors import InputError, UsageError
+from firstflight.run.run import Run
+from firstflight.settings import Resolve
+from scanner.resolver.engine import Name
+from scanner.resolver.query import Resolver
+
+
+def read_targets(run: Run) -> list[Name]:
+    """The names of the run's list, in its order."""
+    if not run.layout.targets.is_file():
+        raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
+    try:
+        columns = pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"]).to_pydict()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"cannot read {run.layout.targets} ({error}): run the targets stage again"
+        ) from error
+    return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
+
+
+def the_resolver(settings: Resolve) -> Resolver:
+    """The resolver that the settings name, or else the first of /etc/resolv.conf here."""
+    address = settings.resolver
+    if address is None:
+        try:
+            address = str(dns.resolver.Resolver().nameservers[0])
+        except (dns.exception.DNSException, OSError, IndexError) as error:
+            raise UsageError(
+                "/etc/resolv.conf names no resolver here: name one as [resolve] resolver"
+            ) from error
+    return Resolver(address, settings.port, settings.timeout_s, settings.attempts)

@@ -1,0 +1,182 @@
+"""One DNS question to one resolver: UDP with EDNS, TCP when the answer is cut short, retries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import dns.asyncbackend
+import dns.asyncquery
+import dns.exception
+import dns.inet
+import dns.message
+import dns.name
+import dns.rdatatype
+from dns._asyncbackend import DatagramSocket
+
+from scanner.resolver import answer
+from scanner.resolver.answer import Message, Outcome
+
+# What all paths carry without fragments (DNS flag day 2020).
+EDNS_PAYLOAD = 1232
+# A socket serves this many questions, then another with another port takes its place: cheaper than one per
+# question, and a guess at port and id stays hard.
+QUESTIONS_PER_SOCKET = 100
+BACKOFF_S = 0.5
+
+
+class Failed(Exception):
+    """An attempt without an answer; `status` is TIMEOUT, NETWORK or MALFORMED."""
+
+    def __init__(self, status: str, detail: str | None) -> None:
+        super().__init__(detail or status)
+        self.status = status
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Where to ask, and how patiently."""
+
+    address: str
+    port: int = 53
+    timeout_s: float = 3.0
+    attempts: int = 3
+
+    @property
+    def label(self) -> str:
+        """As records name it."""
+        return self.address if self.port == 53 else f"{self.address}#{self.port}"
+
+
+class Asker:
+    """Asks one question after the other; any number of askers work at the same time.
+
+    `turn` is awaited before every question that goes out: it keeps the rate. (A repeat over TCP of an answer
+    that was cut short goes at once.)
+    """
+
+    def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]]) -> None:
+        self.resolver = resolver
+        self._turn = turn
+        self._backend = dns.asyncbackend.get_default_backend()
+        self._family = dns.inet.af_for_address(resolver.address)
+        self._socket: DatagramSocket | None = None
+        self._questions_left = 0
+        # Of the attempt under way: how the last answer came, and how long it waited for turns.
+        self._transport: str | None = None
+        self._waited_ns = 0
+
+    async def ask(self, domain: str, qtype: str) -> Outcome:
+        """Resolve one name and type; failures are asked again after a random, growing pause.
+
+        Whatever the resolver or the network does is an Outcome; raises only what is a fault of ours.
+        """
+        name, rdtype = dns.name.from_text(domain), dns.rdatatype.from_text(qtype)
+        edns = True
+        attempt = 1
+        while True:
+            await self._turn()
+            asked_at_ns, start = time.time_ns(), time.perf_counter_ns()
+            self._transport, self._waited_ns = None, 0
+            try:
+                message = await self._chase(name, rdtype, edns)
+                rcode: int | None = message.rcode
+            except Failed as failure:
+                message, rcode = Message(failure.status, 0, detail=failure.detail), None
+            duration_us = (time.perf_counter_ns() - start - self._waited_ns) // 1000
+            if message.status not in answer.FAILURES or attempt == self.resolver.attempts:
+                return Outcome(
+                    status=message.status,
+                    asked_at_ns=asked_at_ns,
+                    duration_us=duration_us,
+                    attempts=attempt,
+                    rcode=rcode,
+                    aliases=message.aliases,
+                    records=message.records,
+                    ttl=message.ttl,
+                    transport=None if rcode is None else self._transport,
+                    detail=message.detail,
+                )
+            if message.status in ("FORMERR", "NOTIMP"):
+                edns = False  # servers that do not know EDNS say so (RFC 6891 7)
+            await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
+            attempt += 1
+
+    async def close(self) -> None:
+        """Give the socket back."""
+        if self._socket is not None:
+            await self._socket.close()  # type: ignore[no-untyped-call]
+            self._socket = None
+
+    async def _chase(self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool) -> Message:
+        """Ask, and ask on when the resolver stops at an alias without a word on what it leads to."""
+        aliases: tuple[answer.Alias, ...] = ()
+        while True:
+            message = answer.read(await self._exchange(name, rdtype, edns))
+            aliases += message.aliases
+            targets = [alias.target for alias in aliases]
+            if len(aliases) > answer.MAX_CHAIN or len(set(targets)) < len(targets):
+                return Message("CHAIN", message.rcode, aliases, detail=message.detail)
+            if message.unfinished is None:
+                return replace(message, aliases=aliases)
+            name = dns.name.from_text(message.unfinished)
+            waiting_since = time.perf_counter_ns()
+            await self._turn()
+            self._waited_ns += time.perf_counter_ns() - waiting_since
+
+    async def _exchange(
+        self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool
+    ) -> dns.message.Message:
+        query = dns.message.make_query(name, rdtype, use_edns=0 if edns else False, payload=EDNS_PAYLOAD)
+        try:
+            try:
+                response = await self._over_udp(query)
+                self._transport = "udp"
+            except dns.message.Truncated:
+                self._transport = "tcp"
+                response = await dns.asyncquery.tcp(
+                    query, self.resolver.address, self.resolver.timeout_s, self.resolver.port
+                )
+            return response
+        except (dns.exception.DNSException, ValueError, OSError, EOFError) as error:
+            # A late answer to this question must not meet the next one.
+            await self.close()
+            raise _failed(error) from error
+
+    async def _over_udp(self, query: dns.message.QueryMessage) -> dns.message.Message:
+        """The answer to `query`; messages with another id or question are passed over."""
+        if self._questions_left == 0:
+            await self.close()
+        if self._socket is None:
+            # Connected, so that the kernel drops what others send and tells of ICMP errors.
+            where = (self.resolver.address, self.resolver.port)
+            self._socket = await self._backend.make_socket(  # type: ignore[no-untyped-call]
+                self._family, socket.SOCK_DGRAM, 0, None, where
+            )
+            self._questions_left = QUESTIONS_PER_SOCKET
+        self._questions_left -= 1
+        expires = time.monotonic() + self.resolver.timeout_s
+        question = query.to_wire()
+        await self._socket.sendto(question, None, self.resolver.timeout_s)
+        while True:
+            left = max(0.0, expires - time.monotonic())
+            wire, _ = await self._socket.recvfrom(65535, left)
+            if wire[:2] != question[:2]:
+                continue
+            response = dns.message.from_wire(wire, raise_on_truncation=True)
+            if query.is_response(response):
+                return response
+
+
+def _failed(error: Exception) -> Failed:
+    if isinstance(error, dns.exception.Timeout):
+        return Failed("TIMEOUT", None)
+    if isinstance(error, dns.exception.DNSException | ValueError):
+        return Failed("MALFORMED", f"{type(error).__name__}: {error}")
+    reason = error.strerror if isinstance(error, OSError) else "the connection was closed"
+    return Failed("NETWORK", reason or str(error) or type(error).__name__)

@@ -1,0 +1,1 @@
+"""The watch stage: names probed at set times for a period."""

@@ -1,0 +1,107 @@
+"""What a period of a watch leaves: a watch_slot record for every slot, a quic_probe record for each that was
+probed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firstflight.capture import records as captures_in
+from firstflight.errors import UsageError
+from firstflight.run import accounting
+from firstflight.system import files
+from scanner.backoff import pauses
+from scanner.driver import choose
+from scanner.driver.feed import FIRST_SLOT
+from scanner.driver.segments import closed_segments, read_segments
+from scanner.planned import records as planned_records
+from scanner.records import counts, merge, provenance, quic_probe
+from scanner.resolver.engine import Name
+from scanner.resolver.names import the_resolver
+from scanner.watch.period import Period
+
+# Names of owned servers that are in no list.
+OWNED_LIST_ID = "owned"
+
+
+def write(period: Period, ruleset: str, unfed_reason: str) -> None:
+    """Write watch_slot.parquet and quic_probe.parquet, and count them in the period's report.
+
+    `ruleset` names the block lists in force; `unfed_reason` is why a slot was never handed to the prober.
+    Raises UsageError when what was written down before does not fit the plan, FirstflightError when the
+    counts do not balance.
+    """
+    run, report, folder = period.run, period.report, period.folder
+    closed = closed_segments(folder / "segments")
+    rows: pa.Table | None = read_segments(closed) if closed else None
+    fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
+    unfed = planned_records.planned(slot for slot in period.slots if slot.number not in fed)
+    table = planned_records.build(
+        folder,
+        sorted([*fed.values(), *unfed], key=lambda entry: int(entry["slot"])),
+        {} if rows is None else planned_records.of_segments(rows),
+        provenance.slot_columns(run, period.key, report),
+        period.mapper.origin,
+        unfed_reason,
+    )
+    if table.num_rows != len(period.slots):
+        raise UsageError(
+            f"{folder} holds {table.num_rows} slots and the period has {len(period.slots)}: the settings or "
+            "the list have changed since it began; do the stage with --again"
+        )
+    out = folder / "watch_slot.parquet"
+    planned_records.write(table, out)
+    run.add_output(report, out)
+    counts = planned_records.counts(table)
+    if rows is not None:
+        counts |= _write_probes(period, rows, ruleset)
+    report.rows_out = table.num_rows
+    report.counts = counts
+    if (folder / "summary.json").is_file():
+        quic_probe.note(files.read_json(folder / "summary.json"), report)
+    report.warnings = list(dict.fromkeys(report.warnings))
+    if (folder / "dns_answer.parquet").is_file():
+        run.add_output(report, folder / "dns_answer.parquet")
+
+
+def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
+    """Write quic_probe.parquet; give the counts by outcome, checked to balance."""
+    run, key = period.run, period.key
+    out = period.folder / "quic_probe.parquet"
+    found = counts.of(rows)
+    accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
+    merged = merge.merge(
+        rows,
+        _own_columns(rows, period.known, the_resolver(run.settings.resolve).label),
+        provenance.provenance(run, key, period.report.tool_version, ruleset, out),
+        origin=period.mapper.origin,
+        pauses=pauses.read_pauses(period.folder),
+        captures=captures_in(run.layout.stage("capture", key)),
+        capture_name=provenance.capture_name(run, key),
+        earlier=[],
+        slots=pc.subtract(rows["target"], pa.scalar(FIRST_SLOT, pa.uint32())).combine_chunks(),
+    )
+    merge.write(merged, out)
+    run.add_output(period.report, out)
+    return found.for_report()
+
+
+def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Table:
+    """What a plan of `scanner.driver.choose` would say of each row."""
+    columns: list[dict[str, Any]] = []
+    for domain, ip in zip(rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
+        name = known.get(domain)
+        columns.append(
+            {
+                "target": 0,
+                "domain": domain,
+                "ip": ip,
+                "list_id": OWNED_LIST_ID if name is None else name.list_id,
+                "rank": None if name is None else name.rank,
+                "address_rank": None,  # as the description says: no part of tables over names
+                "resolver": resolver,
+            }
+        )
+    return pa.Table.from_pylist(columns, schema=choose.PLAN)

@@ -1,0 +1,118 @@
+"""The watch stage: names probed at set times for a period, from one vantage point (the IMC 2024 paper's
+cdn_watch).
+
+The names of the target list once a minute, `owned` ones more often; one stage is one period, which paces
+itself: the times stand before it begins (`scanner.planned.probes`), and the prober keeps them. A planned
+probe that is not sent is a row with its reason. A stage that was killed resumes with the rest of its period;
+one that starts after its end records what was missed, and sends nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from firstflight.as_map import Mapper
+from firstflight.egress import shared_limits
+from firstflight.errors import Interrupted, UsageError
+from firstflight.layout import StageKey
+from firstflight.run.provenance import ruleset_hash
+from firstflight.run.report import Rejected, StageReport
+from firstflight.run.run import Run
+from firstflight.settings import Settings
+from firstflight.settings.types import HOST_NAME
+from firstflight.system import files
+from scanner.driver import rules
+from scanner.planned.precedence import RightOfWay
+from scanner.planned.probes import SECOND_NS, Series, plan, series
+from scanner.resolver.engine import Name
+from scanner.resolver.names import read_targets
+from scanner.watch import records
+from scanner.watch.period import Period, watch
+from scanner.watch.records import OWNED_LIST_ID
+
+PERIOD_FILE = "period.json"
+
+
+def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: float | None = None) -> None:
+    """Watch for one period, whose number within the run is `key.repetition`.
+
+    It begins at `start_ns` (UTC; None: the next whole minute) and lasts `period_s` (None: as the settings
+    say); a stage that goes on keeps the period it began with. Writes quic_probe.parquet, watch_slot.parquet
+    and dns_answer.parquet into the watch folder, and a capture. Raises FirstflightError with one sentence.
+    """
+    settings = run.settings
+    with run.stage("watch", key) as report:
+        if run.report("probe", key) is not None:
+            raise UsageError(
+                f"repetition {key.repetition} of {key.vantage} in run {run.id} is a campaign's: "
+                "a watch needs a run of its own"
+            )
+        rules.check_lists(run)
+        folder = run.layout.stage("watch", key)
+        names = _usable(read_targets(run), report)
+        owned = set(settings.watch.owned)
+        common = [name for name in names if name.domain not in owned]
+        shared_limits.check_watch(settings, len(common))
+        times = _times(folder / PERIOD_FILE, settings, start_ns, period_s)
+        slots = list(plan(_series(settings, key.vantage, common), *times))
+        if not slots:
+            raise UsageError(f"the period of {(times[1] - times[0]) / SECOND_NS:g} s holds no slot")
+        report.rows_in = len(slots)
+        in_force = rules.rule_files(run)
+        rules.keep(run, in_force)
+        known = {name.domain: name for name in names}
+        period = Period(run, key, slots, known, Mapper(run.layout.as_data), report)
+        stopped: Interrupted | None = None
+        over = time.time_ns() >= times[1]
+        if not over:
+            domains = sorted({*known, *owned})
+            watched = [known.get(domain, Name(None, domain, OWNED_LIST_ID)) for domain in domains]
+            way = RightOfWay(run, key.vantage, times[0])
+            try:
+                with way:
+                    watch(period, watched, way)
+            except Interrupted as error:
+                stopped = error
+            if way.left_out:
+                report.warnings.append(
+                    f"{way.left_out} slots were left to another watch that was at work here (skipped: limit)"
+                )
+        # A prober that ended in order leaves a summary; otherwise nobody was there in time.
+        unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
+        records.write(period, ruleset_hash(in_force), unfed)
+        if stopped is not None:
+            raise stopped
+
+
+def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
+    """The names that can be sent as SNI; the others are rejected by the place of their row in the target
+    list."""
+    for place, name in enumerate(names, start=1):
+        if not HOST_NAME.fullmatch(name.domain):
+            report.rejected.append(Rejected(line=place, reason=f"{name.domain!r} is no host name"))
+    return [name for name in names if HOST_NAME.fullmatch(name.domain)]
+
+
+def _times(path: Path, settings: Settings, start_ns: int | None, period_s: float | None) -> tuple[int, int]:
+    """First and last moment (excluded) of the period, from the file if it was begun before."""
+    if not path.is_file():
+        minute_ns = round(settings.watch.minute_s * SECOND_NS)
+        # There must be time to start capture and prober.
+        ready_ns = time.time_ns() + 3 * SECOND_NS
+        first = -(-ready_ns // minute_ns) * minute_ns if start_ns is None else start_ns
+        length_ns = round((settings.watch.period_s if period_s is None else period_s) * SECOND_NS)
+        files.write_json(path, {"start_ns": first, "end_ns": first + length_ns})
+    period = files.read_json(path)
+    return int(period["start_ns"]), int(period["end_ns"])
+
+
+def _series(settings: Settings, vantage: str, common: Sequence[Name]) -> list[Series]:
+    watch = settings.watch
+    place = (settings.place_of(vantage), len(settings.vantage))
+    often_s = watch.minute_s / watch.owned_per_minute
+    return [
+        *series("watch", [name.domain for name in common], watch.families, watch.minute_s, place),
+        *series("owned", watch.owned, watch.families, often_s, place),
+    ]

@@ -1,0 +1,50 @@
+"""Answers of a server in ClickHouse's formats, which clients make: here the local engine does."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+
+from store.engine import Engine
+from store.protocol.blocks import Block
+from store.sql import identifier, literal
+
+# As interfaces.md wants answers.
+SETTINGS = {
+    "output_format_json_quote_64bit_integers": 0,
+    "output_format_json_quote_64bit_floats": 0,
+    "output_format_json_escape_forward_slashes": 0,
+}
+_FORMAT_CLAUSE = re.compile(r"^FORMAT (\w+)$", re.MULTILINE)
+
+
+def format_of(parsed: str) -> str | None:
+    """The format that a parsed statement itself asks for."""
+    found = _FORMAT_CLAUSE.search(parsed)
+    return found[1] if found else None
+
+
+def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> bytes:
+    """The rows of `blocks`, which have the same columns, in a format; EngineError if there is no such one."""
+    if not blocks or not blocks[0].names:
+        return b""
+    # Names of an answer may be any text; these stand in no query.
+    columns = [f"_column_{number}" for number in range(len(blocks[0].names))]
+    structure = ", ".join(
+        f"{name} {type_name}" for name, type_name in zip(columns, blocks[0].types, strict=True)
+    )
+    shown = ", ".join(
+        f"{column} AS {identifier(name)}" for column, name in zip(columns, blocks[0].names, strict=True)
+    )
+    with tempfile.TemporaryFile() as file:
+        for block in blocks:
+            file.write(Block(columns, block.types, block.rows, block.values).native())
+        file.flush()
+        path = f"/proc/self/fd/{file.fileno()}"
+        # One thread keeps the order of the rows.
+        return engine.run(
+            f"SELECT {shown} FROM file({literal(path)}, 'Native', {literal(structure)}) "
+            "SETTINGS max_threads = 1, input_format_parallel_parsing = 0",
+            output_format,
+        )

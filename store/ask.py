@@ -1,0 +1,27 @@
+"""A person's question to the store."""
+
+from __future__ import annotations
+
+from firstflight.errors import UsageError
+from store import migrate
+from store.base import Answer, Store
+from store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
+from store.place import find, nothing_there, open_store
+
+
+def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
+    """The answer to `query` in one of ClickHouse's formats.
+
+    StoreError: the engine refused, with its reason in one sentence. UsageError: the store holds no tables.
+    """
+    with open_store(url) as store:
+        try:
+            return store.formatted(query, output_format)
+        except StoreError as error:
+            if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE) and _lacks_tables(store):
+                raise UsageError(nothing_there(find(url))) from error
+            raise
+
+
+def _lacks_tables(store: Store) -> bool:
+    return not migrate.applied(store)

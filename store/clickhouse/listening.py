@@ -1,0 +1,74 @@
+"""The port of `store serve`, and who may come in. Nothing of the engine is imported here."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import socket
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from firstflight.errors import UsageError
+from store.protocol.packets import Hello
+from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may come in: anybody if there is no password; `tls` makes connections encrypted."""
+
+    user: str = "default"
+    password: str | None = field(default=None, repr=False)
+    read_only: bool = False
+    tls: ssl.SSLContext | None = None
+
+    def check(self, hello: Hello) -> None:
+        """Refusal unless user and password fit."""
+        if self.password is None:
+            return
+        same_user = hmac.compare_digest(hello.user.encode(), self.user.encode())
+        if not (hmac.compare_digest(hello.password.encode(), self.password.encode()) and same_user):
+            raise Refusal(
+                AUTHENTICATION_FAILED,
+                f"{hello.user}: Authentication failed: password is incorrect, or there is no such user.",
+            )
+
+
+def needs_password(host: str) -> bool:
+    """Whether others than this machine can reach `host`."""
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """TLS with a certificate chain and its key, both PEM; UsageError if they cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"cannot use the certificate {certificate} with the key {key}: {error}") from error
+    return context
+
+
+def listener(host: str, port: int, access: Access) -> socket.socket:
+    """The listening socket (port 0: a free one); UsageError if it cannot be had, or is open to others."""
+    if needs_password(host) and not access.password:
+        raise UsageError(f"others can reach {host}: --no-password is for 127.0.0.1 alone, leave it out")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, OverflowError) as error:
+        # An address that does not resolve has its own numbers, and words.
+        system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
+        reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
+
+
+def address_of(listening: socket.socket) -> tuple[str, int]:
+    """Host and port of a listening socket."""
+    host, port = listening.getsockname()[:2]
+    return str(host), int(port)

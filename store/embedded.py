@@ -1,0 +1,139 @@
+"""The embedded store: ClickHouse's engine inside this process (chDB), files in a folder."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firstflight.errors import UsageError
+from schemas.sql import Dialect
+from store import access, answers
+from store.base import Answer, Parameters
+from store.engine import Engine, EngineError
+from store.errors import from_engine
+from store.sql import field, literal
+from store.statements import guard, prepared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Results as interfaces.md wants them; computed (ALIAS) columns are shown by `SELECT *` like any other.
+_SETTINGS = {
+    "output_format_json_quote_64bit_integers": 0,
+    "output_format_json_quote_64bit_floats": 0,
+    "output_format_json_escape_forward_slashes": 0,
+    "asterisk_include_alias_columns": 1,
+    # A row without partner in a join has nothing to say: null, not the first word of an enumeration.
+    "join_use_nulls": 1,
+}
+# Rows are on disk before the loader's books say so.
+_WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
+
+
+class EmbeddedStore:
+    """See `store.base.Store`. The caller holds the folder's lock."""
+
+    def __init__(self, path: Path, database: str, *, write: bool) -> None:
+        """Open the store in the folder `path`; UsageError or StoreError if it cannot be opened."""
+        self._path = path
+        self.dialect = Dialect(database)
+        try:
+            self._engine = Engine(str(path), access.LOADER if write else access.READER)
+        except EngineError as error:
+            raise self._not_opened(str(error)) from error
+        try:
+            prepared.check(self._engine, self.place)
+            self._engine.set(_SETTINGS | (_WRITE_SETTINGS if write else {}))
+            if write:
+                self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
+            if self._engine.run(f"EXISTS DATABASE {database}").strip() == b"1":
+                self._engine.run(f"USE {database}")
+            if not write:
+                # Last, since nothing can be set after it, not even this.
+                self._engine.set({"readonly": 1})
+        except EngineError as error:
+            self._engine.close()
+            raise from_engine(str(error), self.place) from error
+        except UsageError:
+            self._engine.close()
+            raise
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return str(self._path)
+
+    @property
+    def shared(self) -> bool:
+        """The folder's lock keeps others out."""
+        return False
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> None:
+        """Run one statement that gives no rows."""
+        self._run(sql, "Null", parameters)
+
+    def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
+        """Run a query; one dict per row."""
+        lines = self._run(sql, "JSONEachRow", parameters).splitlines()
+        return [json.loads(line) for line in lines if line]
+
+    def formatted(self, sql: str, output_format: str) -> Answer:
+        """Run a query that came from a person; what would read or write beside the store is refused."""
+        try:
+            parsed = guard.check_reading(self._engine, sql)
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+        return Answer(self._run(sql, output_format), answers.format_of(parsed) or output_format)
+
+    def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
+        """Add all rows of `batch` as one block."""
+        if not batch.num_rows:
+            return
+        names = ", ".join(f"`{name}`" for name in batch.column_names)
+        # One thread and no limit on the block: the rows become one part, which is there wholly or not at all.
+        # Always with a token: tables that remember inserts would else drop rows that they held before.
+        self._run(
+            f"INSERT INTO {self.dialect.database}.{table} ({names}) SELECT {names} FROM Python(records) "
+            f"SETTINGS max_threads = 1, max_insert_threads = 1, max_insert_block_size = {batch.num_rows}, "
+            f"min_insert_block_size_rows = {batch.num_rows}, min_insert_block_size_bytes = 0, "
+            f"insert_deduplication_token = {literal(token or uuid.uuid4().hex)}",
+            records=batch,
+        )
+
+    def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
+        """For each SQL condition, in how many rows of `batch` it holds."""
+        if not conditions:
+            return []
+        counts = ", ".join(f"countIf({condition})" for condition in conditions)
+        answer = self._run(f"SELECT {counts} FROM Python(records)", "TSV", records=batch)
+        return [int(count) for count in answer.split()]
+
+    def catch_up(self, table: str) -> None:
+        """Nobody else writes."""
+
+    def close(self) -> None:
+        """Close it; others may open it then."""
+        self._engine.close()
+
+    def _run(
+        self,
+        sql: str,
+        output_format: str = "TSV",
+        parameters: Parameters | None = None,
+        records: pa.Table | None = None,
+    ) -> bytes:
+        given = {name: field(str(value)) for name, value in (parameters or {}).items()}
+        try:
+            return self._engine.run(sql, output_format, given, records)
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+
+    def _not_opened(self, text: str) -> Exception:
+        if "Cannot lock file" in text:
+            return UsageError(
+                f"the store in {self._path} is open in another program, which is not firstflight"
+            )
+        return from_engine(text, self.place)

@@ -1,0 +1,195 @@
+"""Record files into the store; loading a file twice, or after a crash in the middle, changes nothing.
+
+Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The
+books (`load_file`) say `loading` before a unit is touched, `loaded` when its rows are counted in the store.
+A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew, so a
+file that a stage made again replaces what it was before.
+
+This needs one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
+lease on the units of its file. And every batch carries a token made of the file's content and the versions
+in the books: sent again after a broken connection, it is added once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from firstflight.errors import InputError
+from firstflight.layout import RunLayout, StageKey
+from firstflight.run import accounting
+from firstflight.run.report import Rejected
+from firstflight.run.run import Run
+from store import Store, lease, migrate, open_store
+from store.errors import StoreError, StoreHeld
+from store.lease import Lease
+from store.load import record_file, run_row
+from store.load.record_file import Contradiction, RecordFile
+from store.load.units import Units
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Action = Literal["loaded", "replaced", "unchanged"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of one record file. `in_store` = rows of its units in the store afterwards."""
+
+    path: Path
+    kind: str
+    in_file: int
+    in_store: int
+    action: Action
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A file that was not loaded, and the sentence that says why."""
+
+    path: Path
+    error: InputError | StoreError | StoreHeld
+
+
+Result = Loaded | Refused
+
+
+def stage(run: Run, key: StageKey | None = None) -> None:
+    """The load stage: all record files of a run, or those of one key, into its store.
+
+    The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
+    if a file was refused; the others are loaded then.
+    """
+    with run.stage("load", key) as report:
+        results = load_run_folder(run, run.settings.store.url, key=key)
+        done = [result for result in results if isinstance(result, Loaded)]
+        report.rows_in = sum(result.in_file for result in done)
+        report.rows_out = sum(result.in_store for result in done)
+        for result in done:
+            report.counts[result.kind] = report.counts.get(result.kind, 0) + result.in_store
+        refused = [result for result in results if isinstance(result, Refused)]
+        report.rejected = [Rejected(line=n, reason=str(r.error)) for n, r in enumerate(refused, start=1)]
+        if refused:
+            raise refused[0].error
+
+
+def load_run_folder(
+    run: Run,
+    url: str | None = None,
+    told: Callable[[Result], None] = lambda _: None,
+    key: StageKey | None = None,
+) -> list[Result]:
+    """Load all record files of `run` and the run's own row; `told` hears of each file as it is done.
+
+    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key` the record files of that key
+    alone, and not the run's row, which belongs to the centre. FirstflightError if the sums of
+    docs/definitions.md do not hold for what was loaded.
+    """
+    folder = run.path if key is None else run.layout.folder(key)
+    paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
+    written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
+    with open_store(url, write=True) as store:
+        migrate.migrate(store)
+        results = list(_load_each(store, paths, told, written))
+        if key is None:
+            with lease.held(store, [f"run {run.id}"]):
+                run_row.load(store, run)
+        for result in results:
+            if isinstance(result, Loaded) and result.kind == "quic_probe":
+                _check_sums(store, run, result.path)
+    return results
+
+
+def load_files(
+    paths: Sequence[Path], url: str | None = None, told: Callable[[Result], None] = lambda _: None
+) -> list[Result]:
+    """Load single record files; those below a run's folder are named after it."""
+    with open_store(url, write=True) as store:
+        migrate.migrate(store)
+        return list(_load_each(store, paths, told, {}))
+
+
+def load_one(store: Store, opened: RecordFile) -> Loaded:
+    """Load one record file into an open store. Nothing of it is in the store if it raises InputError."""
+    content = opened.content(lambda batch: _check_derived(store, opened, batch))
+    kind = opened.kind.name
+    units = Units(store, opened, content)
+    if units.all_there():
+        return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+    with lease.held(store, units.subjects()) as leases:
+        if leases:  # another loader may have been at work until now
+            units = Units(store, opened, content)
+            if units.all_there():
+                return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
+        return _load_units(store, opened, units, leases)
+
+
+def _load_units(store: Store, opened: RecordFile, units: Units, leases: Sequence[Lease]) -> Loaded:
+    kind = opened.kind.name
+    units.begin()
+    removed = units.remove()
+    for number, batch in enumerate(opened.batches()):
+        for held in leases:
+            held.keep()
+        store.insert(kind, opened.stored(batch), token=units.token(number))
+    in_store = units.end(leases)
+    return Loaded(opened.path, kind, opened.rows, in_store, "replaced" if removed else "loaded")
+
+
+def _load_each(
+    store: Store, paths: Iterable[Path], told: Callable[[Result], None], written: Mapping[Path, str]
+) -> Iterator[Result]:
+    """`written`: the SHA-256 that a stage's report gives for a file."""
+    for path in paths:
+        result: Result
+        try:
+            opened = RecordFile(path, _filled(path))
+            if written.get(path, opened.sha256) != opened.sha256:
+                raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
+            result = load_one(store, opened)
+        except InputError as error:
+            result = Refused(path, error)
+        except StoreError as error:
+            result = Refused(path, StoreError(f"{path}: {error}", error.code))
+        except StoreHeld as error:
+            result = Refused(path, StoreHeld(f"{path}: {error}"))
+        told(result)
+        yield result
+
+
+def _filled(path: Path) -> dict[str, str]:
+    """The loader's columns for a file: its name, and its run if it lies below the folder of one."""
+    path = path.resolve()
+    for folder in path.parents:
+        if RunLayout(folder).manifest.is_file():
+            run = Run(folder)
+            return {"source_file": run.layout.name_of(path), "run": run.id}
+    return {"source_file": str(path)}
+
+
+def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
+    """Refuse a file whose derived columns are not what the store will compute from the others."""
+    derived = [column for column in opened.kind.file_columns if column.derived]
+    conditions = [f"NOT isNotDistinctFrom(`{c.name}`, {c.derived})" for c in derived]
+    for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
+        if count:
+            raise Contradiction(f"{opened.path}: {column.name} is not {column.derived} in {count} rows")
+
+
+def _check_sums(store: Store, run: Run, path: Path) -> None:
+    """Hold a probe file's rows in the store against the sums of docs/definitions.md."""
+    report = run.report("probe", run.layout.key_of(path))
+    rows = store.rows(
+        f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
+        f"FROM {store.dialect.database}.quic_probe WHERE source_file = {{source:String}} GROUP BY outcome",
+        {"source": run.layout.name_of(path)},
+    )
+    by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
+    targets = sum(by_outcome.values())
+    if report is not None and report.rows_in is not None:
+        # A stage that was stopped has rows of what it probed.
+        targets = report.rows_in - len(report.rejected) - int(report.facts.get("not_probed") or 0)
+    accounting.balance(targets, sum(int(row["sent"]) for row in rows), by_outcome, str(path))

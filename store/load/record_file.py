@@ -1,0 +1,200 @@
+"""Reads record files (Parquet) and holds every row against the description of its kind.
+
+A row that contradicts the description is never loaded: a null where none may be, a value outside a closed
+list, a number that does not fit, a column too many or too few make the whole file refused, by name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firstflight.errors import InputError
+from firstflight.system import files
+from schemas import records
+
+BATCH_ROWS = 1 << 16
+_METADATA_KEY = b"firstflight.kind"
+# Files are called after their kind, except this one.
+_KIND_OF_STEM = {"targets": "target"}
+
+# What the record files of a run are called.
+STEMS = frozenset({*records.stored_names(), *_KIND_OF_STEM} - set(_KIND_OF_STEM.values()))
+
+Unit = tuple[str, ...]
+
+
+class Contradiction(InputError):
+    """A readable file whose rows are not what its kind says."""
+
+
+@dataclass
+class Content:
+    """What a pass over a whole file found: rows per unit, and the times of measurement (ns) per unit."""
+
+    rows: Counter[Unit] = field(default_factory=Counter)
+    first: dict[Unit, int] = field(default_factory=dict)
+    last: dict[Unit, int] = field(default_factory=dict)
+
+
+class RecordFile:
+    """One record file. `filled` are the loader's values: source_file (its name in the books) and run."""
+
+    def __init__(self, path: Path, filled: dict[str, str] | None = None) -> None:
+        """Open the file and look at its columns; InputError if it is not a whole record file."""
+        self.path = path
+        self.name = (filled or {}).get("source_file", str(path))
+        try:
+            self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
+            self.sha256 = files.sha256_of(path)
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise InputError(f"cannot read {path}: {os.strerror(error.errno)}") from error
+            raise InputError(f"{path} is not a whole Parquet file: {_short(error)}") from error
+        self.kind = self._find_kind()
+        self.filled = {}
+        for column in self.kind.columns:
+            if column.source == "loader":
+                if column.name not in (filled or {}):
+                    raise InputError(
+                        f"{path}: {self.kind.name} records belong to a run: load them from the run's folder"
+                    )
+                self.filled[column.name] = (filled or {})[column.name]
+        self._check_columns()
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file, by its own footer."""
+        return int(self._file.metadata.num_rows)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, checked, in blocks of at most `BATCH_ROWS`, in the columns of the kind that files hold.
+
+        InputError for bytes that cannot be decoded, `Contradiction` for a row that breaks the description.
+        """
+        schema = self.kind.arrow_schema()
+        row = 1
+        stream = self._batches(schema.names)
+        while True:
+            try:
+                batch = next(stream)
+            except StopIteration:
+                pa.default_memory_pool().release_unused()  # what comes next needs memory of its own
+                return
+            except (OSError, pa.ArrowException) as error:
+                raise InputError(f"{self.path} is damaged after row {row - 1}: {_short(error)}") from error
+            yield self._conformed(pa.Table.from_batches([batch]), row)
+            row += batch.num_rows
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """One row group after the other: Arrow's own iteration keeps what it read of all before it."""
+        for group in range(self._file.num_row_groups):
+            yield from self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns)
+
+    def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
+        """Read and check the whole file; count its rows per unit. `also` may check each batch further."""
+        found = Content()
+        for table in self.batches():
+            also(table)
+            self._count(table, found)
+        if sum(found.rows.values()) != self.rows:
+            raise InputError(
+                f"{self.path}: its footer says {self.rows} rows, it holds {sum(found.rows.values())}"
+            )
+        return found
+
+    def stored(self, table: pa.Table) -> pa.Table:
+        """A batch as the store takes it: derived columns off, instants typed, loader's columns added."""
+        for column in self.kind.columns:
+            place = table.schema.get_field_index(column.name)
+            if column.derived:
+                table = table.remove_column(place)
+            elif column.source == "loader":
+                value = pa.repeat(pa.scalar(self.filled[column.name]), table.num_rows)
+                table = table.append_column(column.name, value)
+            elif column.is_instant:
+                instants = table.column(place).cast(pa.timestamp("ns", "UTC"))
+                table = table.set_column(place, column.name, instants)
+        return table
+
+    def _find_kind(self) -> records.Kind:
+        metadata = self._file.schema_arrow.metadata or {}
+        name = metadata.get(_METADATA_KEY, b"").decode(errors="replace")
+        name = name or _KIND_OF_STEM.get(self.path.stem, self.path.stem)
+        try:
+            kind = records.load(name)
+        except records.DescriptionError as error:
+            raise InputError(f"{self.path}: cannot tell its record kind: {error}") from error
+        if not kind.file_columns or not kind.stored:
+            raise InputError(f"{self.path}: records of kind {name} are not loaded from files")
+        return kind
+
+    def _check_columns(self) -> None:
+        have = self._file.schema_arrow.names
+        want = self.kind.arrow_schema().names
+        # A stage may have written what the loader fills; the loader's own value counts.
+        loaders = {column.name for column in self.kind.columns} - set(want)
+        twice = sorted({name for name in have if have.count(name) > 1})
+        if twice:
+            raise Contradiction(
+                f"{self.path} is not a {self.kind.name} file: it has {', '.join(twice)} twice"
+            )
+        missing = [name for name in want if name not in have]
+        unknown = [name for name in have if name not in want and name not in loaders]
+        if missing or unknown:
+            said = [f"lacks {', '.join(missing)}"] * bool(missing) + [
+                f"has {', '.join(unknown)}, which the kind does not know"
+            ] * bool(unknown)
+            raise Contradiction(f"{self.path} is not a {self.kind.name} file: it {' and '.join(said)}")
+
+    def _conformed(self, table: pa.Table, first_row: int) -> pa.Table:
+        columns = []
+        for column in self.kind.file_columns:
+            values = table.column(column.name)
+            try:
+                values = values.cast(column.arrow_type())
+            except pa.ArrowException as error:
+                raise Contradiction(f"{self.path}: column {column.name}: {_short(error)}") from error
+            if not column.nullable:
+                self._refuse(pc.is_null(values), column, "is null and must not be", first_row)
+            if column.values:
+                outside = pc.invert(pc.is_in(values, pa.array(column.values)))
+                outside = pc.and_(outside, pc.is_valid(values))
+                self._refuse(outside, column, f"is none of {', '.join(column.values)}", first_row)
+            columns.append(values)
+        return pa.Table.from_arrays(columns, schema=self.kind.arrow_schema())
+
+    def _refuse(self, bad: pa.ChunkedArray, column: records.Column, what: str, first_row: int) -> None:
+        place = pc.index(bad, True).as_py()
+        if place >= 0:
+            count = pc.sum(bad).as_py()
+            more = f" (and in {count - 1} more rows)" if count > 1 else ""
+            raise Contradiction(f"{self.path}: row {first_row + place}: {column.name} {what}{more}")
+
+    def _count(self, table: pa.Table, found: Content) -> None:
+        from_file = [name for name in self.kind.unit if name not in self.filled]
+        time = self.kind.time
+        aggregates: list[tuple[str | list[str], str]] = [([], "count_all")] + (
+            [(time, "min"), (time, "max")] if time else []
+        )
+        for group in table.group_by(from_file).aggregate(aggregates).to_pylist():
+            unit = tuple(
+                self.filled[name] if name in self.filled else str(group[name]) for name in self.kind.unit
+            )
+            found.rows[unit] += group["count_all"]
+            if time and group[f"{time}_min"] is not None:
+                low, high = group[f"{time}_min"], group[f"{time}_max"]
+                found.first[unit] = min(low, found.first.get(unit, low))
+                found.last[unit] = max(high, found.last.get(unit, high))
+
+
+def _short(error: Exception) -> str:
+    """The first line of an Arrow error, which goes on with advice for programmers."""
+    return str(error).strip().split("\n")[0].rstrip(".")

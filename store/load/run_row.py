@@ -1,0 +1,53 @@
+"""The run itself as a row: its manifest, its settings, its state."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from firstflight.run.run import Run
+from store import Store
+
+# Whoever knows this key can forge answers to a run that still probes; it stays in the run's folder.
+_KEPT_OUT = ("cid_key",)
+
+
+def load(store: Store, run: Run) -> None:
+    """Put the run's row into an open store, in place of the one it had; nothing is done if they are equal."""
+    row = _row(run)
+    table = f"{store.dialect.database}.run"
+    texts = [name for name in row if name != "started_at"]
+    before = store.rows(f"SELECT {', '.join(texts)} FROM {table} WHERE run = {{run:String}}", {"run": run.id})
+    if before == [{name: row[name] for name in texts}]:
+        return
+    if before:
+        store.execute(f"ALTER TABLE {table} DELETE WHERE run = '{run.id}'")
+    batch = pa.table({name: pa.array([value]) for name, value in row.items()})
+    place = batch.schema.get_field_index("started_at")
+    instant = batch.column(place).cast(pa.timestamp("ns", "UTC"))
+    store.insert("run", batch.set_column(place, "started_at", instant))
+
+
+def _row(run: Run) -> dict[str, Any]:
+    manifest = run.manifest
+    shown = {key: value for key, value in manifest.items() if key not in _KEPT_OUT}
+    started = datetime.fromisoformat(str(manifest["started_at"]))
+    return {
+        "run": run.id,
+        "name": str(manifest.get("name", "")),
+        "state": str(manifest["state"]),
+        "started_at": int(started.timestamp() * 1_000_000) * 1000,
+        "tool_version": str(manifest.get("tool_version", "")),
+        "manifest": json.dumps(shown, ensure_ascii=False, sort_keys=True),
+        "config": _text(run.layout.config),
+        "settings": _text(run.layout.settings),
+        "source_file": run.layout.name_of(run.layout.manifest),
+    }
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -1,0 +1,133 @@
+"""Brings the tables, views and comments of a store to what schemas/ says; a second run does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from firstflight.errors import UsageError
+from schemas import records, sql
+from store import lease
+from store.base import Store
+from store.sql import literal
+
+_BOOK = "schema_migration"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to apply: `part` is migration, view or comment; `digest` tells its states apart."""
+
+    part: str
+    name: str
+    digest: str
+    statements: tuple[str, ...]
+
+
+def pending(store: Store) -> list[Step]:
+    """What a migration would do, in order. UsageError if the store is newer than this program."""
+    applied = _applied(store)
+    known = {_migration_name(migration): migration for migration in sql.migrations()}
+    for (part, name), digest in applied.items():
+        if part != "migration":
+            continue
+        if name not in known:
+            raise UsageError(
+                f"the store in {store.place} has migration {name}, which this version of firstflight does "
+                "not know: use the version that made it, or a later one"
+            )
+        if known[name].digest != digest:
+            raise UsageError(
+                f"migration {name} is not the text that was applied to the store in {store.place}: "
+                "released migrations stay as they are, a change needs a new one"
+            )
+    return [step for step in _steps(store) if applied.get((step.part, step.name)) != step.digest]
+
+
+def migrate(store: Store) -> list[Step]:
+    """Apply what is pending and say what it was. The store is open for writing."""
+    if not _has_books(store):
+        for statement in sql.bootstrap(store.dialect):
+            store.execute(statement)
+    if not pending(store):
+        return []
+    with lease.held(store, ["migrations"]) as leases:
+        return _apply(store, leases)
+
+
+def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
+    steps = pending(store)
+    for step in steps:
+        # Each statement can be repeated, so a step that was broken off is done again as a whole.
+        for statement in step.statements:
+            for held in leases:
+                held.keep()
+            store.execute(statement)
+        store.execute(
+            f"INSERT INTO {store.dialect.database}.{_BOOK} (part, name, sha256, applied_at) "
+            "SELECT {part:String}, {name:String}, {digest:String}, now64(9, 'UTC')",
+            {"part": step.part, "name": step.name, "digest": step.digest},
+        )
+    return steps
+
+
+def applied(store: Store) -> list[dict[str, object]]:
+    """What was applied, in order: part, name, sha256, applied_at. Empty for a store without tables."""
+    if _BOOK not in _tables(store):
+        return []
+    store.catch_up(_BOOK)
+    return store.rows(
+        "SELECT part, name, sha256, applied_at "
+        f"FROM {store.dialect.database}.{_BOOK} ORDER BY applied_at, name"
+    )
+
+
+def _applied(store: Store) -> dict[tuple[str, str], str]:
+    """(part, name) -> digest of the text that was applied last."""
+    return {(str(row["part"]), str(row["name"])): str(row["sha256"]) for row in applied(store)}
+
+
+def _has_books(store: Store) -> bool:
+    return {_BOOK, lease.TABLE} <= _tables(store)
+
+
+def _tables(store: Store) -> set[str]:
+    rows = store.rows(
+        "SELECT name FROM system.tables WHERE database = {database:String}",
+        {"database": store.dialect.database},
+    )
+    return {str(row["name"]) for row in rows}
+
+
+def _steps(store: Store) -> list[Step]:
+    """All there is to apply to an empty store, in order."""
+    steps = [
+        Step("migration", _migration_name(m), m.digest, tuple(m.statements(store.dialect)))
+        for m in sql.migrations()
+    ]
+    # A view is made anew with its comments: CREATE OR REPLACE drops those of the old one.
+    for view in sql.views():
+        comments = _comment(store, view.name, view.meaning, list(view.columns.items()), together=False)
+        steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))
+    for name in records.stored_names():
+        kind = records.load(name)
+        columns = [(column.name, column.comment) for column in kind.columns]
+        digest = sha256(repr((kind.meaning, columns)).encode()).hexdigest()
+        steps.append(
+            Step("comment", name, digest, tuple(_comment(store, name, kind.meaning, columns, together=True)))
+        )
+    return steps
+
+
+def _comment(
+    store: Store, table: str, meaning: str, columns: list[tuple[str, str]], *, together: bool
+) -> list[str]:
+    """Statements that set the comments; one for all of a table (`together`), one for each of a view."""
+    actions = [f"MODIFY COMMENT {literal(meaning)}"]
+    actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
+    target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")
+    return [target + (", ".join(actions))] if together else [target + action for action in actions]
+
+
+def _migration_name(migration: sql.Migration) -> str:
+    return f"{migration.version:04d}_{migration.name}"

@@ -1,0 +1,277 @@
+"""A ClickHouse server as the store, by its native protocol (clickhouse-driver)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from clickhouse_driver import errors as driver_errors
+
+from firstflight.errors import FirstflightError, UsageError
+from schemas.sql import Dialect
+from store import answers
+from store.base import Answer, Parameters
+from store.driver import BlockClient
+from store.engine import Engine, EngineError
+from store.errors import (
+    AUTHENTICATION_FAILED,
+    READONLY,
+    TRANSIENT,
+    UNKNOWN_DATABASE,
+    StoreError,
+    StoreUnreachable,
+    from_engine,
+)
+from store.protocol.blocks import Block, each_native
+from store.protocol.columns import UnsupportedType
+from store.protocol.wire import ProtocolError
+from store.sql import identifier, literal
+from store.statements import guard
+from store.url import ServerPlace, nothing_in
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+
+# As an embedded store answers; `readonly` comes beside them when the store is opened for reading.
+_SETTINGS: dict[str, object] = {"asterisk_include_alias_columns": 1, "join_use_nulls": 1}
+# Rows are on disk, on all replicas, before the loader's books say so.
+_WRITE_SETTINGS: dict[str, object] = {"mutations_sync": 2, "alter_sync": 2, "async_insert": 0}
+_READ_RETRY_S = 5.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
+_BROKEN = (
+    driver_errors.NetworkError,
+    driver_errors.SocketTimeoutError,
+    driver_errors.ChecksumDoesntMatchError,
+    driver_errors.UnexpectedPacketFromServerError,
+    driver_errors.UnknownPacketFromServerError,
+    driver_errors.PartiallyConsumedQueryError,
+    ProtocolError,
+    EOFError,
+    OSError,
+)
+
+_CERTIFICATE = re.compile(r"certificate verify failed: (.*?)(?: \(_ssl|$)")
+
+_log = logging.getLogger(__name__)
+
+
+class ServerStore:
+    """See `store.base.Store`.
+
+    A statement that the network broke is sent again, with pauses that grow, for as long as the place's
+    `retry_for` says. Inserts carry a token, by which the server drops those that it has already.
+    """
+
+    def __init__(self, place: ServerPlace, *, write: bool) -> None:
+        """Connect. StoreUnreachable if nobody answers; UsageError for a wrong database, user or password."""
+        self._place = place
+        self._write = write
+        self.dialect = Dialect(place.database, place.cluster)
+        self._local: Engine | None = None
+        self._settings: dict[str, object] = {}
+        self._client = BlockClient(place, "" if write else place.database)
+        self._told = self._answered = False
+        if write:
+            self._settings = _SETTINGS | _WRITE_SETTINGS
+            self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
+            self._client.disconnect()
+            self._client = BlockClient(place, place.database)
+        else:
+            self._settings = self._settings_of_a_reader()
+
+    @property
+    def place(self) -> str:
+        """Host, port and database."""
+        return self._place.shown
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> None:
+        """Run one statement that gives no rows."""
+        # One token for all attempts: what arrived the first time is not added the second time.
+        token = {"insert_deduplication_token": uuid.uuid4().hex} if sql.startswith("INSERT") else {}
+        self._ask(sql, parameters, token)
+
+    def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
+        """Run a query; one dict per row."""
+        blocks = self._ask(sql, parameters)
+        try:
+            lines = answers.formatted(self._engine, blocks, "JSONEachRow").splitlines()
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+        return [json.loads(line) for line in lines if line]
+
+    def formatted(self, sql: str, output_format: str) -> Answer:
+        """Run a query that came from a person; the local engine gives the answer its form."""
+        try:
+            parsed = guard.check_reading(self._engine, sql)
+            blocks = self._ask(sql)
+            wanted = answers.format_of(parsed) or output_format
+            return Answer(answers.formatted(self._engine, blocks, wanted), wanted)
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+
+    def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
+        """Add all rows of `batch`; the same `token` adds them once."""
+        if not batch.num_rows:
+            return
+        names = ", ".join(identifier(name) for name in batch.column_names)
+        token = token or uuid.uuid4().hex
+        encoded: dict[tuple[str, ...], list[Block]] = {}
+
+        def encode(header: Block) -> list[Block]:
+            key = (*header.names, *header.types)
+            if key not in encoded:
+                encoded[key] = self._encoded(header, batch)
+            return encoded[key]
+
+        self._again_if_broken(
+            lambda: self._client.insert(
+                f"INSERT INTO {self.dialect.database}.{table} ({names}) VALUES",
+                encode,
+                self._settings | {"insert_deduplication_token": token},
+            )
+        )
+
+    def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
+        """For each SQL condition, in how many rows of `batch` it holds."""
+        if not conditions:
+            return []
+        counts = ", ".join(f"countIf({condition})" for condition in conditions)
+        try:
+            answer = self._engine.run(f"SELECT {counts} FROM Python(records)", records=batch)
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+        return [int(count) for count in answer.split()]
+
+    def catch_up(self, table: str) -> None:
+        """In a cluster, wait until the replica at the other end has what the others have of `table`."""
+        if self.dialect.cluster:
+            self.execute(f"SYSTEM SYNC REPLICA {self.dialect.database}.{table}")
+
+    @property
+    def shared(self) -> bool:
+        """Others may write at the same time."""
+        return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.disconnect()
+        if self._local is not None:
+            self._local.close()
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine in this process, with nothing in it: for types and formats."""
+        if self._local is None:
+            try:
+                self._local = Engine()
+            except EngineError as error:
+                raise from_engine(str(error), self.place) from error
+            self._local.set(answers.SETTINGS)
+        return self._local
+
+    def _settings_of_a_reader(self) -> dict[str, object]:
+        """The settings to send when only reading; a user that may set nothing gets none."""
+        *_, answer = self._ask("SELECT toUInt8(getSetting('readonly')) AS readonly")
+        rights = answer.values[0][0]
+        return {} if rights == 1 else _SETTINGS if rights == 2 else _SETTINGS | {"readonly": 1}
+
+    def _ask(
+        self, sql: str, parameters: Parameters | None = None, settings: Mapping[str, object] | None = None
+    ) -> list[Block]:
+        given = {name: str(value) for name, value in (parameters or {}).items()}
+        everything = self._settings | dict(settings or {})
+        return self._again_if_broken(lambda: self._client.ask(sql, given, everything))
+
+    def _encoded(self, header: Block, batch: pa.Table) -> list[Block]:
+        """The rows of `batch` in the columns and types that the server expects, as the engine cuts them."""
+        columns = ", ".join(
+            f"CAST({identifier(name)}, {literal(type_name)}) AS {identifier(name)}"
+            for name, type_name in zip(header.names, header.types, strict=True)
+        )
+        try:
+            made = self._engine.run(
+                f"SELECT {columns} FROM Python(records) SETTINGS max_threads = 1", "Native", records=batch
+            )
+        except EngineError as error:
+            raise from_engine(str(error), self.place) from error
+        return list(each_native(made))
+
+    def _again_if_broken(self, statement: Callable[[], Result]) -> Result:
+        """Run it; if the connection breaks, make a new one and run it again until time is up."""
+        until = time.monotonic() + (self._place.retry_for if self._write else _READ_RETRY_S)
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                result = statement()
+            except driver_errors.ServerException as error:
+                if error.code not in TRANSIENT:
+                    raise self._refused(error) from error
+                reason, last = str(self._refused(error)), error
+            except UnsupportedType as error:
+                self._client.disconnect()
+                raise StoreError(f"the store refused: {error}") from error
+            except _BROKEN as error:
+                self._client.disconnect()
+                untrusted = _untrusted(error)
+                if untrusted:
+                    raise UsageError(
+                        f"the certificate of {self.place} is not trusted: {untrusted}"
+                    ) from error
+                reason, last = _why(error), error
+            except driver_errors.Error as error:
+                self._client.disconnect()
+                raise StoreError(f"{self.place} cannot be understood: {_why(error)}") from error
+            else:
+                self._told, self._answered = False, True
+                return result
+            if time.monotonic() + pause > until:
+                gone = StoreUnreachable(
+                    f"{self.place} does not answer ({reason}): nothing is lost, do it again when it does"
+                )
+                gone.exit_status = 1 if self._answered else 2
+                raise gone from last
+            if self._write and not self._told:
+                _log.warning("firstflight: %s does not answer (%s): trying again", self.place, reason)
+                self._told = True
+            # Many that lost the same server do not come back all at once.
+            time.sleep(pause * random.uniform(0.7, 1.0))
+            pause = min(pause * 2, _LAST_PAUSE_S)
+
+    def _refused(self, error: driver_errors.ServerException) -> FirstflightError:
+        message = error.message.partition("Stack trace:")[0]
+        if error.code == AUTHENTICATION_FAILED:
+            return UsageError(f"{self.place} refuses the user or the password of FIRSTFLIGHT_STORE")
+        if error.code == UNKNOWN_DATABASE and not self._write:
+            return UsageError(nothing_in(self.place))
+        if error.code == READONLY and self._write:
+            return UsageError(f"{self.place} lets the user of FIRSTFLIGHT_STORE only read")
+        return from_engine(f"Code: {error.code}. {message}", self.place)
+
+
+def _untrusted(error: BaseException) -> str | None:
+    """What is wrong with the certificate, if that is the error; the driver leaves only words of it."""
+    found = _CERTIFICATE.search(str(error))
+    return found[1] if found else None
+
+
+def _why(error: BaseException) -> str:
+    """What broke, in some words."""
+    if isinstance(error, driver_errors.SocketTimeoutError | TimeoutError):
+        return "no answer in time"
+    if isinstance(error, EOFError):
+        return "the connection was closed"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, driver_errors.NetworkError):
+        inner = error.__cause__ or error.__context__
+        if isinstance(inner, OSError) and inner is not error:
+            return _why(inner)
+    return str(error).split("\n")[0].removeprefix("Code: 210. ").strip(". ") or type(error).__name__

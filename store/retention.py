@@ -1,0 +1,61 @@
+"""How long rows are kept: a TTL that drops whole months of a table, set by hand, never by a migration."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from firstflight.errors import UsageError
+from store.base import Store
+
+_MONTHLY = re.compile(r"toYYYYMM\((?P<time>.*)\)", re.DOTALL)
+_TTL = re.compile(r"\bTTL .*?\+ (?:toIntervalMonth\((?P<function>\d+)\)|INTERVAL (?P<literal>\d+) MONTH)")
+
+
+@dataclass(frozen=True)
+class Retention:
+    """A table in parts of a month, and how many months its rows are kept (None: for ever)."""
+
+    table: str
+    months: int | None
+
+
+def each(store: Store) -> list[Retention]:
+    """All tables that are kept by month."""
+    rows = store.rows(
+        "SELECT name, partition_key, create_table_query AS made FROM system.tables "
+        "WHERE database = {database:String} AND engine LIKE '%MergeTree' ORDER BY name",
+        {"database": store.dialect.database},
+    )
+    found = []
+    for row in rows:
+        if _MONTHLY.fullmatch(row["partition_key"]):
+            ttl = _TTL.search(row["made"])
+            months = int(ttl["function"] or ttl["literal"]) if ttl else None
+            found.append(Retention(row["name"], months))
+    return found
+
+
+def keep(store: Store, table: str, months: int | None) -> None:
+    """Keep rows of `table` for so many months from now on; the server drops older ones by and by.
+
+    UsageError if the table is not kept by month.
+    """
+    known = {kept.table: kept.months for kept in each(store)}
+    if table not in known:
+        raise UsageError(f"{table} is not kept by month; these are: {', '.join(known) or 'none'}")
+    name = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}}")
+    if months is None:
+        if known[table] is not None:
+            store.execute(f"{name} REMOVE TTL")
+        return
+    (row,) = store.rows(
+        "SELECT partition_key FROM system.tables "
+        "WHERE database = {database:String} AND name = {table:String}",
+        {"database": store.dialect.database, "table": table},
+    )
+    time = _MONTHLY.fullmatch(row["partition_key"])
+    assert time is not None  # it is among `each`
+    # Whole parts only: a row goes when all of its month may.
+    store.execute(f"{name} MODIFY SETTING ttl_only_drop_parts = 1")
+    store.execute(f"{name} MODIFY TTL toDate({time['time']}) + toIntervalMonth({months})")

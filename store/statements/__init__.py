@@ -1,0 +1,1 @@
+"""What a SQL statement consists of, and which statements a client may send."""

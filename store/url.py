@@ -1,0 +1,141 @@
+"""`clickhouse://USER:PASSWORD@HOST:PORT/DB?options`: a ClickHouse server as the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from firstflight.errors import UsageError
+from store import secrets
+
+SCHEMES = ("clickhouse", "clickhouses")
+PORT, SECURE_PORT = 9000, 9440
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_METHODS = ("lz4", "zstd")
+
+
+@dataclass(frozen=True)
+class ServerPlace:
+    """A server, or with `cluster` any server of a replicated cluster. Times in seconds."""
+
+    host: str
+    port: int
+    database: str
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    cluster: str | None = None
+    secure: bool = False
+    verify: bool = True
+    ca_certs: str | None = None
+    compression: str = "lz4"
+    connect_timeout: float = 10.0
+    send_receive_timeout: float = 300.0
+    retry_for: float = 60.0
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people: no user, no password."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"clickhouse://{host}:{self.port}/{self.database}"
+
+
+def parse(url: str, database: str) -> ServerPlace:
+    """The server that a URL names; `database` if it names none. UsageError, which never repeats the URL."""
+    try:
+        split = urlsplit(url)
+        host, port = split.hostname, split.port
+    except ValueError as error:
+        raise UsageError(f"the store's address cannot be read: {_plain(error)}") from error
+    if not host:
+        raise UsageError("the store's address names no host: write clickhouse://USER:PASSWORD@HOST:PORT/DB")
+    named = unquote(split.path.strip("/")) or database
+    given: dict[str, Any] = {"database": _identifier(named, "database")}
+    if split.username:
+        given["user"] = unquote(split.username)
+    if split.password:
+        given["password"] = unquote(split.password)
+    given["secure"] = split.scheme == "clickhouses"
+    for name, value in parse_qsl(split.query, keep_blank_values=True):
+        if name == "password_file":
+            given["password"] = secrets.first_line(Path(value).expanduser())
+        elif name in _OPTIONS:
+            given[name] = _OPTIONS[name](value, name)
+        else:
+            raise UsageError(
+                f"the store's address has the unknown option {name!r}; there are: "
+                + ", ".join(sorted([*_OPTIONS, "password_file"]))
+            )
+    return ServerPlace(host, port or (SECURE_PORT if given["secure"] else PORT), **given)
+
+
+def nothing_in(where: object) -> str:
+    """The sentence about a store without tables."""
+    return (
+        f"the store in {where} is empty: run a campaign, load record files (`firstflight load`), "
+        "or make its tables with `firstflight db migrate`"
+    )
+
+
+def has_password(url: str) -> bool:
+    """Whether a password stands in `url` itself, so that it must not be written down."""
+    try:
+        return url.partition(":")[0] in SCHEMES and bool(urlsplit(url).password)
+    except ValueError:
+        return True
+
+
+def _identifier(value: str, name: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise UsageError(f"the store's {name} {value!r} is no name: letters, digits and _ make one")
+    return value
+
+
+def _switch(value: str, name: str) -> bool:
+    if value.lower() not in ("0", "1", "false", "true"):
+        raise UsageError(f"the store's option {name} is 0 or 1, not {value!r}")
+    return value.lower() in ("1", "true")
+
+
+def _seconds(value: str, name: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 86_400:
+        raise UsageError(f"the store's option {name} is a number of seconds above 0, not {value!r}")
+    return seconds
+
+
+def _method(value: str, name: str) -> str:
+    if value not in _METHODS:
+        raise UsageError(f"the store's option {name} is lz4 or zstd, not {value!r}")
+    return value
+
+
+def _file(value: str, name: str) -> str:
+    path = Path(value).expanduser()
+    if not path.is_file():
+        raise UsageError(f"the store's option {name} names {path}, which is no file")
+    return str(path)
+
+
+_OPTIONS: dict[str, Callable[[str, str], Any]] = {
+    "cluster": _identifier,
+    "secure": _switch,
+    "verify": _switch,
+    "ca_certs": _file,
+    "compression": _method,
+    "connect_timeout": _seconds,
+    "send_receive_timeout": _seconds,
+    "retry_for": _seconds,
+}
+
+
+def _plain(error: ValueError) -> str:
+    """What is wrong with a URL, without the part of it that urllib quotes."""
+    return str(error).split(":")[0].split("'")[0].strip()

@@ -1,0 +1,123 @@
+"""The import contracts of pyproject.toml hold, and each turns the build red when it is broken."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
+PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]
+LINT = str(Path(sys.executable).with_name("lint-imports"))
+
+# Contract -> (file of the copy, import that breaks it).
+BREAKS = {
+    "The house stands in one direction": ("scanner/driver/feed.py", "import orchestration.runner"),
+    "Nothing imports benches and tests": ("reports/wording.py", "import tests.waiting"),
+    "The lab uses nothing that it tests": ("lab/draw.py", "import scanner.driver.feed"),
+    "Inside firstflight": ("firstflight/system/files.py", "import firstflight.layout"),
+    "Inside scanner": ("scanner/driver/feed.py", "import scanner.planned.probes"),
+    "Inside orchestration": ("orchestration/runner.py", "import orchestration.stages"),
+    "Inside reports": ("reports/numbers/truth.py", "import reports.page.page"),
+    "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
+    "Inside store": ("store/url.py", "import store.place"),
+    "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),
+    "Only the store imports the engine": ("reports/wording.py", "import clickhouse_driver"),
+    "Only reports import matplotlib": ("store/load/units.py", "import matplotlib"),
+}
+
+
+def linted(tree: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LINT, "--config", str(tree / "pyproject.toml"), "--no-cache"],
+        cwd=tree,
+        env={"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the Python code and of its contracts."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in PACKAGES:
+        for path in (ROOT / name).rglob("*.py"):
+            target = copy / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    shutil.copyfile(ROOT / "pyproject.toml", copy / "pyproject.toml")
+    return copy
+
+
+def test_every_contract_is_broken_here_once() -> None:
+    names = [contract["name"] for contract in CONTRACTS]
+    assert [sum(name.startswith(known) for known in BREAKS) for name in names] == [1] * len(names)
+    assert len(names) == len(BREAKS)
+
+
+def test_all_breaks_at_once_turn_every_contract_red(tree: Path) -> None:
+    """One run of the linter with all of them, since each run reads the whole tree."""
+    assert linted(tree).returncode == 0
+    saved: dict[Path, str] = {}
+    for name, line in BREAKS.values():
+        path = tree / name
+        saved.setdefault(path, path.read_text())
+        path.write_text(f"{path.read_text()}\n{line}\n")
+    done = linted(tree)
+    for path, text in saved.items():
+        path.write_text(text)
+    assert done.returncode == 1, done.stderr
+    # Long names are broken over two lines.
+    verdicts = re.sub(r"\s+", " ", done.stdout)
+    for contract in CONTRACTS:
+        assert f"{contract['name']} BROKEN" in verdicts, contract["name"]
+
+
+# All of ours that the lab may use: it must not share the faults of what it tests.
+LAB_MAY_USE = {"lab", "firstflight.errors", "firstflight.system.binaries"}
+
+
+def ours(text: str) -> set[str]:
+    """Modules of this project that Python code imports."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            # `from package import module`, or a name of a module.
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.partition(".")[0] in PACKAGES}
+
+
+def not_allowed(text: str) -> set[str]:
+    return {name for name in ours(text) if not any(f"{name}.".startswith(f"{one}.") for one in LAB_MAY_USE)}
+
+
+def test_the_lab_imports_an_allow_list_alone() -> None:
+    found = {str(path): not_allowed(path.read_text()) for path in (ROOT / "lab").rglob("*.py")}
+    assert {path: names for path, names in found.items() if names} == {}
+    for line in ("from firstflight.system import files", "import firstflight.settings", "import store"):
+        assert not_allowed(line), line
+
+
+def test_dag_files_import_only_airflow_and_orchestration() -> None:
+    """They are no package, so the linter does not see them."""
+    allowed = {"airflow", "orchestration", "pendulum", "__future__", "datetime"}
+    for path in (ROOT / "dags").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found = {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found = {(node.module or "").partition(".")[0]}
+            else:
+                continue
+            assert found <= allowed, f"{path.name} imports {found - allowed}"
