@@ -1,4 +1,4 @@
-"""Rows that the native prober has in closed segments (scanner/prober/README.md)."""
+"""Rows that the native prober has in closed segments (scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 
