@@ -5,17 +5,17 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Args, Kind};
-use crate::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::flows::Flows;
-use crate::fragments::Fragments;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
-use crate::ip::{self, Content, IpLength};
-use crate::keylog::Keyring;
-use crate::link;
+use crate::net::fragments::Fragments;
+use crate::net::ip::{self, Content, IpLength};
+use crate::net::link;
 use crate::output::quic_connection::ConnectionRow;
 use crate::output::{OutputError, Outputs, quic_packet};
-use crate::seen::{HeaderSeen, PacketSeen};
-use crate::timeline::Windows;
+use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::{HeaderSeen, PacketSeen};
+use crate::quic::timeline::Windows;
 
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;

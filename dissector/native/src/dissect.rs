@@ -16,8 +16,8 @@ use signal_hook::flag;
 use crate::args::{Args, Format};
 use crate::capture::{End, read_capture};
 use crate::input::{self, Stop};
-use crate::keylog::{KeyLog, Keyring};
 use crate::output::{OutputError, Outputs};
+use crate::quic::keylog::{KeyLog, Keyring};
 
 /// Exit status when some capture could not be read to its end.
 const UNREADABLE: u8 = 3;

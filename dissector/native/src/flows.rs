@@ -1,10 +1,10 @@
 //! What is asked about flows of any kind, beside QUIC connections: their rows as they end.
 
 use crate::args::{Args, Kind};
-use crate::flow_table::Bounds;
-use crate::ip::{Datagram, Segment};
+use crate::flow::pacing::{Direction, Pacings, Protocol, Sent};
+use crate::flow::table::Bounds;
+use crate::net::ip::{Datagram, Segment};
 use crate::output::{OutputError, Outputs, pacing, tcp_flow, tcp_packet};
-use crate::pacing::{Direction, Pacings, Protocol, Sent};
 use crate::tcp::Tcp;
 
 const NS_PER_MS: i64 = 1_000_000;

@@ -9,21 +9,12 @@
 
 pub mod args;
 pub mod capture;
-pub mod connection;
 pub mod dissect;
-pub mod flow_table;
+pub mod flow;
 pub mod flows;
-pub mod fragments;
 pub mod input;
-pub mod ip;
-pub mod keylog;
-pub mod link;
+pub mod net;
 pub mod output;
-pub mod pacing;
-pub mod quantiles;
-pub mod recovery;
-pub mod seen;
+pub mod quic;
 pub mod tcp;
 pub mod temporary;
-pub mod timeline;
-pub mod volume;

@@ -9,14 +9,14 @@ use std::sync::atomic::AtomicBool;
 use clap::Parser;
 use firstflight_dissect::args::Args;
 use firstflight_dissect::capture::read_capture;
-use firstflight_dissect::connection::{Arrival, Limits, Table};
 use firstflight_dissect::input;
-use firstflight_dissect::ip::{self, Content, IpLength};
-use firstflight_dissect::keylog::Keyring;
-use firstflight_dissect::link;
+use firstflight_dissect::net::ip::{self, Content, IpLength};
+use firstflight_dissect::net::link;
 use firstflight_dissect::output::{Outputs, parameters};
-use firstflight_dissect::seen::{HeaderSeen, details, summary};
-use firstflight_dissect::timeline::Windows;
+use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
+use firstflight_dissect::quic::keylog::Keyring;
+use firstflight_dissect::quic::packet_log::{HeaderSeen, details, summary};
+use firstflight_dissect::quic::timeline::Windows;
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
     ClientHello, EncryptedExtensions, ServerHello, certificate_chain_bytes, hello_kind,

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
-use crate::link;
+use crate::net::link;
 
 pub use compressed::plain;
 

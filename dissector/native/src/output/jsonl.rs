@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::held::{Held, Place};
 use super::row::{Cells, Row};
 use super::text::{Style, write_number, write_piece};
+use super::write_buffer::{Held, Place};
 use super::{Column, Value};
 
 /// Bytes that are copied at once; most pieces are shorter.

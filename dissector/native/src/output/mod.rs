@@ -1,7 +1,6 @@
 //! Rows of record kinds, as JSON lines or Parquet.
 
-mod aside;
-mod held;
+mod deferred;
 mod jsonl;
 pub mod pacing;
 pub mod parameters;
@@ -13,6 +12,7 @@ pub mod tcp_flow;
 pub mod tcp_packet;
 mod text;
 mod value;
+mod write_buffer;
 
 use std::fmt;
 use std::fs::File;
@@ -23,10 +23,10 @@ pub use row::Row;
 pub use value::Value;
 
 use crate::args::{Args, Format, Kind};
-use aside::Aside;
-use held::Place;
+use deferred::Aside;
 use jsonl::JsonLines;
 use parquet_file::ParquetFile;
+use write_buffer::Place;
 
 /// Types of columns, by the names in schemas/records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

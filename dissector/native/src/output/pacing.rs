@@ -2,7 +2,7 @@
 
 use super::Type::{Bool, F64, I64, String as Text, U16};
 use super::{Column, Value, always, maybe};
-use crate::pacing::{Pacing, Protocol};
+use crate::flow::pacing::{Pacing, Protocol};
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[

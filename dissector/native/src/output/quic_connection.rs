@@ -5,10 +5,10 @@ use firstflight_wire::transport::TransportParameters;
 use super::Type::{Bool, F64, I64, String as Text, U8, U16, U32};
 use super::row::{Cells, Row, put};
 use super::{Column, Value, always, maybe};
-use crate::connection::Connection;
-use crate::recovery::Sample;
-use crate::timeline::{CaptureSide, Timeline, classify};
-use crate::volume::Volume;
+use crate::flow::volume::Volume;
+use crate::quic::connection::Connection;
+use crate::quic::recovery::Sample;
+use crate::quic::timeline::{CaptureSide, Timeline, classify};
 
 /// Columns in the order of [`ConnectionRow`].
 pub const COLUMNS: &[Column] = &[

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use super::Type::{Bool, I64, String as Text, U8, U16, U32};
 use super::{Column, Value, always, maybe};
-use crate::connection::{Arrival, Connection};
-use crate::seen::PacketSeen;
+use crate::quic::connection::{Arrival, Connection};
+use crate::quic::packet_log::PacketSeen;
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[

@@ -2,7 +2,7 @@
 
 use super::Type::{Bool, F64, I64, String as Text, U8, U16};
 use super::{Column, Value, always, maybe};
-use crate::quantiles::Durations;
+use crate::flow::quantiles::Durations;
 use crate::tcp::Flow;
 use crate::tcp::flow::{CaptureSide, Offer, Side};
 

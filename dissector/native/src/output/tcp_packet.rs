@@ -6,7 +6,7 @@ use firstflight_wire::tcp::{Flags, Header, TcpOption};
 
 use super::Type::{Bool, I64, String as Text, U8, U16, U32};
 use super::{Column, Value, always, maybe};
-use crate::ip::Segment;
+use crate::net::ip::Segment;
 use crate::tcp::analysis::{Class, Verdict};
 use crate::tcp::{Flow, analysis::Marks};
 

@@ -4,7 +4,7 @@
 
 use firstflight_wire::tcp::Flags;
 
-use super::coverage::before;
+use crate::flow::coverage::before;
 
 /// Within this time of the last duplicate ACK, a segment that it asks for is a fast retransmission.
 const FAST_NS: i64 = 20_000_000;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use firstflight_wire::tcp::{Flags, TcpOption};
 
 use super::analysis::{Analysis, Class, Seen, Verdict};
-use super::coverage::Coverage;
 use super::rtt::RoundTrips;
-use crate::flow_table::Live;
-use crate::ip::Segment;
-use crate::volume::{Carried, Volume};
+use crate::flow::coverage::Coverage;
+use crate::flow::table::Live;
+use crate::flow::volume::{Carried, Volume};
+use crate::net::ip::Segment;
 
 /// Largest shift that counts (RFC 7323 2.3).
 const MAX_SHIFT: u8 = 14;

@@ -1,7 +1,6 @@
 //! TCP flows: which segment belongs to which, and when one is over.
 
 pub mod analysis;
-pub mod coverage;
 pub mod flow;
 pub mod rtt;
 
@@ -10,8 +9,8 @@ use std::net::SocketAddr;
 
 use firstflight_wire::tcp::Flags;
 
-use crate::flow_table::{Bounds, FlowTable};
-use crate::ip::Segment;
+use crate::flow::table::{Bounds, FlowTable};
+use crate::net::ip::Segment;
 
 pub use analysis::Verdict;
 pub use flow::Flow;

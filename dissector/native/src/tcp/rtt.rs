@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::coverage::before;
-use crate::quantiles::Durations;
+use crate::flow::coverage::before;
+use crate::flow::quantiles::Durations;
 
 /// Values that wait for their echo; while there are as many, new ones are passed over.
 const MAX_WAITING: usize = 1024;

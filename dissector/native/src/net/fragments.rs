@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::ip::{Fragment, FragmentKey};
+use crate::net::ip::{Fragment, FragmentKey};
 
 /// A datagram that is not whole after this time is given up (RFC 8200 4.5 says 60 s; an observer need not wait as long).
 const WAIT_NS: i64 = 30_000_000_000;
@@ -73,7 +73,7 @@ impl Fragments {
         }
         let whole = self.waiting.remove(&fragment.key)?;
         let payload: Vec<u8> = whole.parts.into_iter().flat_map(|(_, part)| part).collect();
-        let packet = crate::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)?;
+        let packet = crate::net::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)?;
         Some(Whole {
             packet,
             ip_bytes: whole.ip_bytes,

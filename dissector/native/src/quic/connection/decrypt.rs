@@ -8,9 +8,9 @@ use super::Connection;
 use super::duplicates::Duplicates;
 use super::hello::HelloReader;
 use super::protection::Protection;
-use super::workplace::Bytes;
-use crate::keylog::Keyring;
-use crate::recovery::Space;
+use super::scratch::Bytes;
+use crate::quic::keylog::Keyring;
+use crate::quic::recovery::Space;
 
 /// What opens Initials of one version and connection ID; the keys of a side are derived when they are needed.
 pub(super) struct InitialKeys {

@@ -5,8 +5,8 @@ use firstflight_wire::{
     Version,
 };
 
-use super::workplace::Bytes;
-use crate::keylog::{Keyring, Secret, Secrets};
+use super::scratch::Bytes;
+use crate::quic::keylog::{Keyring, Secret, Secrets};
 
 /// One thing for each side.
 #[derive(Default)]

@@ -8,16 +8,16 @@ use firstflight_wire::{
 };
 use smallvec::SmallVec;
 
+use super::decrypt::space;
 use super::frames::NewPacket;
-use super::opening::space;
 use super::path::Path;
-use super::workplace::Bytes;
+use super::scratch::Bytes;
 use super::{Arrival, Connection};
-use crate::keylog::Keyring;
-use crate::recovery::Freight;
-use crate::seen::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
-use crate::timeline::{At, CUT};
-use crate::volume::Carried;
+use crate::flow::volume::Carried;
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
+use crate::quic::recovery::Freight;
+use crate::quic::timeline::{At, CUT};
 
 /// Where and how a packet came.
 #[derive(Clone, Copy)]

@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 
 use super::directory::{Id, Tuple};
 use super::path::Path;
+use super::scratch::Bytes;
 use super::table::Table;
-use super::workplace::Bytes;
 use super::{Arrival, Connection};
-use crate::ip::Datagram;
-use crate::seen::PacketLog;
+use crate::net::ip::Datagram;
+use crate::quic::packet_log::PacketLog;
 
 /// Port of HTTP/3: a datagram to it may begin a connection although no key opens it.
 const HTTPS: u16 = 443;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::flow_table::{Bounds, FlowTable, Live};
-use crate::quantiles::Durations;
-use crate::tcp::coverage::Coverage;
+use crate::flow::coverage::Coverage;
+use crate::flow::quantiles::Durations;
+use crate::flow::table::{Bounds, FlowTable, Live};
 
 /// Gaps of one direction that are kept one by one; beyond, quantiles come from a histogram.
 const EXACT_GAPS: usize = 1 << 17;
@@ -115,7 +115,7 @@ impl Pacing {
 
     /// Payload in bits per second from the first to the last packet; `None` if no time passed.
     pub fn goodput_bps(&self) -> Option<i64> {
-        crate::volume::bits_per_second(self.payload_bytes, self.last_ns - self.start_ns)
+        crate::flow::volume::bits_per_second(self.payload_bytes, self.last_ns - self.start_ns)
     }
 }
 

@@ -5,8 +5,8 @@ use firstflight_wire::transport::{TransportParameters, id};
 use firstflight_wire::{CipherSuite, Frame, Reader};
 
 use super::Connection;
-use crate::recovery::{AckDelay, Space};
-use crate::timeline::{At, ServerInitial};
+use crate::quic::recovery::{AckDelay, Space};
+use crate::quic::timeline::{At, ServerInitial};
 
 /// An opened packet that was not seen before.
 pub(super) struct NewPacket<'a> {

@@ -16,7 +16,7 @@ pub use first_answer::{Answer, CUT, Outcome, classify};
 
 use firstflight_wire::{Frame, Version};
 
-use crate::recovery::Space;
+use crate::quic::recovery::Space;
 use server_hello::{Finder, Found};
 
 /// How long answers count, in nanoseconds.

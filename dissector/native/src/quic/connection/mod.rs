@@ -2,21 +2,21 @@
 
 mod begin;
 mod cids;
+mod count_only;
 mod datagram;
+mod decrypt;
 mod directory;
 mod duplicates;
 mod expiry;
-mod fetch;
 mod flight;
 mod frames;
-mod gone;
 mod hello;
-mod opening;
 mod path;
+mod prefetch;
 mod protection;
-mod quiet;
+mod scratch;
 mod table;
-mod workplace;
+mod tombstones;
 
 pub use flight::ServerSaid;
 pub use frames::Closing;
@@ -29,18 +29,18 @@ use firstflight_wire::{CipherSuite, ConnectionId, Packet, Version};
 
 use smallvec::SmallVec;
 
-use crate::ip::IpLength;
-use crate::recovery::{Freight, Recovery};
-use crate::timeline::{Timeline, Windows};
-use crate::volume::Volume;
+use crate::flow::volume::Volume;
+use crate::net::ip::IpLength;
+use crate::quic::recovery::{Freight, Recovery};
+use crate::quic::timeline::{Timeline, Windows};
 use cids::Cids;
+use count_only::Quiet;
+use decrypt::InitialKeys;
 use duplicates::Duplicates;
 use flight::FlightReader;
 use hello::HelloReader;
-use opening::InitialKeys;
 use path::{Path, Paths};
 use protection::Protection;
-use quiet::Quiet;
 
 /// When and how a datagram was captured.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use firstflight_wire::{Ack, Frame};
 use smallvec::SmallVec;
 
-use crate::tcp::coverage::Coverage;
+use crate::flow::coverage::Coverage;
 
 /// Packets remembered at least; older ones are forgotten.
 pub(super) const PACKETS: usize = 256;

@@ -10,14 +10,14 @@ use slotmap::SlotMap;
 
 use super::begin::Begun;
 use super::directory::{Directory, Id, Tuple, Tuples};
-use super::gone::Gone;
-use super::workplace::{Bytes, Workplace};
+use super::scratch::{Bytes, Workplace};
+use super::tombstones::Gone;
 use super::{Arrival, Connection};
-use crate::ip::{Datagram, IcmpError};
-use crate::keylog::Keyring;
-use crate::recovery;
-use crate::seen::PacketLog;
-use crate::timeline::Windows;
+use crate::net::ip::{Datagram, IcmpError};
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::PacketLog;
+use crate::quic::recovery;
+use crate::quic::timeline::Windows;
 
 /// What bounds a table.
 #[derive(Clone, Debug)]

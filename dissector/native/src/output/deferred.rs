@@ -3,9 +3,9 @@
 use std::io::{self, BufReader, Read};
 
 use super::Value;
-use super::held::{Held, Place};
 use super::row::{Cells, Row};
 use super::text::Style;
+use super::write_buffer::{Held, Place};
 
 /// Rows of one kind, in order, each behind its length.
 pub(super) struct Aside {
