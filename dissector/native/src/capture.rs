@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Args, Kind};
-use crate::flows::Flows;
+use crate::flow_rows::FlowRows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::net::fragments::Fragments;
 use crate::net::ip::{self, Content, IpLength};
@@ -14,13 +14,13 @@ use crate::output::quic_connection::ConnectionRow;
 use crate::output::{OutputError, Outputs, quic_packet};
 use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::quic::keylog::Keyring;
-use crate::quic::packet_log::{HeaderSeen, PacketSeen};
+use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
 use crate::quic::timeline::Windows;
 
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
-/// Frames whose connections are fetched together: with more, the first would be gone from the cache before their turn.
+/// Frames whose connections are prefetched together: with more, the first would have left the cache before their turn.
 const LOOK_AHEAD: usize = 16;
 
 /// Frames of a capture that led to no datagram.
@@ -54,7 +54,7 @@ pub fn read_capture(
         name,
         table: Table::new(limits(args), keyring),
         outputs,
-        flows: Flows::new(args, name),
+        flows: FlowRows::new(args, name),
         wants_quic: args
             .kind
             .iter()
@@ -149,7 +149,7 @@ struct CaptureRun<'a> {
     name: &'a str,
     table: Table,
     outputs: &'a mut Outputs,
-    flows: Flows<'a>,
+    flows: FlowRows<'a>,
     wants_quic: bool,
     skipped: Skipped,
     fragments: Fragments,
@@ -162,7 +162,7 @@ impl CaptureRun<'_> {
             let contents: [Content<'_>; LOOK_AHEAD] =
                 array::from_fn(|i| frames.get(i).map_or(Content::Other, content));
             if self.wants_quic {
-                self.table.fetch(contents.iter().filter_map(|content| {
+                self.table.prefetch(contents.iter().filter_map(|content| {
                     let Content::Udp(datagram) = content else {
                         return None;
                     };
@@ -270,7 +270,7 @@ impl CaptureRun<'_> {
         else {
             return Ok(());
         };
-        let packet = PacketSeen {
+        let packet = LoggedPacket {
             kind: "icmp",
             version: None,
             dcid: None,
@@ -279,7 +279,7 @@ impl CaptureRun<'_> {
             frames: Some(format!("type {} code {}", error.kind, error.code)),
             opened: false,
             size: 0,
-            header: HeaderSeen::default(),
+            header: LoggedHeader::default(),
             frame_details: None,
         };
         let row = quic_packet::row(self.name, connection, arrival, false, None, packet);

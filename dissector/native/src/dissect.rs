@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     let logs = Arc::new(key_logs(args)?);
     let mut outputs = Outputs::open(args).map_err(RunError::Place)?;
     let mut status = 0;
-    let mut ended = |end: Result<(), End>, outputs: &mut Outputs| {
+    let mut finish_capture = |end: Result<(), End>, outputs: &mut Outputs| {
         match end {
             Ok(()) => {}
             Err(End::Broken(error)) => {
@@ -111,11 +111,11 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     };
     if let [path] = &args.captures[..] {
         let end = capture(args, &logs, path, &mut outputs, &interrupted);
-        ended(end, &mut outputs)?;
+        finish_capture(end, &mut outputs)?;
     } else {
         in_parallel(args, &logs, &interrupted, |end, rows| {
             outputs.take(rows)?;
-            ended(end, &mut outputs)
+            finish_capture(end, &mut outputs)
         })?;
     }
     if interrupted.load(Ordering::Relaxed) {

@@ -11,7 +11,7 @@ pub mod args;
 pub mod capture;
 pub mod dissect;
 pub mod flow;
-pub mod flows;
+pub mod flow_rows;
 pub mod input;
 pub mod net;
 pub mod output;

@@ -15,7 +15,7 @@ use firstflight_dissect::net::link;
 use firstflight_dissect::output::{Outputs, parameters};
 use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
 use firstflight_dissect::quic::keylog::Keyring;
-use firstflight_dissect::quic::packet_log::{HeaderSeen, details, summary};
+use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
 use firstflight_dissect::quic::timeline::Windows;
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
@@ -118,7 +118,7 @@ pub fn packet(data: &[u8]) {
         assert!(packet.start < packet.end && packet.end <= data.len());
         let _ = packet.versions(data).map(Iterator::count);
         let _ = retry_is_intact(data, &packet, &id);
-        let _ = HeaderSeen::of(&packet, data);
+        let _ = LoggedHeader::of(&packet, data);
         if let Some(keys) = &keys {
             let _ = keys.open(&mut data.to_vec(), &packet, Some(5));
         }

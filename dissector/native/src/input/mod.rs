@@ -294,9 +294,9 @@ impl Clock {
 mod tests {
     use super::*;
 
-    type Seen = Vec<(i64, i32, Vec<u8>)>;
+    type FrameList = Vec<(i64, i32, Vec<u8>)>;
 
-    fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
+    fn frames(bytes: &[u8]) -> (FrameList, Option<CaptureError>) {
         let mut seen = Vec::new();
         let end = read("x", bytes, |element| {
             if let Element::Frames(frames) = element {

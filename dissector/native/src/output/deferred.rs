@@ -5,28 +5,28 @@ use std::io::{self, BufReader, Read};
 use super::Value;
 use super::row::{Cells, Row};
 use super::text::Style;
-use super::write_buffer::{Held, Place};
+use super::write_buffer::{Place, WriteBuffer};
 
 /// Rows of one kind, in order, each behind its length.
 pub(super) struct Aside {
-    held: Held,
+    buffer: WriteBuffer,
 }
 
 impl Aside {
     pub(super) fn new() -> Aside {
         Aside {
-            held: Held::new(Place::Aside(None)),
+            buffer: WriteBuffer::new(Place::Aside(None)),
         }
     }
 
     pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
-        let out = &mut self.held.bytes;
+        let out = &mut self.buffer.bytes;
         let start = out.len();
         out.extend([0; 4]);
         row.cells(&mut Encoder { out });
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        self.held.settle()
+        self.buffer.settle()
     }
 
     /// Hands every row to `write`.
@@ -34,7 +34,7 @@ impl Aside {
         self,
         mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut rows = BufReader::with_capacity(1 << 16, self.held.into_reader()?);
+        let mut rows = BufReader::with_capacity(1 << 16, self.buffer.into_reader()?);
         let mut row = Vec::new();
         let mut length = [0; 4];
         while rows.by_ref().take(4).read_exact(&mut length).is_ok() {

@@ -4,7 +4,7 @@ use std::io;
 
 use super::row::{Cells, Row};
 use super::text::{Style, write_number, write_piece};
-use super::write_buffer::{Held, Place};
+use super::write_buffer::{Place, WriteBuffer};
 use super::{Column, Value};
 
 /// Bytes that are copied at once; most pieces are shorter.
@@ -12,14 +12,14 @@ const PIECE: usize = 64;
 
 /// A stream of JSON lines of one record kind. No formatting machinery: a campaign's rows are written here.
 pub(super) struct JsonLines {
-    held: Held,
+    buffer: WriteBuffer,
     nulls: Nulls,
 }
 
 impl JsonLines {
     pub(super) fn new(place: Place, kind: &str, columns: &[Column]) -> JsonLines {
         JsonLines {
-            held: Held::new(place),
+            buffer: WriteBuffer::new(place),
             nulls: Nulls::new(kind, columns),
         }
     }
@@ -27,24 +27,24 @@ impl JsonLines {
     /// Takes one row.
     pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
         let mut line = Line {
-            out: &mut self.held.bytes,
+            out: &mut self.buffer.bytes,
             nulls: &self.nulls,
             column: 0,
             from: 0,
         };
         row.cells(&mut line);
         line.up_to(self.nulls.length);
-        self.held.settle()
+        self.buffer.settle()
     }
 
     /// Takes the lines of `other`, which were put aside.
     pub(super) fn append(&mut self, other: JsonLines) -> io::Result<()> {
-        self.held.append(other.held)
+        self.buffer.append(other.buffer)
     }
 
     /// Writes out what is held back.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.held.flush()
+        self.buffer.flush()
     }
 }
 

@@ -137,7 +137,7 @@ impl Row for ConnectionRow<'_> {
         path(c, to);
         recovery(c, to);
         throughput(c, to);
-        life(c, to);
+        keys_paths_close(c, to);
         to.put(classify(&c.timeline).detail);
     }
 }
@@ -220,9 +220,9 @@ fn first_answer(c: &Connection, to: &mut impl Cells) {
 
 /// What both sides agreed on: `version_used` to `certificate_message_bytes`.
 fn negotiated(c: &Connection, to: &mut impl Cells) {
-    let said = &c.server_said;
+    let fields = &c.server_fields;
     let client = c.hello.transport_parameters.as_deref();
-    let server = said.transport_parameters.as_deref();
+    let server = fields.transport_parameters.as_deref();
     let min_ack_delay =
         |extension: Option<&[u8]>| TransportParameters::new(extension?).min_ack_delay();
     let (of_client, of_server) = (min_ack_delay(client), min_ack_delay(server));
@@ -231,15 +231,15 @@ fn negotiated(c: &Connection, to: &mut impl Cells) {
         to,
         c.version_in_use,
         c.cipher_suite().map(|suite| suite.name()),
-        said.alpn.as_deref(),
+        fields.alpn.as_deref(),
         client.map(Value::Parameters),
         server.map(Value::Parameters),
         code_point(of_client),
         of_client.map(|(_, us)| us),
         code_point(of_server),
         of_server.map(|(_, us)| us),
-        said.certificate_bytes,
-        said.certificate_message_bytes,
+        fields.certificate_bytes,
+        fields.certificate_message_bytes,
     );
 }
 
@@ -308,7 +308,7 @@ fn throughput(c: &Connection, to: &mut impl Cells) {
 }
 
 /// `key_updates_client` to `closed_reason`.
-fn life(c: &Connection, to: &mut impl Cells) {
+fn keys_paths_close(c: &Connection, to: &mut impl Cells) {
     let (client, server) = c.key_updates();
     let closing = c.closing.as_deref();
     put!(

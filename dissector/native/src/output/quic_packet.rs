@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::Type::{Bool, I64, String as Text, U8, U16, U32};
 use super::{Column, Value, always, maybe};
 use crate::quic::connection::{Arrival, Connection};
-use crate::quic::packet_log::PacketSeen;
+use crate::quic::packet_log::LoggedPacket;
 
 /// Columns in the order of [`row`].
 pub const COLUMNS: &[Column] = &[
@@ -49,7 +49,7 @@ pub fn row<'a>(
     at: &Arrival,
     from_client: bool,
     path: Option<(SocketAddr, SocketAddr)>,
-    packet: PacketSeen,
+    packet: LoggedPacket,
 ) -> Vec<Value<'a>> {
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     vec![

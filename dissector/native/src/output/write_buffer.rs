@@ -17,7 +17,7 @@ const ASIDE: usize = 1 << 20;
 
 /// Where the bytes go.
 pub(super) enum Place {
-    /// Others write there, too: what is appended between two calls of [`Held::settle`] is never cut.
+    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is never cut.
     Shared(Box<dyn Write + Send>),
     /// A file of our own.
     Own(File),
@@ -26,22 +26,22 @@ pub(super) enum Place {
 }
 
 /// Bytes on their way to a place.
-pub(super) struct Held {
-    /// To be appended to; then call [`Held::settle`].
+pub(super) struct WriteBuffer {
+    /// To be appended to; then call [`WriteBuffer::settle`].
     pub(super) bytes: Vec<u8>,
     place: Place,
     /// Bytes written before.
     written: usize,
 }
 
-impl Held {
-    pub(super) fn new(place: Place) -> Held {
+impl WriteBuffer {
+    pub(super) fn new(place: Place) -> WriteBuffer {
         let usual = match place {
             Place::Own(_) => BLOCK + ROW,
             Place::Shared(_) => SHARED_BLOCK + ROW,
             Place::Aside(_) => 0,
         };
-        Held {
+        WriteBuffer {
             bytes: Vec::with_capacity(usual),
             place,
             written: 0,
@@ -72,7 +72,7 @@ impl Held {
     }
 
     /// Appends what was put aside in `other`.
-    pub(super) fn append(&mut self, other: Held) -> io::Result<()> {
+    pub(super) fn append(&mut self, other: WriteBuffer) -> io::Result<()> {
         let mut aside = other.into_reader()?;
         while aside
             .by_ref()
@@ -125,10 +125,10 @@ mod tests {
     fn bytes_arrive_in_order_whatever_their_way() {
         for total in [0, 5, BLOCK - 1, BLOCK, 3 * ASIDE + 7] {
             let bytes: Vec<u8> = (0..total).map(|i| (i % 251) as u8).collect();
-            let mut own = Held::new(Place::Own(nameless().unwrap()));
+            let mut own = WriteBuffer::new(Place::Own(nameless().unwrap()));
             own.bytes.extend(b"before");
             for _ in 0..2 {
-                let mut aside = Held::new(Place::Aside(None));
+                let mut aside = WriteBuffer::new(Place::Aside(None));
                 for piece in bytes.chunks(1000) {
                     aside.bytes.extend_from_slice(piece);
                     aside.settle().unwrap();

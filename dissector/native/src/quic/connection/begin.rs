@@ -93,7 +93,7 @@ impl Table {
             return self.not_begun(tuple);
         }
         if self
-            .gone
+            .tombstones
             .contains(self.by_tuple.with_cid(tuple, &packet.dcid))
         {
             return Begun::Late;
@@ -113,10 +113,10 @@ impl Table {
             arrival,
             (true, path),
             first,
-            &mut Bytes::new(datagram.payload, &mut self.workplace),
+            &mut Bytes::new(datagram.payload, &mut self.scratch),
             log.as_deref_mut(),
         );
-        if packet.kind == PacketType::Initial && !is_cut && !connection.has_opened() {
+        if packet.kind == PacketType::Initial && !is_cut && !connection.has_decrypted() {
             self.forget(connection, log);
             return self.not_begun(tuple);
         }
@@ -166,7 +166,7 @@ impl Table {
     }
 
     fn not_begun(&self, tuple: Tuple) -> Begun {
-        if self.gone.contains(tuple.hash()) {
+        if self.tombstones.contains(tuple.hash()) {
             Begun::Late
         } else {
             Begun::No

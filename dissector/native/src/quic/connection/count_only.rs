@@ -16,26 +16,27 @@ struct Counted {
     ip_bytes: u64,
 }
 
-/// Counts of datagrams since [`Connection::take_in_counts`] was called.
+/// Counts of datagrams since [`Connection::merge_counts`] was called.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Quiet {
+pub(super) struct CountOnly {
     client: Counted,
     server: Counted,
     /// Some length was taken from what was captured.
     is_guessed: bool,
     /// There are such counts.
-    holds_counts: bool,
+    has_counts: bool,
     /// Nothing but counts can change by packets that are no Initials, Retries and Version Negotiations.
-    is_quiet: bool,
+    is_active: bool,
 }
 
 impl Connection {
     /// Says anew, after a datagram was taken as a whole, whether others can be counted only.
-    pub(super) fn look_whether_quiet(&mut self) {
-        self.quiet.is_quiet = self.protection.has_nothing_to_open() && self.timeline.is_over();
-        if self.quiet.is_quiet {
+    pub(super) fn update_count_only(&mut self) {
+        self.count_only.is_active =
+            self.protection.has_nothing_to_open() && self.timeline.is_over();
+        if self.count_only.is_active {
             // Hardly an Initial comes after that, and its keys can be made again.
-            self.let_go_of_keys();
+            self.drop_keys();
         }
     }
 
@@ -46,20 +47,20 @@ impl Connection {
         from_client: bool,
         datagram: &[u8],
     ) -> bool {
-        if !self.quiet.is_quiet {
+        if !self.count_only.is_active {
             return false;
         }
         let Some(packets) = protected_packets(datagram) else {
             return false;
         };
         self.last_ns = self.last_ns.max(arrival.ns);
-        let quiet = &mut self.quiet;
-        quiet.holds_counts = true;
-        quiet.is_guessed |= arrival.ip_length.is_guessed;
+        let count_only = &mut self.count_only;
+        count_only.has_counts = true;
+        count_only.is_guessed |= arrival.ip_length.is_guessed;
         let side = if from_client {
-            &mut quiet.client
+            &mut count_only.client
         } else {
-            &mut quiet.server
+            &mut count_only.server
         };
         side.datagrams = side.datagrams.saturating_add(1);
         side.packets = side.packets.saturating_add(packets);
@@ -68,20 +69,20 @@ impl Connection {
     }
 
     /// Adds what was counted to the connection's own counts: before anything else looks at them.
-    pub(super) fn take_in_counts(&mut self) {
-        if !self.quiet.holds_counts {
+    pub(super) fn merge_counts(&mut self) {
+        if !self.count_only.has_counts {
             return;
         }
-        let Quiet {
+        let CountOnly {
             client,
             server,
             is_guessed,
-            is_quiet,
+            is_active,
             ..
-        } = self.quiet;
-        self.quiet = Quiet {
-            is_quiet,
-            ..Quiet::default()
+        } = self.count_only;
+        self.count_only = CountOnly {
+            is_active,
+            ..CountOnly::default()
         };
         for (from_client, side) in [(true, client), (false, server)] {
             self.datagrams.add(from_client, side.datagrams);

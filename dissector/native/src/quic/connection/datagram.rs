@@ -15,8 +15,8 @@ use super::scratch::Bytes;
 use super::{Arrival, Connection};
 use crate::flow::volume::Carried;
 use crate::quic::keylog::Keyring;
-use crate::quic::packet_log::{HeaderSeen, PacketLog, note, seen, summary, unparsed};
-use crate::quic::recovery::Freight;
+use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note, summary, unparsed};
+use crate::quic::recovery::PayloadSummary;
 use crate::quic::timeline::{At, CUT};
 
 /// Where and how a packet came.
@@ -40,7 +40,7 @@ impl Connection {
         datagram: &mut Bytes<'_>,
         mut log: PacketLog<'_>,
     ) {
-        self.take_in_counts();
+        self.merge_counts();
         self.last_ns = self.last_ns.max(arrival.ns);
         self.datagrams.add(from_client, 1);
         let at = At {
@@ -58,10 +58,10 @@ impl Connection {
             self.timeline
                 .server_datagram(arrival.ns, arrival.length, arrival.ttl);
             if arrival.length == 0 {
-                self.timeline.unopened(at.ns, "empty datagram");
+                self.timeline.undecrypted(at.ns, "empty datagram");
             }
         }
-        self.freight = Freight::default();
+        self.payload = PayloadSummary::default();
         let sealed = datagram.sealed;
         // A long header needs no length of a connection ID to be parsed by.
         let mut first = first.filter(|packet| packet.kind != PacketType::OneRtt);
@@ -88,7 +88,7 @@ impl Connection {
                         self.cut_packet(&packet, place, &mut log);
                     } else {
                         let what = if is_cut { CUT } else { "header does not parse" };
-                        self.unopened(at, from_client, what);
+                        self.undecrypted(at, from_client, what);
                         note(&mut log, || unparsed(sealed.len() - start, *error));
                     }
                     break;
@@ -106,9 +106,9 @@ impl Connection {
             from_client,
             ip_bytes: arrival.ip_length.bytes as u64,
             is_guessed: arrival.ip_length.is_guessed,
-            is_again: self.freight.is_again(),
-            has_payload: self.freight.has_payload,
-            new_payload: self.freight.new_payload,
+            is_again: self.payload.is_again(),
+            has_payload: self.payload.has_payload,
+            new_payload: self.payload.new_payload,
         });
         if from_client {
             self.timeline
@@ -117,15 +117,15 @@ impl Connection {
             self.timeline.server_datagram_end();
         }
         if self.closed {
-            self.let_go();
+            self.release();
         }
-        self.look_whether_quiet();
+        self.update_count_only();
     }
 
-    fn unopened(&mut self, at: At, from_client: bool, what: &'static str) {
+    fn undecrypted(&mut self, at: At, from_client: bool, what: &'static str) {
         self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
         if !from_client {
-            self.timeline.unopened(at.ns, what);
+            self.timeline.undecrypted(at.ns, what);
         }
     }
 
@@ -149,14 +149,14 @@ impl Connection {
         if is_handshake && self.handshake_packet(packet, place) {
             self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
         } else {
-            self.unopened(place.at, place.from_client, CUT);
+            self.undecrypted(place.at, place.from_client, CUT);
         }
         note(log, || {
-            let header = HeaderSeen {
+            let header = LoggedHeader {
                 first_byte: Some(packet.first_byte),
-                ..HeaderSeen::default()
+                ..LoggedHeader::default()
             };
-            seen(packet, header, None, Some(CUT.into()))
+            logged(packet, header, None, Some(CUT.into()))
         });
     }
 
@@ -199,10 +199,10 @@ impl Connection {
                         .version_negotiation(at.ns, self.version, &list);
                 }
             }
-            _ => self.unopened(at, from_client, "packet of another version or kind"),
+            _ => self.undecrypted(at, from_client, "packet of another version or kind"),
         }
         note(log, || {
-            seen(packet, HeaderSeen::of(packet, sealed), None, None)
+            logged(packet, LoggedHeader::of(packet, sealed), None, None)
         });
     }
 
@@ -212,7 +212,7 @@ impl Connection {
         let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
         if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
             self.timeline
-                .unopened(at.ns, "Retry with wrong integrity tag or connection ID");
+                .undecrypted(at.ns, "Retry with wrong integrity tag or connection ID");
         } else if !useless && self.timeline.retry(at.ns) {
             self.retry_scid = Some(packet.scid);
             self.server_cids.add(packet.scid);
@@ -233,24 +233,24 @@ impl Connection {
         if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
             let why = Some("token, or another connection ID than before".into());
             return note(log, || {
-                seen(packet, HeaderSeen::of(packet, sealed), None, why)
+                logged(packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
         // Not for this client, whatever keys open it (RFC 9000 5.2).
         if is_initial && !from_client && packet.dcid != self.client_scid {
-            self.unopened(at, from_client, "Initial to another connection ID");
+            self.undecrypted(at, from_client, "Initial to another connection ID");
             return note(log, || {
                 let why = Some("another connection ID".into());
-                seen(packet, HeaderSeen::of(packet, sealed), None, why)
+                logged(packet, LoggedHeader::of(packet, sealed), None, why)
             });
         }
         let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
         let header = if log.is_some() {
-            HeaderSeen::of(packet, sealed)
+            LoggedHeader::of(packet, sealed)
         } else {
-            HeaderSeen::default()
+            LoggedHeader::default()
         };
-        let opened = match self.open(place.keyring, packet, from_client, datagram, at.ns) {
+        let opened = match self.decrypt(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
                 let what = if is_initial {
@@ -262,11 +262,11 @@ impl Connection {
                     // That is no sign of a broken server.
                     self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
                 } else {
-                    self.unopened(at, from_client, what);
+                    self.undecrypted(at, from_client, what);
                 }
                 // Without keys for it, there is nothing to be said.
                 let why = is_initial.then(|| error.to_string());
-                return note(log, || seen(packet, header, None, why));
+                return note(log, || logged(packet, header, None, why));
             }
         };
         if is_initial && !from_client {
@@ -277,9 +277,9 @@ impl Connection {
         }
         let number = opened.packet_number;
         let space = space(packet.kind);
-        if self.numbers(space, from_client).seen_before(number) {
+        if self.numbers(space, from_client).is_repeat(number) {
             return note(log, || {
-                seen(packet, header, Some(&opened), Some("seen before".into()))
+                logged(packet, header, Some(&opened), Some("seen before".into()))
             });
         }
         // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
@@ -290,11 +290,11 @@ impl Connection {
                     .malformed(at.ns, &format!("Initial {number} opened: {error}"));
             }
             return note(log, || {
-                seen(packet, header, Some(&opened), Some(error.to_string()))
+                logged(packet, header, Some(&opened), Some(error.to_string()))
             });
         }
         note(log, || {
-            seen(packet, header, Some(&opened), Some(summary(&frames)))
+            logged(packet, header, Some(&opened), Some(summary(&frames)))
         });
         if packet.kind == PacketType::OneRtt && from_client {
             self.client_moves(place.path, number, &frames);

@@ -41,7 +41,7 @@ impl InitialKeys {
 
 impl Connection {
     /// Opens an Initial, Handshake, 0-RTT or 1-RTT packet in place.
-    pub(super) fn open<'a>(
+    pub(super) fn decrypt<'a>(
         &mut self,
         keyring: &Keyring,
         packet: &Packet,
@@ -50,7 +50,7 @@ impl Connection {
         ns: i64,
     ) -> Result<Opened<'a>, OpenError> {
         if packet.kind == PacketType::Initial {
-            return self.open_initial(packet, from_client, datagram, ns);
+            return self.decrypt_initial(packet, from_client, datagram, ns);
         }
         self.protection.ask(keyring, self.hello.random.as_ref());
         // A short header does not say its version: it is that of the long ones before.
@@ -62,7 +62,7 @@ impl Connection {
         let largest = self.numbers(space(packet.kind), from_client).largest();
         let opened = self
             .protection
-            .open(version, from_client, datagram, packet, largest)?;
+            .decrypt(version, from_client, datagram, packet, largest)?;
         if packet.kind != PacketType::OneRtt {
             self.version_in_use = packet.version;
             if !from_client {
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// Opens an Initial. The client's first one after a Retry changes the keys of both sides (RFC 9001 5.2).
-    fn open_initial<'a>(
+    fn decrypt_initial<'a>(
         &mut self,
         packet: &Packet,
         from_client: bool,
@@ -96,7 +96,7 @@ impl Connection {
         let kept = self.initial_keys.take_if(|_| is_in_use);
         let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
         let mut keys = keys.ok_or(OpenError::Unauthentic)?;
-        let (bytes, cache) = datagram.opening();
+        let (bytes, cache) = datagram.copy_and_keys();
         let opened = cache
             .keys(&keys.of(from_client).into())
             .open(bytes, packet, largest);

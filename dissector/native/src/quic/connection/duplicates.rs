@@ -16,7 +16,7 @@ impl Duplicates {
     }
 
     /// Takes note of `number` and says whether it had been seen. Numbers too old to tell are taken for new.
-    pub(super) fn seen_before(&mut self, number: u64) -> bool {
+    pub(super) fn is_repeat(&mut self, number: u64) -> bool {
         let [high, low] = self.window;
         let window = u128::from(high) << 64 | u128::from(low);
         let Some(largest) = self.largest() else {
@@ -53,10 +53,10 @@ mod tests {
     fn numbers_in_any_order() {
         let mut d = Duplicates::default();
         for number in [5, 3, 9, 4, 1 << 40, (1 << 40) - 2] {
-            assert!(!d.seen_before(number));
+            assert!(!d.is_repeat(number));
         }
-        assert!(d.seen_before(1 << 40) && d.seen_before((1 << 40) - 2));
-        assert!(!d.seen_before((1 << 40) - 1) && !d.seen_before(3));
+        assert!(d.is_repeat(1 << 40) && d.is_repeat((1 << 40) - 2));
+        assert!(!d.is_repeat((1 << 40) - 1) && !d.is_repeat(3));
         assert_eq!(d.largest(), Some(1 << 40));
     }
 }

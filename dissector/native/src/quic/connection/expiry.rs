@@ -75,8 +75,8 @@ impl Table {
 
     fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
         let mut connection = self.connections.remove(id)?;
-        connection.fetch_all();
-        connection.take_in_counts();
+        connection.prefetch_row();
+        connection.merge_counts();
         for (client, server) in connection.other_paths() {
             self.by_tuple
                 .remove(self.by_tuple.tuple(client, server), id);
@@ -86,9 +86,9 @@ impl Table {
         for cid in connection.server_cids.iter() {
             self.by_cid.remove(cid, id);
         }
-        self.gone
+        self.tombstones
             .add(self.by_tuple.with_cid(tuple, &connection.odcid));
-        self.gone.add(tuple.hash());
+        self.tombstones.add(tuple.hash());
         Some(connection)
     }
 

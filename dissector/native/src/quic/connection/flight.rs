@@ -11,7 +11,7 @@ const BUDGET: usize = 131_072;
 
 /// What was read so far.
 #[derive(Clone, Debug, Default)]
-pub struct ServerSaid {
+pub struct ServerFields {
     /// The application protocol chosen.
     pub alpn: Option<Box<str>>,
     /// Body of the transport parameters extension.
@@ -48,8 +48,8 @@ impl FlightReader {
         self.stream = CryptoStream::new(0);
     }
 
-    /// Takes CRYPTO data and adds the messages that are whole to `said`.
-    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], said: &mut ServerSaid) {
+    /// Takes CRYPTO data and adds the messages that are whole to `fields`.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
         if self.is_over || self.stream.insert(offset, data) != Ok(true) {
             return;
         }
@@ -59,7 +59,7 @@ impl FlightReader {
             let before = r.len();
             match read_message(&mut r) {
                 Ok((kind, body)) => {
-                    message(kind, body, said);
+                    message(kind, body, fields);
                     self.is_over |= kind == number::FINISHED;
                     self.read += before - r.len();
                 }
@@ -74,21 +74,21 @@ impl FlightReader {
     }
 }
 
-fn message(kind: u8, body: &[u8], said: &mut ServerSaid) {
+fn message(kind: u8, body: &[u8], fields: &mut ServerFields) {
     let size = body.len() as u64 + 4;
     match kind {
         number::ENCRYPTED_EXTENSIONS => {
             if let Ok(found) = EncryptedExtensions::parse(body) {
-                said.alpn = found.alpn.map(text);
+                fields.alpn = found.alpn.map(text);
                 let parameters = found.transport_parameters;
-                said.transport_parameters = parameters.map(|p| p.as_bytes().into());
+                fields.transport_parameters = parameters.map(|p| p.as_bytes().into());
             }
         }
         number::CERTIFICATE => {
-            said.certificate_bytes = certificate_chain_bytes(body).ok();
-            said.certificate_message_bytes = Some(size);
+            fields.certificate_bytes = certificate_chain_bytes(body).ok();
+            fields.certificate_message_bytes = Some(size);
         }
-        number::COMPRESSED_CERTIFICATE => said.certificate_message_bytes = Some(size),
+        number::COMPRESSED_CERTIFICATE => fields.certificate_message_bytes = Some(size),
         _ => {}
     }
 }

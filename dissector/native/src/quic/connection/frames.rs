@@ -36,7 +36,7 @@ impl Connection {
     /// Takes the frames of a packet.
     pub(super) fn frames(&mut self, packet: &NewPacket<'_>) {
         let (space, from_client, ns) = (packet.space, packet.from_client, packet.at.ns);
-        let freight = self.recovery.packet(
+        let payload = self.recovery.packet(
             space,
             from_client,
             packet.number,
@@ -44,7 +44,7 @@ impl Connection {
             packet.frames,
             packet.with_bytes,
         );
-        self.freight.add(&freight);
+        self.payload.add(&payload);
         match (space, from_client) {
             (Space::Initial, true) => self.client_initial(ns, packet.number, packet.frames),
             (Space::Initial, false) => self.timeline.server_initial(&ServerInitial {
@@ -103,10 +103,10 @@ impl Connection {
     }
 
     fn server_flight(&mut self, offset: u64, data: &[u8]) {
-        let knew = self.server_said.transport_parameters.is_some();
-        let said = &mut self.server_said;
-        self.flight_reader.crypto(offset, data, said);
-        let Some(parameters) = said.transport_parameters.as_deref().filter(|_| !knew) else {
+        let knew = self.server_fields.transport_parameters.is_some();
+        let fields = &mut self.server_fields;
+        self.flight_reader.crypto(offset, data, fields);
+        let Some(parameters) = fields.transport_parameters.as_deref().filter(|_| !knew) else {
             return;
         };
         let parameters = TransportParameters::new(parameters);

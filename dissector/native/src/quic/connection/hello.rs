@@ -12,7 +12,7 @@ const BUDGET: usize = 16_384;
 
 /// Fields of the first ClientHello.
 #[derive(Clone, Debug, Default)]
-pub struct HelloSaid {
+pub struct HelloFields {
     pub sni: Option<Box<str>>,
     /// Application protocols offered, joined by commas.
     pub alpn: Option<Box<str>>,
@@ -42,8 +42,8 @@ impl Default for HelloReader {
 }
 
 impl HelloReader {
-    /// Takes CRYPTO data of the client and fills `said` as soon as the first ClientHello is whole.
-    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], said: &mut HelloSaid) {
+    /// Takes CRYPTO data of the client and fills `fields` as soon as the first ClientHello is whole.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
         if self.is_read || self.stream.insert(offset, data) != Ok(true) {
             return;
         }
@@ -61,14 +61,14 @@ impl HelloReader {
             .get(6..)
             .and_then(<[u8]>::first_chunk)
         {
-            said.random = Some(*random);
+            fields.random = Some(*random);
         }
         match message {
             Err(Error::Truncated) => return,
             Ok((number::CLIENT_HELLO, body)) => {
                 if let Ok(hello) = ClientHello::parse(body) {
                     let parameters = hello.transport_parameters;
-                    *said = HelloSaid {
+                    *fields = HelloFields {
                         sni: hello.sni.map(text),
                         alpn: joined(hello.alpn()),
                         transport_parameters: parameters.map(|p| p.as_bytes().into()),

@@ -18,9 +18,9 @@ mod scratch;
 mod table;
 mod tombstones;
 
-pub use flight::ServerSaid;
+pub use flight::ServerFields;
 pub use frames::Closing;
-pub use hello::HelloSaid;
+pub use hello::HelloFields;
 pub use table::{Counters, Limits, Table};
 
 use std::net::SocketAddr;
@@ -31,10 +31,10 @@ use smallvec::SmallVec;
 
 use crate::flow::volume::Volume;
 use crate::net::ip::IpLength;
-use crate::quic::recovery::{Freight, Recovery};
+use crate::quic::recovery::{PayloadSummary, Recovery};
 use crate::quic::timeline::{Timeline, Windows};
 use cids::Cids;
-use count_only::Quiet;
+use count_only::CountOnly;
 use decrypt::InitialKeys;
 use duplicates::Duplicates;
 use flight::FlightReader;
@@ -85,7 +85,7 @@ impl Sides {
 #[repr(C, align(64))]
 pub struct Connection {
     pub last_ns: i64,
-    quiet: Quiet,
+    count_only: CountOnly,
     pub client: SocketAddr,
     pub server: SocketAddr,
     paths: Paths,
@@ -110,14 +110,14 @@ pub struct Connection {
     client_numbers: [Duplicates; 3],
     server_numbers: [Duplicates; 3],
     hello_reader: HelloReader,
-    pub hello: HelloSaid,
+    pub hello: HelloFields,
     flight_reader: FlightReader,
-    pub server_said: ServerSaid,
+    pub server_fields: ServerFields,
     pub timeline: Timeline,
     pub recovery: Recovery,
     pub volume: Volume,
     /// Of the datagram that is being read.
-    freight: Freight,
+    payload: PayloadSummary,
     /// QUIC packets.
     pub packets: Sides,
     pub datagrams: Sides,
@@ -134,7 +134,7 @@ impl Connection {
     fn new((client, server): Path, packet: &Packet, ns: i64, windows: Windows) -> Self {
         Connection {
             last_ns: ns,
-            quiet: Quiet::default(),
+            count_only: CountOnly::default(),
             client,
             server,
             paths: Paths::default(),
@@ -154,13 +154,13 @@ impl Connection {
             client_numbers: Default::default(),
             server_numbers: Default::default(),
             hello_reader: HelloReader::default(),
-            hello: HelloSaid::default(),
+            hello: HelloFields::default(),
             flight_reader: FlightReader::default(),
-            server_said: ServerSaid::default(),
+            server_fields: ServerFields::default(),
             timeline: Timeline::new(ns, windows),
             recovery: Recovery::default(),
             volume: Volume::new(ns),
-            freight: Freight::default(),
+            payload: PayloadSummary::default(),
             packets: Sides::default(),
             datagrams: Sides::default(),
             undecrypted_packets: 0,
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Whether a packet of the client has been opened.
-    fn has_opened(&self) -> bool {
+    fn has_decrypted(&self) -> bool {
         self.client_numbers
             .iter()
             .any(|space| space.largest().is_some())
@@ -236,16 +236,16 @@ impl Connection {
     }
 
     /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
-    fn let_go(&mut self) {
-        self.let_go_of_keys();
+    fn release(&mut self) {
+        self.drop_keys();
         self.recovery.end();
         self.hello_reader.end();
         self.flight_reader.end();
     }
 
     /// Lets go of keys that can be made again.
-    fn let_go_of_keys(&mut self) {
+    fn drop_keys(&mut self) {
         self.initial_keys = None;
-        self.protection.let_go();
+        self.protection.release();
     }
 }

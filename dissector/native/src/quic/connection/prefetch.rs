@@ -7,12 +7,12 @@ use super::Connection;
 
 impl Connection {
     /// Reads from the front what every datagram needs. What it gives means nothing.
-    pub(super) fn fetch(&self) -> usize {
+    pub(super) fn prefetch(&self) -> usize {
         self.last_ns as usize ^ self.server_cids.count()
     }
 
     /// Reads a little of all that a row is made of.
-    pub(super) fn fetch_all(&self) {
+    pub(super) fn prefetch_row(&self) {
         let first = |bytes: Option<&[u8]>| bytes.and_then(|b| b.first()).copied().unwrap_or(0);
         let text = |text: Option<&str>| first(text.map(str::as_bytes));
         let (t, r) = (&self.timeline, &self.recovery);

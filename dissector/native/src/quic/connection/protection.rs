@@ -95,14 +95,14 @@ impl Protection {
     }
 
     /// Lets go of keys, unless the first secrets do not give them again.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release(&mut self) {
         if self.key_updates() == (0, 0) {
             self.keys = None;
         }
     }
 
     /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
-    pub(super) fn open<'a>(
+    pub(super) fn decrypt<'a>(
         &mut self,
         version: Version,
         from_client: bool,
@@ -111,7 +111,7 @@ impl Protection {
         largest: Option<u64>,
     ) -> Result<Opened<'a>, OpenError> {
         self.make_keys(version, from_client, datagram.sealed, packet, largest)?;
-        let (bytes, cache) = datagram.opening();
+        let (bytes, cache) = datagram.copy_and_keys();
         let missing = OpenError::Unauthentic;
         let keys = self.keys.as_mut().ok_or(missing)?;
         let material = match packet.kind {

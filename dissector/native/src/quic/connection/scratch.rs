@@ -4,7 +4,7 @@ use firstflight_wire::KeyCache;
 
 /// Where packets are opened: one for all connections.
 #[derive(Default)]
-pub(super) struct Workplace {
+pub(super) struct Scratch {
     copy: Vec<u8>,
     keys: KeyCache,
 }
@@ -12,22 +12,22 @@ pub(super) struct Workplace {
 /// A datagram, and a copy of it where packets are opened in place, made when the first one is.
 pub(super) struct Bytes<'a> {
     pub(super) sealed: &'a [u8],
-    workplace: &'a mut Workplace,
+    scratch: &'a mut Scratch,
     is_copied: bool,
 }
 
 impl<'a> Bytes<'a> {
-    pub(super) fn new(sealed: &'a [u8], workplace: &'a mut Workplace) -> Bytes<'a> {
+    pub(super) fn new(sealed: &'a [u8], scratch: &'a mut Scratch) -> Bytes<'a> {
         Bytes {
             sealed,
-            workplace,
+            scratch,
             is_copied: false,
         }
     }
 
     /// The copy, and the keys made last.
-    pub(super) fn opening(&mut self) -> (&mut [u8], &mut KeyCache) {
-        let Workplace { copy, keys } = &mut *self.workplace;
+    pub(super) fn copy_and_keys(&mut self) -> (&mut [u8], &mut KeyCache) {
+        let Scratch { copy, keys } = &mut *self.scratch;
         if !self.is_copied {
             copy.clear();
             copy.extend_from_slice(self.sealed);

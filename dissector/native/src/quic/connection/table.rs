@@ -10,8 +10,8 @@ use slotmap::SlotMap;
 
 use super::begin::Begun;
 use super::directory::{Directory, Id, Tuple, Tuples};
-use super::scratch::{Bytes, Workplace};
-use super::tombstones::Gone;
+use super::scratch::{Bytes, Scratch};
+use super::tombstones::Tombstones;
 use super::{Arrival, Connection};
 use crate::net::ip::{Datagram, IcmpError};
 use crate::quic::keylog::Keyring;
@@ -56,8 +56,8 @@ pub struct Table {
     pub(super) closing: VecDeque<(i64, Id)>,
     /// Written out.
     pub(super) spare: Option<Box<Connection>>,
-    pub(super) gone: Gone,
-    pub(super) workplace: Workplace,
+    pub(super) tombstones: Tombstones,
+    pub(super) scratch: Scratch,
     pub counters: Counters,
 }
 
@@ -72,8 +72,8 @@ impl Table {
             idle: BinaryHeap::new(),
             closing: VecDeque::new(),
             spare: None,
-            gone: Gone::default(),
-            workplace: Workplace::default(),
+            tombstones: Tombstones::default(),
+            scratch: Scratch::default(),
             counters: Counters::default(),
         }
     }
@@ -157,7 +157,7 @@ impl Table {
             arrival,
             (from_client, path),
             first,
-            &mut Bytes::new(datagram.payload, &mut self.workplace),
+            &mut Bytes::new(datagram.payload, &mut self.scratch),
             log,
         );
         for cid in connection.new_server_cids.drain(..) {
@@ -171,15 +171,15 @@ impl Table {
 
     /// Brings what the datagrams between these addresses will need of their connections into the cache, all at once: one
     /// after the other, each would wait for memory by itself.
-    pub fn fetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
-        let mut fetched = 0;
+    pub fn prefetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
+        let mut touched = 0;
         for (src, dst) in ends {
             let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
             if let Some(connection) = ids.last().and_then(|id| self.connections.get(*id)) {
-                fetched ^= connection.fetch();
+                touched ^= connection.prefetch();
             }
         }
-        black_box(fetched);
+        black_box(touched);
     }
 
     /// Takes a key log that the capture holds.

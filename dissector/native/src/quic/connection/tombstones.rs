@@ -9,12 +9,12 @@ const REMEMBERED: usize = 1 << 18;
 
 /// The last connections that were written out: their late packets begin nothing.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(super) struct Tombstones {
     hashes: HashSet<u64, RandomState>,
     order: VecDeque<u64>,
 }
 
-impl Gone {
+impl Tombstones {
     /// Adds a hash.
     pub(super) fn add(&mut self, hash: u64) {
         if self.hashes.insert(hash) {

@@ -10,7 +10,7 @@ use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN}
 
 /// A packet as it was seen.
 #[derive(Clone, Debug)]
-pub struct PacketSeen {
+pub struct LoggedPacket {
     pub kind: &'static str,
     pub version: Option<String>,
     pub dcid: Option<ConnectionId>,
@@ -20,14 +20,14 @@ pub struct PacketSeen {
     pub frames: Option<String>,
     pub opened: bool,
     pub size: usize,
-    pub header: HeaderSeen,
+    pub header: LoggedHeader,
     /// Fields of all frames as JSON; see [`details`].
     pub frame_details: Option<String>,
 }
 
 /// What a header says beside type and connection IDs.
 #[derive(Clone, Debug, Default)]
-pub struct HeaderSeen {
+pub struct LoggedHeader {
     /// Without header protection if the packet was opened, else as on the wire.
     pub first_byte: Option<u8>,
     pub packet_number_length: Option<u8>,
@@ -40,9 +40,9 @@ pub struct HeaderSeen {
     pub version_list: Option<String>,
 }
 
-impl HeaderSeen {
+impl LoggedHeader {
     /// Reads the header of `packet` in its `datagram`.
-    pub fn of(packet: &Packet, datagram: &[u8]) -> HeaderSeen {
+    pub fn of(packet: &Packet, datagram: &[u8]) -> LoggedHeader {
         let kind = packet.kind;
         let has_token = matches!(kind, PacketType::Initial | PacketType::Retry);
         let has_length = matches!(
@@ -54,7 +54,7 @@ impl HeaderSeen {
             .versions(datagram)
             .ok()
             .map(|list| list.map(|version| version.to_string()).collect());
-        HeaderSeen {
+        LoggedHeader {
             first_byte: Some(packet.first_byte),
             packet_number_length: None,
             length: has_length.then(|| packet.end.saturating_sub(packet.pn_offset) as u64),
@@ -68,31 +68,31 @@ impl HeaderSeen {
 }
 
 /// Where packets are noted, if they are.
-pub type PacketLog<'a> = Option<&'a mut Vec<PacketSeen>>;
+pub type PacketLog<'a> = Option<&'a mut Vec<LoggedPacket>>;
 
-pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> PacketSeen) {
+pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> LoggedPacket) {
     if let Some(log) = log {
         log.push(packet());
     }
 }
 
 /// A packet as it is noted; `frames` says what is in it or why that is not known.
-pub(crate) fn seen(
+pub(crate) fn logged(
     packet: &Packet,
-    header: HeaderSeen,
+    header: LoggedHeader,
     opened: Option<&Opened<'_>>,
     frames: Option<String>,
-) -> PacketSeen {
+) -> LoggedPacket {
     let long = packet.kind != PacketType::OneRtt;
     let header = match opened {
-        Some(opened) => HeaderSeen {
+        Some(opened) => LoggedHeader {
             first_byte: Some(opened.first_byte),
             packet_number_length: u8::try_from(opened.pn_len).ok(),
             ..header
         },
         None => header,
     };
-    PacketSeen {
+    LoggedPacket {
         kind: packet.kind.name(),
         version: long.then(|| packet.version.to_string()),
         dcid: Some(packet.dcid),
@@ -107,8 +107,8 @@ pub(crate) fn seen(
 }
 
 /// Bytes without a readable header.
-pub(crate) fn unparsed(size: usize, error: Error) -> PacketSeen {
-    PacketSeen {
+pub(crate) fn unparsed(size: usize, error: Error) -> LoggedPacket {
+    LoggedPacket {
         kind: "unparsed",
         version: None,
         dcid: None,
@@ -117,7 +117,7 @@ pub(crate) fn unparsed(size: usize, error: Error) -> PacketSeen {
         frames: Some(error.to_string()),
         opened: false,
         size,
-        header: HeaderSeen::default(),
+        header: LoggedHeader::default(),
         frame_details: None,
     }
 }

@@ -5,7 +5,7 @@ mod rtt;
 mod sent;
 
 pub use rtt::Rtt;
-pub use sent::{Freight, NewlyAcknowledged, Sent};
+pub use sent::{NewlyAcknowledged, PayloadSummary, Sent};
 
 use firstflight_wire::{Ack, Frame};
 
@@ -94,9 +94,9 @@ impl Recovery {
         ns: i64,
         frames: &[Frame<'_>],
         with_bytes: bool,
-    ) -> Freight {
+    ) -> PayloadSummary {
         if self.is_over && space != Space::Application {
-            return Freight::default();
+            return PayloadSummary::default();
         }
         let index = space as usize;
         let (sender, receiver) = if from_client {
@@ -105,15 +105,15 @@ impl Recovery {
             (&mut self.server, &mut self.client)
         };
         // What the server sent matters for its repetitions only, which nobody sees without bytes.
-        let freight = if from_client || with_bytes {
+        let payload = if from_client || with_bytes {
             let sent = sender[index].get_or_insert_default();
             let remembered = self.remembered.max(sent::PACKETS);
             sent.packet(number, ns, frames, with_bytes, remembered)
         } else {
-            Freight::default()
+            PayloadSummary::default()
         };
         if self.is_over {
-            return freight;
+            return payload;
         }
         let mut sampled = None;
         for frame in frames {
@@ -128,7 +128,7 @@ impl Recovery {
         if let Some((sent_ns, ack)) = sampled {
             self.sample(space, sent_ns, ns, &ack);
         }
-        freight
+        payload
     }
 
     /// A Retry makes the client begin anew; its packet numbers go on (RFC 9002 6.3).
@@ -232,8 +232,8 @@ mod tests {
                 fin: false,
                 data,
             };
-            let freight = r.packet(Space::Application, false, number, 0, &[frame], true);
-            (freight.is_again(), freight.has_payload, freight.new_payload)
+            let payload = r.packet(Space::Application, false, number, 0, &[frame], true);
+            (payload.is_again(), payload.has_payload, payload.new_payload)
         };
         assert_eq!(take(&mut r, 0, 0, b"abcd"), (false, true, 4));
         assert_eq!(take(&mut r, 2, 8, b"ijkl"), (false, true, 4));

@@ -56,7 +56,7 @@ struct Packet {
 
 /// What the packets of a datagram carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freight {
+pub struct PayloadSummary {
     /// CRYPTO or STREAM bytes that a packet with a lower number had carried or passed over.
     repeats: bool,
     /// Other bytes of CRYPTO, STREAM or DATAGRAM frames.
@@ -67,9 +67,9 @@ pub struct Freight {
     pub new_payload: u64,
 }
 
-impl Freight {
+impl PayloadSummary {
     /// Adds what another packet of the datagram carried.
-    pub fn add(&mut self, other: &Freight) {
+    pub fn add(&mut self, other: &PayloadSummary) {
         self.repeats |= other.repeats;
         self.brings |= other.brings;
         self.has_payload |= other.has_payload;
@@ -125,7 +125,7 @@ impl Sent {
         frames: &[Frame<'_>],
         with_bytes: bool,
         remembered: usize,
-    ) -> Freight {
+    ) -> PayloadSummary {
         let of_interest = if with_bytes { frames } else { &[] };
         let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
         // Nearly all packets carry new bytes, and need no search.
@@ -140,23 +140,23 @@ impl Sent {
                 }
             } else {
                 // It comes late: what was taken for the first to carry the bytes carried them again.
-                let times = self.repeats_seen_before(number, &carried);
+                let times = self.repeats_earlier(number, &carried);
                 self.repeats(number, times);
             }
         }
-        let mut freight = self.freight(number, &carried);
+        let mut payload = self.summarize(number, &carried);
         for one in &carried {
             let new = self.reached(one);
             if one.stream != CRYPTO {
-                freight.has_payload = true;
-                freight.new_payload += new;
+                payload.has_payload = true;
+                payload.new_payload += new;
             }
         }
         for frame in of_interest {
             if let Frame::Datagram { data } = frame {
-                freight.has_payload = true;
-                freight.brings = true;
-                freight.new_payload += data.len() as u64;
+                payload.has_payload = true;
+                payload.brings = true;
+                payload.new_payload += data.len() as u64;
             }
         }
         self.latest = self.latest.max(Some(number));
@@ -186,7 +186,7 @@ impl Sent {
                 self.carried.pop_front();
             }
         }
-        freight
+        payload
     }
 
     /// No acknowledgement comes any more: keeps what tells new bytes of streams from old ones; `None` if there were none.
@@ -201,9 +201,9 @@ impl Sent {
     }
 
     /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
-    fn freight(&self, number: u64, carried: &[Carried]) -> Freight {
+    fn summarize(&self, number: u64, carried: &[Carried]) -> PayloadSummary {
         let is_late = self.latest.is_some_and(|latest| latest > number);
-        let mut freight = Freight::default();
+        let mut payload = PayloadSummary::default();
         for one in carried {
             let before = if is_late {
                 self.highest_before(number, one.stream)
@@ -211,12 +211,12 @@ impl Sent {
                 self.highest(one.stream)
             };
             if before.is_some_and(|highest| one.end <= highest) {
-                freight.repeats = true;
+                payload.repeats = true;
             } else {
-                freight.brings = true;
+                payload.brings = true;
             }
         }
-        freight
+        payload
     }
 
     /// Highest offset sent of a stream.
@@ -245,7 +245,7 @@ impl Sent {
     }
 
     /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were none.
-    fn repeats_seen_before(&mut self, number: u64, carried: &[Carried]) -> u32 {
+    fn repeats_earlier(&mut self, number: u64, carried: &[Carried]) -> u32 {
         let above = self.carried.partition_point(|(n, _)| *n <= number);
         let later = self.carried.range(above..);
         let sharing: Vec<u64> = later
@@ -425,8 +425,8 @@ mod tests {
     fn a_datagram_is_a_retransmission_if_nothing_in_it_is_new() {
         let mut sent = Sent::default();
         let mut take = |number, frames: &[Frame<'_>]| {
-            let freight = sent.packet(number, 0, frames, true, PACKETS);
-            (freight.is_again(), freight.has_payload, freight.new_payload)
+            let payload = sent.packet(number, 0, frames, true, PACKETS);
+            (payload.is_again(), payload.has_payload, payload.new_payload)
         };
         assert_eq!(take(0, &[stream(0, 0, b"abcd")]), (false, true, 4));
         // Packet 1 with bytes 4..8 was lost before the capture.

@@ -7,7 +7,7 @@ use super::{At, Coverage, HelloSent, ServerInitial, Windows};
 
 /// The first ACK that covers the ClientHello.
 #[derive(Clone, Debug)]
-pub struct AckSeen {
+pub struct ObservedAck {
     pub at: At,
     /// When the ClientHello that it acknowledges was sent.
     pub hello_ns: i64,
@@ -24,14 +24,14 @@ pub struct AckSeen {
 
 /// The first byte of the ServerHello.
 #[derive(Clone, Copy, Debug)]
-pub struct HelloSeen {
+pub struct ObservedHello {
     pub at: At,
     pub packet_number: u64,
 }
 
 /// A CONNECTION_CLOSE of the server in an Initial.
 #[derive(Clone, Debug)]
-pub struct CloseSeen {
+pub struct ObservedClose {
     pub code: u64,
     pub reason: String,
 }
@@ -48,17 +48,17 @@ pub struct Attempt {
     /// UDP payload and datagrams of the server before the client's second datagram.
     pub bytes_received: u32,
     pub datagrams_received: u16,
-    pub ack: Option<AckSeen>,
+    pub ack: Option<ObservedAck>,
     pub partial_ack_ns: Option<i64>,
-    pub server_hello: Option<HelloSeen>,
+    pub server_hello: Option<ObservedHello>,
     /// First Handshake packet in the ServerHello's datagram or a later one.
     pub handshake_ns: Option<i64>,
     last_handshake: Option<At>,
-    pub close: Option<Box<CloseSeen>>,
+    pub close: Option<Box<ObservedClose>>,
     /// Initials that opened.
     pub opened: u32,
     pub malformed: Option<Box<str>>,
-    pub unopened: Option<&'static str>,
+    pub undecrypted: Option<&'static str>,
     smallest_number: u64,
     largest_number: u64,
     numbers: u64,
@@ -89,7 +89,7 @@ impl Attempt {
             close: None,
             opened: 0,
             malformed: None,
-            unopened: None,
+            undecrypted: None,
             smallest_number: u64::MAX,
             largest_number: 0,
             numbers: 0,
@@ -140,7 +140,7 @@ impl Attempt {
         !self.ended && !settled && ns <= sent + windows.answer_ns
     }
 
-    pub(super) fn number_seen(&mut self, packet_number: u64) {
+    pub(super) fn note_number(&mut self, packet_number: u64) {
         self.opened += 1;
         self.smallest_number = self.smallest_number.min(packet_number);
         self.largest_number = self.largest_number.max(packet_number);
@@ -163,7 +163,7 @@ impl Attempt {
                         kinds.push(name);
                     }
                 }
-                self.ack = Some(AckSeen {
+                self.ack = Some(ObservedAck {
                     at: initial.at,
                     hello_ns: sent_ns,
                     packet_number: initial.packet_number,
@@ -179,7 +179,7 @@ impl Attempt {
     }
 
     pub(super) fn server_hello(&mut self, at: At, packet_number: u64) {
-        self.server_hello = Some(HelloSeen { at, packet_number });
+        self.server_hello = Some(ObservedHello { at, packet_number });
         // Duplicates never come here, so as many numbers as the range is wide means that none is missing between them.
         let apart = self.largest_number - self.smallest_number + 1 != self.numbers;
         // Numbers begin at 0 [RFC 9000 12.3], or far away; a lone small one means that those before it are missing.
@@ -208,7 +208,7 @@ impl Attempt {
 
     pub(super) fn closed(&mut self, code: u64, reason: &[u8]) {
         self.close.get_or_insert_with(|| {
-            Box::new(CloseSeen {
+            Box::new(ObservedClose {
                 code,
                 reason: String::from_utf8_lossy(reason).into_owned(),
             })

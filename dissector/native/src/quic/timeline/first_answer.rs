@@ -1,6 +1,6 @@
 //! The one word for how the first flight was answered.
 
-use super::{AckSeen, CloseSeen, HelloSeen, Timeline};
+use super::{ObservedAck, ObservedClose, ObservedHello, Timeline};
 
 /// Outcomes of docs/definitions.md that a capture can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +47,12 @@ pub struct Answer<'a> {
     pub outcome: Outcome,
     /// When the ClientHello that times refer to was sent; `None` if the capture holds none that opens.
     pub hello_ns: Option<i64>,
-    pub ack: Option<&'a AckSeen>,
+    pub ack: Option<&'a ObservedAck>,
     pub partial_ack_ns: Option<i64>,
-    pub hello: Option<HelloSeen>,
+    pub hello: Option<ObservedHello>,
     pub handshake_ns: Option<i64>,
     pub gap_before_hello: Option<bool>,
-    pub close: Option<&'a CloseSeen>,
+    pub close: Option<&'a ObservedClose>,
     pub detail: Option<&'a str>,
 }
 
@@ -83,16 +83,16 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         Outcome::VersionNegotiation
     } else if t.refused {
         Outcome::Refused
-    } else if a.malformed.is_some() || a.unopened.is_some() || a.opened > 0 {
+    } else if a.malformed.is_some() || a.undecrypted.is_some() || a.opened > 0 {
         // What opened and parses, and yet is no answer, is not the silence of a timeout either.
         Outcome::Malformed
     } else {
         Outcome::Timeout
     };
     // Packets that no key opens are no fault of a server whose answer was understood.
-    let unopened = (a.answer_is_cut || a.hello_is_cut)
+    let undecrypted = (a.answer_is_cut || a.hello_is_cut)
         .then_some(CUT)
-        .or(a.unopened)
+        .or(a.undecrypted)
         .or((a.opened > 0).then_some(NO_ANSWER))
         .filter(|_| outcome == Outcome::Malformed);
     Answer {
@@ -108,6 +108,6 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         handshake_ns: a.handshake_ns,
         gap_before_hello: a.gap_before_hello,
         close: a.close.as_deref(),
-        detail: a.malformed.as_deref().or(unopened),
+        detail: a.malformed.as_deref().or(undecrypted),
     }
 }

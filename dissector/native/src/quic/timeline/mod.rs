@@ -9,7 +9,7 @@ mod exchange;
 mod first_answer;
 mod server_hello;
 
-pub use attempt::{AckSeen, Attempt, CloseSeen, HelloSeen};
+pub use attempt::{Attempt, ObservedAck, ObservedClose, ObservedHello};
 pub use client_hello::{Coverage, HelloSent};
 pub use exchange::{CaptureSide, Exchange};
 pub use first_answer::{Answer, CUT, Outcome, classify};
@@ -205,7 +205,7 @@ impl Timeline {
         let at = initial.at;
         let counts = self.counts(at.ns);
         if counts {
-            self.attempt.number_seen(initial.packet_number);
+            self.attempt.note_number(initial.packet_number);
         }
         for frame in initial.frames {
             match frame {
@@ -272,7 +272,7 @@ impl Timeline {
         }
         if self.counts(at.ns) {
             self.attempt.handshake(at);
-            self.unopened(at.ns, "Handshake packet before any ServerHello");
+            self.undecrypted(at.ns, "Handshake packet before any ServerHello");
         }
     }
 
@@ -319,9 +319,9 @@ impl Timeline {
     }
 
     /// Something came from the server that could not be opened or read.
-    pub fn unopened(&mut self, ns: i64, what: &'static str) {
+    pub fn undecrypted(&mut self, ns: i64, what: &'static str) {
         if self.counts(ns) {
-            self.attempt.unopened.get_or_insert(what);
+            self.attempt.undecrypted.get_or_insert(what);
         }
     }
 

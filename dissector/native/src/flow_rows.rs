@@ -15,15 +15,15 @@ const CLOSING_NS: i64 = 10_000 * NS_PER_MS;
 const TCP_IDLE_FACTOR: i64 = 5;
 
 /// Flows of one capture; kinds that nobody asked for cost nothing.
-pub struct Flows<'a> {
+pub struct FlowRows<'a> {
     source_file: &'a str,
     train_gap_ns: i64,
     pacing: Option<Pacings>,
     tcp: Option<Tcp>,
 }
 
-impl<'a> Flows<'a> {
-    pub fn new(args: &Args, source_file: &'a str) -> Flows<'a> {
+impl<'a> FlowRows<'a> {
+    pub fn new(args: &Args, source_file: &'a str) -> FlowRows<'a> {
         let bounds = Bounds {
             idle_ns: i64::from(args.idle_s) * 1000 * NS_PER_MS,
             closing_ns: CLOSING_NS,
@@ -35,7 +35,7 @@ impl<'a> Flows<'a> {
         };
         let wants = |kind| args.kind.contains(&kind);
         let train_gap_ns = (args.train_gap * NS_PER_MS as f64).round() as i64;
-        Flows {
+        FlowRows {
             source_file,
             train_gap_ns,
             pacing: wants(Kind::Pacing).then(|| Pacings::new(bounds, train_gap_ns)),
