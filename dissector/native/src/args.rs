@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use firstflight_wire::ConnectionId;
+
+use crate::output::{Destination, Format, Kind};
 
 /// Turns captures into records.
 #[derive(Clone, Debug, Parser)]
@@ -68,26 +70,15 @@ pub struct Args {
     pub max_connections: u32,
 }
 
-/// Record kinds, as in schemas/records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    #[value(name = "quic_connection")]
-    QuicConnection,
-    #[value(name = "quic_packet")]
-    QuicPacket,
-    #[value(name = "tcp_flow")]
-    TcpFlow,
-    #[value(name = "tcp_packet")]
-    TcpPacket,
-    #[value(name = "pacing")]
-    Pacing,
-}
-
-/// Formats of record files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Jsonl,
-    Parquet,
+impl Args {
+    /// Which rows go where.
+    pub fn destination(&self) -> Destination {
+        Destination {
+            kinds: self.kind.clone(),
+            format: self.format,
+            folder: self.out.clone(),
+        }
+    }
 }
 
 fn parse_gap(text: &str) -> Result<f64, String> {

@@ -4,14 +4,15 @@ use std::array;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::args::{Args, Kind};
+use crate::args::Args;
 use crate::flow_rows::FlowRows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::net::fragments::Fragments;
 use crate::net::ip::{self, Content, IpLength};
 use crate::net::link;
 use crate::output::quic_connection::ConnectionRow;
-use crate::output::{OutputError, Outputs, quic_packet};
+use crate::output::quic_packet::QuicPacketRow;
+use crate::output::{Kind, OutputError, Outputs};
 use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
@@ -255,8 +256,8 @@ impl CaptureRun<'_> {
             for packet in log {
                 let path = Some((datagram.src, datagram.dst));
                 let row =
-                    quic_packet::row(self.name, connection, arrival, from_client, path, packet);
-                self.outputs.write(Kind::QuicPacket, &row[..])?;
+                    QuicPacketRow::new(self.name, connection, arrival, from_client, path, packet);
+                self.outputs.write(Kind::QuicPacket, &row)?;
             }
         }
         Ok(())
@@ -282,16 +283,13 @@ impl CaptureRun<'_> {
             header: LoggedHeader::default(),
             frame_details: None,
         };
-        let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
-        self.outputs.write(Kind::QuicPacket, &row[..])
+        let row = QuicPacketRow::new(self.name, connection, arrival, false, None, packet);
+        self.outputs.write(Kind::QuicPacket, &row)
     }
 
     fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
         if is_chosen(self.args, connection) {
-            let row = ConnectionRow {
-                source_file: self.name,
-                connection,
-            };
+            let row = ConnectionRow::new(self.name, connection);
             self.outputs.write(Kind::QuicConnection, &row)?;
         }
         Ok(())

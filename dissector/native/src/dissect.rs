@@ -13,10 +13,10 @@ use firstflight_usage::stdout;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::args::{Args, Format};
+use crate::args::Args;
 use crate::capture::{End, read_capture};
 use crate::input::{self, Stop};
-use crate::output::{OutputError, Outputs};
+use crate::output::{Format, OutputError, Outputs};
 use crate::quic::keylog::{KeyLog, Keyring};
 
 /// Exit status when some capture could not be read to its end.
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         .map_err(RunError::Signal)?;
     }
     let logs = Arc::new(key_logs(args)?);
-    let mut outputs = Outputs::open(args).map_err(RunError::Place)?;
+    let mut outputs = Outputs::open(&args.destination()).map_err(RunError::Place)?;
     let mut status = 0;
     let mut finish_capture = |end: Result<(), End>, outputs: &mut Outputs| {
         match end {
@@ -151,7 +151,7 @@ fn in_parallel(
                     if interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed) {
                         return;
                     }
-                    let mut rows = Outputs::aside(args);
+                    let mut rows = Outputs::aside(&args.destination());
                     let end = capture(args, logs, path, &mut rows, interrupted);
                     if sender.send((i, end, rows)).is_err() {
                         return;

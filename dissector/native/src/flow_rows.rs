@@ -1,10 +1,13 @@
 //! What is asked about flows of any kind, beside QUIC connections: their rows as they end.
 
-use crate::args::{Args, Kind};
+use crate::args::Args;
 use crate::flow::pacing::{Direction, Pacings, Protocol, Sent};
 use crate::flow::table::Bounds;
 use crate::net::ip::{Datagram, Segment};
-use crate::output::{OutputError, Outputs, pacing, tcp_flow, tcp_packet};
+use crate::output::pacing::PacingRow;
+use crate::output::tcp_flow::TcpFlowRow;
+use crate::output::tcp_packet::TcpPacketRow;
+use crate::output::{Kind, OutputError, Outputs};
 use crate::tcp::Tcp;
 
 const NS_PER_MS: i64 = 1_000_000;
@@ -86,8 +89,8 @@ impl<'a> FlowRows<'a> {
         if let Some((flow, verdict)) = found
             && outputs.wants(Kind::TcpPacket)
         {
-            let row = tcp_packet::row(self.source_file, (number, ns), flow, segment, &verdict);
-            outputs.write(Kind::TcpPacket, &row[..])?;
+            let row = TcpPacketRow::new(self.source_file, (number, ns), flow, segment, &verdict);
+            outputs.write(Kind::TcpPacket, &row)?;
         }
         Ok(())
     }
@@ -99,11 +102,11 @@ impl<'a> FlowRows<'a> {
             return Ok(());
         }
         while let Some(over) = self.pacing.as_mut().and_then(|p| p.expired(now_ns)) {
-            let row = pacing::row(self.source_file, self.train_gap_ns, &over);
-            outputs.write(Kind::Pacing, &row[..])?;
+            let row = PacingRow::new(self.source_file, self.train_gap_ns, &over);
+            outputs.write(Kind::Pacing, &row)?;
         }
         while let Some(over) = self.tcp.as_mut().and_then(|t| t.expired(now_ns)) {
-            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over)[..])?;
+            outputs.write(Kind::TcpFlow, &TcpFlowRow::new(self.source_file, &over))?;
         }
         Ok(())
     }
@@ -111,11 +114,11 @@ impl<'a> FlowRows<'a> {
     /// Writes all flows that are left: the capture has ended.
     pub fn write_rest(&mut self, outputs: &mut Outputs) -> Result<(), OutputError> {
         while let Some(over) = self.pacing.as_mut().and_then(Pacings::drain) {
-            let row = pacing::row(self.source_file, self.train_gap_ns, &over);
-            outputs.write(Kind::Pacing, &row[..])?;
+            let row = PacingRow::new(self.source_file, self.train_gap_ns, &over);
+            outputs.write(Kind::Pacing, &row)?;
         }
         while let Some(over) = self.tcp.as_mut().and_then(Tcp::drain) {
-            outputs.write(Kind::TcpFlow, &tcp_flow::row(self.source_file, &over)[..])?;
+            outputs.write(Kind::TcpFlow, &TcpFlowRow::new(self.source_file, &over))?;
         }
         Ok(())
     }

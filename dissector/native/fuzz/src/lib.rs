@@ -60,7 +60,7 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
     let kinds = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing";
     let words = ["x", "-", "--max-connections", "4", "--kind", kinds];
     let args = Args::try_parse_from(words).expect("the command line is right");
-    let mut rows = Outputs::aside(&args);
+    let mut rows = Outputs::aside(&args.destination());
     let never = AtomicBool::new(false);
     let _ = read_capture(&args, "x", keyring, Cursor::new(capture), &mut rows, &never);
 }

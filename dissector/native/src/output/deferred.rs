@@ -2,19 +2,19 @@
 
 use std::io::{self, BufReader, Read};
 
-use super::Value;
-use super::row::{Cells, Row};
-use super::text::Style;
+use firstflight_records::{Row, Style, Value, Visitor};
+
+use super::text::write_text;
 use super::write_buffer::{Place, WriteBuffer};
 
 /// Rows of one kind, in order, each behind its length.
-pub(super) struct Aside {
+pub(super) struct Deferred {
     buffer: WriteBuffer,
 }
 
-impl Aside {
-    pub(super) fn new() -> Aside {
-        Aside {
+impl Deferred {
+    pub(super) fn new() -> Deferred {
+        Deferred {
             buffer: WriteBuffer::new(Place::Aside(None)),
         }
     }
@@ -23,7 +23,7 @@ impl Aside {
         let out = &mut self.buffer.bytes;
         let start = out.len();
         out.extend([0; 4]);
-        row.cells(&mut Encoder { out });
+        row.visit(&mut Encoder { out });
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
         self.buffer.settle()
@@ -51,8 +51,8 @@ struct Encoder<'a> {
     out: &'a mut Vec<u8>,
 }
 
-impl Cells for Encoder<'_> {
-    fn cell(&mut self, value: Value<'_>) {
+impl Visitor for Encoder<'_> {
+    fn value(&mut self, value: Value<'_>) {
         let out = &mut *self.out;
         match value {
             Value::Null => out.push(0),
@@ -69,7 +69,7 @@ impl Cells for Encoder<'_> {
                 out.push(4);
                 let start = out.len();
                 out.extend([0; 4]);
-                text.write_text(Style::Plain, out);
+                write_text(text, Style::Plain, out);
                 let length = (out.len() - start - 4) as u32;
                 out[start..start + 4].copy_from_slice(&length.to_le_bytes());
             }
@@ -82,10 +82,10 @@ pub(super) struct EncodedRow<'a>(&'a [u8]);
 
 impl Row for EncodedRow<'_> {
     /// A row that was damaged on its way lacks cells, which the file it goes to refuses.
-    fn cells(&self, to: &mut impl Cells) {
+    fn visit(&self, to: &mut impl Visitor) {
         let mut rest = self.0;
         while let Some(value) = decode(&mut rest) {
-            to.cell(value);
+            to.value(value);
         }
     }
 }
@@ -99,7 +99,7 @@ fn decode<'a>(rest: &mut &'a [u8]) -> Option<Value<'a>> {
         4 => {
             let length = u32::from_le_bytes(array(rest)?);
             let text = rest.split_off(..usize::try_from(length).ok()?)?;
-            std::str::from_utf8(text).ok()?.into()
+            Value::Text(std::str::from_utf8(text).ok()?)
         }
         _ => return None,
     })
@@ -115,36 +115,43 @@ mod tests {
 
     struct Found(Vec<String>);
 
-    impl Cells for Found {
-        fn cell(&mut self, value: Value<'_>) {
-            self.0.push(format!("{value:?}"));
+    impl Visitor for Found {
+        fn value(&mut self, value: Value<'_>) {
+            self.0.push(match value {
+                Value::Null => "null".into(),
+                Value::Bool(value) => format!("{value:?}"),
+                Value::Int(value) => format!("{value:?}"),
+                Value::Float(value) => format!("{value:?}"),
+                Value::Text(value) => format!("{value:?}"),
+                Value::Shown(_) => unreachable!("shown cells are deferred as text"),
+            });
         }
     }
 
     #[test]
     fn rows_come_back_in_order() {
         let long = "x".repeat(100);
-        let row = |n: i64| -> Vec<Value<'_>> {
-            vec![
+        let row = |n: i64| {
+            [
                 Value::Null,
-                true.into(),
-                n.into(),
-                0.5.into(),
-                "\u{e9}\n".into(),
-                long.as_str().into(),
+                Value::Bool(true),
+                Value::Int(n),
+                Value::Float(0.5),
+                Value::Text("\u{e9}\n"),
+                Value::Text(&long),
             ]
         };
         for count in [0, 3, 60_000] {
-            let mut aside = Aside::new();
+            let mut deferred = Deferred::new();
             for n in 0..count {
-                aside.write_row(&row(n)[..]).unwrap();
+                deferred.write_row(&row(n)[..]).unwrap();
             }
             let mut next = 0;
-            let read = aside.replay(|found| {
-                let mut cells = Found(Vec::new());
-                found.cells(&mut cells);
-                let expected: Vec<String> = row(next).iter().map(|v| format!("{v:?}")).collect();
-                assert_eq!(cells.0, expected);
+            let read = deferred.replay(|found| {
+                let (mut cells, mut expected) = (Found(Vec::new()), Found(Vec::new()));
+                found.visit(&mut cells);
+                row(next)[..].visit(&mut expected);
+                assert_eq!(cells.0, expected.0);
                 next += 1;
                 Ok(())
             });

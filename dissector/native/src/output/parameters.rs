@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
+use firstflight_records::Style;
 use firstflight_wire::Reader;
 use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
 
-use super::text::{Style, write_hex, write_number, write_piece};
+use super::text::{write_hex, write_number, write_piece};
 
 /// [`write_json`] as a text of its own.
 pub fn as_json(extension: &[u8]) -> String {
