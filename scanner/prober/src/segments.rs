@@ -26,7 +26,7 @@ const MAX_ROWS: usize = 65_536;
 pub struct Segments {
     dir: PathBuf,
     number: u32,
-    columns: Columns<'static>,
+    columns: Columns,
     opened: Option<Instant>,
 }
 

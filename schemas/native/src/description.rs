@@ -10,8 +10,15 @@ pub struct Described {
     pub from: String,
 }
 
-/// The columns of `yaml`, in order. `Err` names a line that begins a column and cannot be read as one.
-pub fn described(yaml: &str) -> Result<Vec<Described>, String> {
+/// The columns that schemas/records describes for `kind`, in order. `Err` says what cannot be read.
+pub fn described(kind: &str) -> Result<Vec<Described>, String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../records");
+    let path = format!("{folder}/{kind}.yaml");
+    let yaml = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    parse(&yaml)
+}
+
+fn parse(yaml: &str) -> Result<Vec<Described>, String> {
     let columns = yaml.lines().filter(|line| line.starts_with("  - {"));
     columns
         .map(|line| column(line).ok_or_else(|| line.to_owned()))
@@ -35,14 +42,14 @@ fn column(line: &str) -> Option<Described> {
 
 #[cfg(test)]
 mod tests {
-    use super::described;
+    use super::{described, parse};
 
     #[test]
     fn columns_are_read_in_order() {
         let yaml = "kind: k\ncolumns:\n\
             \x20 - {name: a, type: int64, unit: us, nullable: true, from: prober, meaning: \"x, from: y.\"}\n\
             \x20 - {name: b, type: string, from: stage, values: [c, d], meaning: Text.}\n";
-        let found = described(yaml).unwrap();
+        let found = parse(yaml).unwrap();
         let found: Vec<_> = found
             .iter()
             .map(|c| (&*c.name, &*c.kind, c.nullable, &*c.from))
@@ -54,6 +61,13 @@ mod tests {
                 ("b", "string", false, "stage")
             ]
         );
-        assert!(described("  - {name: a, type: int64}").is_err());
+        assert!(parse("  - {name: a, type: int64}").is_err());
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name() {
+        let columns = described("quic_packet").unwrap();
+        assert_eq!(columns[0].name, "source_file");
+        assert!(described("no_such_kind").is_err());
     }
 }
