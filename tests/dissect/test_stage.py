@@ -16,6 +16,7 @@ from firstflight import files, settings
 from firstflight.errors import InputError
 from firstflight.load.record_file import RecordFile
 from firstflight.runs import Run
+from schemas import records
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
@@ -54,6 +55,9 @@ def test_all_captures_become_one_record_file(run: Run) -> None:
     assert report.counts == {"ack_only": 1, "timeout": 1}
     assert run.done("dissect", "here", 1)
     # What the loader will hold it against.
+    assert pq.ParquetFile(path).schema_arrow.equals(
+        records.load("quic_connection").arrow_schema(), check_metadata=True
+    )
     assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
     assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use firstflight_wire::ConnectionId;
 
-use crate::output::{Destination, Format, Kind};
+use crate::input;
+use crate::output::{Destination, Format, Kind, Stamp, Stamps};
 
 /// Turns captures into records.
 #[derive(Clone, Debug, Parser)]
@@ -41,6 +42,18 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
+    /// Provenance of the rows of quic_connection: run, vantage, repetition, tool_version (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = Stamp::parse)]
+    pub stamp: Vec<Stamp>,
+
+    /// What rows name as source_file, one for each capture in order (default: the capture's path)
+    #[arg(long, value_name = "NAME")]
+    pub source_name: Vec<String>,
+
+    /// Write counts of what was written to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+
     /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that opens)
     #[arg(long, value_name = "PORT")]
     pub quic_port: Vec<u16>,
@@ -71,12 +84,31 @@ pub struct Args {
 }
 
 impl Args {
-    /// Which rows go where.
-    pub fn destination(&self) -> Destination {
-        Destination {
+    /// Which rows go where. `Err` says which options contradict each other.
+    pub fn destination(&self) -> Result<Destination, String> {
+        if self.format == Format::Parquet && self.out.is_none() {
+            return Err("--format parquet needs --out DIR".into());
+        }
+        if !self.stamp.is_empty() && !self.kind.contains(&Kind::QuicConnection) {
+            return Err("--stamp needs --kind quic_connection: no other has these columns".into());
+        }
+        Ok(Destination {
             kinds: self.kind.clone(),
             format: self.format,
             folder: self.out.clone(),
+            stamps: Stamps::new(self.stamp.clone()).map_err(|twice| twice.to_string())?,
+            summary: self.summary.clone(),
+        })
+    }
+
+    /// The name of each capture in records, in order. `Err` if not every one has a name.
+    pub fn source_names(&self) -> Result<Vec<String>, String> {
+        match (self.source_name.len(), self.captures.len()) {
+            (0, _) => Ok(self.captures.iter().map(|path| input::name(path)).collect()),
+            (names, captures) if names == captures => Ok(self.source_name.clone()),
+            (names, captures) => Err(format!(
+                "--source-name is given {names} times for {captures} captures: give one for each, in order"
+            )),
         }
     }
 }
@@ -112,6 +144,47 @@ mod tests {
     fn command_line_is_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    fn parse(options: &[&str]) -> Args {
+        Args::try_parse_from(["dissect", "a.pcap", "b.pcap"].iter().chain(options)).unwrap()
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        for (options, expected) in [
+            (
+                &["--format", "parquet"][..],
+                "--format parquet needs --out DIR",
+            ),
+            (
+                &["--stamp", "run=r", "--kind", "pacing"],
+                "--stamp needs --kind quic_connection: no other has these columns",
+            ),
+            (
+                &["--stamp", "run=r", "--stamp", "run=r"],
+                "--stamp run is given twice",
+            ),
+        ] {
+            assert_eq!(parse(options).destination().unwrap_err(), expected);
+        }
+        assert!(
+            parse(&["--stamp", "run=r", "--stamp", "vantage=v"])
+                .destination()
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn captures_are_named_in_order() {
+        let names = |options| parse(options).source_names();
+        assert_eq!(names(&[]).unwrap(), ["a.pcap", "b.pcap"]);
+        let two = ["--source-name", "x", "--source-name", "y=z"];
+        assert_eq!(names(&two).unwrap(), ["x", "y=z"]);
+        assert_eq!(
+            names(&two[..2]).unwrap_err(),
+            "--source-name is given 1 times for 2 captures: give one for each, in order"
+        );
     }
 
     #[test]

@@ -41,10 +41,19 @@ pub enum End {
     Output(OutputError),
 }
 
+/// How a capture is called.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureName<'a> {
+    /// In messages: its path as given.
+    pub shown: &'a str,
+    /// In records.
+    pub source_file: &'a str,
+}
+
 /// Dissects the capture in `source` down to its rows, as far as it can be read.
 pub fn read_capture(
     args: &Args,
-    name: &str,
+    name: CaptureName<'_>,
     keyring: Keyring,
     source: impl Read + Send,
     outputs: &mut Outputs,
@@ -52,10 +61,10 @@ pub fn read_capture(
 ) -> Result<(), Stop<End>> {
     let mut run = CaptureRun {
         args,
-        name,
+        source_file: name.source_file,
         table: Table::new(limits(args), keyring),
         outputs,
-        flows: FlowRows::new(args, name),
+        flows: FlowRows::new(args, name.source_file),
         wants_quic: args
             .kind
             .iter()
@@ -63,7 +72,7 @@ pub fn read_capture(
         skipped: Skipped::default(),
         fragments: Fragments::default(),
     };
-    let end = input::read(name, source, |element| {
+    let end = input::read(name.shown, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
         }
@@ -89,7 +98,7 @@ pub fn read_capture(
     run.table.counters.evicted += run.flows.evicted();
     run.table.counters.late += run.flows.late();
     run.skipped.fragments += run.fragments.left();
-    tell(name, &run.skipped, &run.table.counters);
+    report_skipped(name.shown, &run.skipped, &run.table.counters);
     end
 }
 
@@ -108,8 +117,8 @@ fn limits(args: &Args) -> Limits {
     }
 }
 
-/// Says on standard error what a capture held beside connections, if it held anything noteworthy.
-fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
+/// Reports on standard error what a capture held beside connections, if it held anything noteworthy.
+fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
         (
@@ -131,23 +140,23 @@ fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
             "connections written out early (--max-connections)",
         ),
     ];
-    let said: Vec<String> = parts
+    let found: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
-    if !said.is_empty() {
+    if !found.is_empty() {
         eprintln!(
             "firstflight-dissect: {name}: of {} frames, {}",
             skipped.frames,
-            said.join(", ")
+            found.join(", ")
         );
     }
 }
 
 struct CaptureRun<'a> {
     args: &'a Args,
-    name: &'a str,
+    source_file: &'a str,
     table: Table,
     outputs: &'a mut Outputs,
     flows: FlowRows<'a>,
@@ -255,8 +264,14 @@ impl CaptureRun<'_> {
         if is_chosen(self.args, connection) {
             for packet in log {
                 let path = Some((datagram.src, datagram.dst));
-                let row =
-                    QuicPacketRow::new(self.name, connection, arrival, from_client, path, packet);
+                let row = QuicPacketRow::new(
+                    self.source_file,
+                    connection,
+                    arrival,
+                    from_client,
+                    path,
+                    packet,
+                );
                 self.outputs.write(Kind::QuicPacket, &row)?;
             }
         }
@@ -283,14 +298,14 @@ impl CaptureRun<'_> {
             header: LoggedHeader::default(),
             frame_details: None,
         };
-        let row = QuicPacketRow::new(self.name, connection, arrival, false, None, packet);
+        let row = QuicPacketRow::new(self.source_file, connection, arrival, false, None, packet);
         self.outputs.write(Kind::QuicPacket, &row)
     }
 
     fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
         if is_chosen(self.args, connection) {
-            let row = ConnectionRow::new(self.name, connection);
-            self.outputs.write(Kind::QuicConnection, &row)?;
+            let row = ConnectionRow::new(self.source_file, connection);
+            self.outputs.write_connection(&row)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use firstflight_dissect::args::Args;
-use firstflight_dissect::capture::read_capture;
+use firstflight_dissect::capture::{CaptureName, read_capture};
 use firstflight_dissect::input;
 use firstflight_dissect::net::ip::{self, Content, IpLength};
 use firstflight_dissect::net::link;
@@ -60,9 +60,20 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
     let kinds = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing";
     let words = ["x", "-", "--max-connections", "4", "--kind", kinds];
     let args = Args::try_parse_from(words).expect("the command line is right");
-    let mut rows = Outputs::aside(&args.destination());
+    let mut rows = Outputs::aside(&args.destination().expect("the options agree"));
     let never = AtomicBool::new(false);
-    let _ = read_capture(&args, "x", keyring, Cursor::new(capture), &mut rows, &never);
+    let name = CaptureName {
+        shown: "x",
+        source_file: "x",
+    };
+    let _ = read_capture(
+        &args,
+        name,
+        keyring,
+        Cursor::new(capture),
+        &mut rows,
+        &never,
+    );
 }
 
 /// Blocks of pcapng, whole in form.

@@ -11,6 +11,8 @@ mod parquet_file;
 mod part;
 pub mod quic_connection;
 pub mod quic_packet;
+mod stamps;
+mod summary;
 pub mod tcp_flow;
 pub mod tcp_packet;
 mod text;
@@ -18,3 +20,4 @@ mod write_buffer;
 
 pub use kind::{Format, Kind};
 pub use outputs::{Destination, OutputError, Outputs};
+pub use stamps::{Stamp, Stamps, Twice};

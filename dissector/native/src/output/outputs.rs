@@ -1,7 +1,8 @@
 //! Where rows go: standard output, or a file per kind.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use firstflight_records::Row;
@@ -10,6 +11,9 @@ use super::deferred::Deferred;
 use super::jsonl::JsonLines;
 use super::parquet_file::ParquetFile;
 use super::part::Part;
+use super::quic_connection::ConnectionRow;
+use super::stamps::Stamps;
+use super::summary::Summary;
 use super::write_buffer::Place;
 use super::{Format, Kind};
 
@@ -20,6 +24,9 @@ pub struct Destination {
     pub format: Format,
     /// `None`: standard output.
     pub folder: Option<PathBuf>,
+    pub stamps: Stamps,
+    /// File for counts of what was written.
+    pub summary: Option<PathBuf>,
 }
 
 /// Why records could not be written.
@@ -49,11 +56,21 @@ struct Output {
     /// A file that gets its name when it is whole.
     part: Option<Part>,
     sink: Sink,
+    stamps: Stamps,
 }
 
 /// Everything that is written, or put aside for later.
 pub struct Outputs {
     places: Vec<Output>,
+    summary: Summary,
+    summary_file: Option<SummaryFile>,
+}
+
+/// Where the summary goes.
+struct SummaryFile {
+    place: String,
+    part: Part,
+    file: File,
 }
 
 impl Outputs {
@@ -62,6 +79,8 @@ impl Outputs {
         let places = kinds(to).into_iter().map(|kind| open_one(to, kind));
         Ok(Outputs {
             places: places.collect::<Result<_, _>>()?,
+            summary: Summary::default(),
+            summary_file: to.summary.as_deref().map(SummaryFile::create).transpose()?,
         })
     }
 
@@ -69,7 +88,8 @@ impl Outputs {
     pub fn aside(to: &Destination) -> Outputs {
         let place = display(&std::env::temp_dir());
         let places = kinds(to).into_iter().map(|kind| {
-            let (name, columns) = (kind.name(), &kind.columns());
+            let stamps = to.stamps.of(kind);
+            let (name, columns) = (kind.name(), &stamps.around(kind.columns()));
             Output {
                 kind,
                 place: place.clone(),
@@ -78,10 +98,13 @@ impl Outputs {
                     Format::Jsonl => Sink::Jsonl(JsonLines::new(Place::Aside(None), name, columns)),
                     Format::Parquet => Sink::Deferred(Deferred::new()),
                 },
+                stamps,
             }
         });
         Outputs {
             places: places.collect(),
+            summary: Summary::default(),
+            summary_file: None,
         }
     }
 
@@ -97,6 +120,7 @@ impl Outputs {
             }
             .map_err(|cause| output.failed(cause))?;
         }
+        self.summary.add(other.summary);
         Ok(())
     }
 
@@ -110,10 +134,26 @@ impl Outputs {
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());
         };
-        match &mut output.sink {
-            Sink::Jsonl(lines) => lines.write_row(row),
-            Sink::Parquet(file) => file.write_row(row),
-            Sink::Deferred(aside) => aside.write_row(row),
+        self.summary.row(kind);
+        output.write(row).map_err(|cause| output.failed(cause))
+    }
+
+    /// Writes the row of a connection between its stamps.
+    pub fn write_connection(&mut self, row: &ConnectionRow<'_>) -> Result<(), OutputError> {
+        let kind = Kind::QuicConnection;
+        let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
+            return Ok(());
+        };
+        self.summary.row(kind);
+        self.summary
+            .connection(row.first_answer(), row.has_client_hello());
+        if output.stamps.is_empty() {
+            output.write(row)
+        } else {
+            let stamps = std::mem::take(&mut output.stamps);
+            let written = output.write(&stamps.stamp(row));
+            output.stamps = stamps;
+            written
         }
         .map_err(|cause| output.failed(cause))
     }
@@ -129,8 +169,9 @@ impl Outputs {
     }
 
     /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`. What cannot
-    /// be written out whole is removed.
+    /// be written out whole is removed. The summary is written if all files got their names.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
+        let kinds: Vec<Kind> = self.places.iter().map(|output| output.kind).collect();
         for output in self.places {
             let failed = |cause| OutputError {
                 place: output.place.clone(),
@@ -147,11 +188,43 @@ impl Outputs {
                 None => {}
             }
         }
-        Ok(())
+        match self.summary_file {
+            Some(file) if is_whole => file.write(&self.summary.to_json(kinds.into_iter())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SummaryFile {
+    fn create(path: &Path) -> Result<SummaryFile, OutputError> {
+        let place = display(path);
+        match Part::create(path) {
+            Ok((part, file)) => Ok(SummaryFile { place, part, file }),
+            Err(cause) => Err(OutputError { place, cause }),
+        }
+    }
+
+    fn write(self, summary: &serde_json::Value) -> Result<(), OutputError> {
+        let SummaryFile {
+            place,
+            part,
+            mut file,
+        } = self;
+        writeln!(file, "{summary}")
+            .and_then(|()| part.finish())
+            .map_err(|cause| OutputError { place, cause })
     }
 }
 
 impl Output {
+    fn write(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Jsonl(lines) => lines.write_row(row),
+            Sink::Parquet(file) => file.write_row(row),
+            Sink::Deferred(aside) => aside.write_row(row),
+        }
+    }
+
     fn failed(&self, cause: io::Error) -> OutputError {
         OutputError {
             place: self.place.clone(),
@@ -172,7 +245,8 @@ fn kinds(to: &Destination) -> Vec<Kind> {
 }
 
 fn open_one(to: &Destination, kind: Kind) -> Result<Output, OutputError> {
-    let (name, columns) = (kind.name(), &kind.columns());
+    let stamps = to.stamps.of(kind);
+    let (name, columns) = (kind.name(), &stamps.around(kind.columns()));
     let Some(folder) = &to.folder else {
         let place = Place::Shared(Box::new(io::stdout()));
         let sink = Sink::Jsonl(JsonLines::new(place, name, columns));
@@ -181,6 +255,7 @@ fn open_one(to: &Destination, kind: Kind) -> Result<Output, OutputError> {
             place: "standard output".into(),
             part: None,
             sink,
+            stamps,
         });
     };
     let whole = folder.join(format!("{name}.{}", to.format.extension()));
@@ -200,6 +275,7 @@ fn open_one(to: &Destination, kind: Kind) -> Result<Output, OutputError> {
             place,
             part,
             sink,
+            stamps,
         }),
         Err(cause) => Err(OutputError { place, cause }),
     }
