@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::Args;
+use crate::flow::expiry::Bounds;
 use crate::flow_rows::FlowRows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
 use crate::net::fragments::Fragments;
@@ -95,10 +96,10 @@ pub fn read_capture(
         run.write(&connection).map_err(failed)?;
     }
     run.flows.write_rest(run.outputs).map_err(failed)?;
-    run.table.counters.evicted += run.flows.evicted();
+    let evicted = run.table.evicted() + run.flows.evicted();
     run.table.counters.late += run.flows.late();
     run.skipped.fragments += run.fragments.left();
-    report_skipped(name.shown, &run.skipped, &run.table.counters);
+    report_skipped(name.shown, &run.skipped, &run.table.counters, evicted);
     end
 }
 
@@ -110,15 +111,17 @@ fn limits(args: &Args) -> Limits {
     Limits {
         windows,
         // A connection must stay at least as long as its first answer is awaited.
-        idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
-        closing_ns: CLOSING_NS.max(windows.answer_ns),
-        max_connections: args.max_connections as usize,
+        bounds: Bounds {
+            idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
+            closing_ns: CLOSING_NS.max(windows.answer_ns),
+            max_live: args.max_connections as usize,
+        },
         ports: args.quic_port.clone(),
     }
 }
 
 /// Reports on standard error what a capture held beside connections, if it held anything noteworthy.
-fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters) {
+fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u64) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
         (
@@ -135,10 +138,7 @@ fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters) {
             "late packets of connections written out before",
         ),
         (counters.other_udp, "UDP datagrams of no known connection"),
-        (
-            counters.evicted,
-            "connections written out early (--max-connections)",
-        ),
+        (evicted, "connections written out early (--max-connections)"),
     ];
     let found: Vec<String> = parts
         .iter()

@@ -1,8 +1,8 @@
 //! What is asked about flows of any kind, beside QUIC connections: their rows as they end.
 
 use crate::args::Args;
+use crate::flow::expiry::Bounds;
 use crate::flow::pacing::{Direction, Pacings, Protocol, Sent};
-use crate::flow::table::Bounds;
 use crate::net::ip::{Datagram, Segment};
 use crate::output::pacing::PacingRow;
 use crate::output::tcp_flow::TcpFlowRow;
@@ -30,7 +30,7 @@ impl<'a> FlowRows<'a> {
         let bounds = Bounds {
             idle_ns: i64::from(args.idle_s) * 1000 * NS_PER_MS,
             closing_ns: CLOSING_NS,
-            max_flows: args.max_connections as usize,
+            max_live: args.max_connections as usize,
         };
         let tcp_bounds = Bounds {
             idle_ns: bounds.idle_ns * TCP_IDLE_FACTOR,

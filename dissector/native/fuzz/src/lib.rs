@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Parser;
 use firstflight_dissect::args::Args;
 use firstflight_dissect::capture::{CaptureName, read_capture};
+use firstflight_dissect::flow::expiry::Bounds;
 use firstflight_dissect::input;
 use firstflight_dissect::net::ip::{self, Content, IpLength};
 use firstflight_dissect::net::link;
@@ -174,9 +175,11 @@ fn limits() -> Limits {
     };
     Limits {
         windows,
-        idle_ns: 60_000_000_000,
-        closing_ns: 10_000_000_000,
-        max_connections: 4,
+        bounds: Bounds {
+            idle_ns: 60_000_000_000,
+            closing_ns: 10_000_000_000,
+            max_live: 4,
+        },
         ports: Vec::new(),
     }
 }

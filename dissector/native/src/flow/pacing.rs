@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::flow::coverage::Coverage;
+use crate::flow::expiry::Bounds;
 use crate::flow::quantiles::Durations;
-use crate::flow::table::{Bounds, FlowTable, Live};
+use crate::flow::table::{FlowTable, Live};
 
 /// Gaps of one direction that are kept one by one; beyond, quantiles come from a histogram.
 const EXACT_GAPS: usize = 1 << 17;
@@ -167,7 +168,7 @@ impl Pacings {
 
     /// Directions written out early because there were too many.
     pub fn evicted(&self) -> u64 {
-        self.table.evicted
+        self.table.evicted()
     }
 
     fn forget(&mut self, over: Option<Box<Pacing>>) -> Option<Box<Pacing>> {
@@ -183,7 +184,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         idle_ns: 60_000_000_000,
         closing_ns: 60_000_000_000,
-        max_flows: 100,
+        max_live: 100,
     };
 
     fn pacing(times: &[i64]) -> Box<Pacing> {

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 
 use firstflight_wire::tcp::Flags;
 
-use crate::flow::table::{Bounds, FlowTable};
+use crate::flow::expiry::Bounds;
+use crate::flow::table::FlowTable;
 use crate::net::ip::Segment;
 
 pub use analysis::Verdict;
@@ -43,7 +44,10 @@ impl Tcp {
             .table
             .get_mut(&key)
             .map(|flow| flow.is_reuse(ns, segment));
-        if is_reuse.is_none() && !segment.header.flags.any(Flags::SYN) && self.table.is_gone(&key) {
+        if is_reuse.is_none()
+            && !segment.header.flags.any(Flags::SYN)
+            && self.table.was_removed(&key)
+        {
             self.late += 1;
             return None;
         }
@@ -76,7 +80,7 @@ impl Tcp {
 
     /// Flows written out early because there were too many.
     pub fn evicted(&self) -> u64 {
-        self.table.evicted
+        self.table.evicted()
     }
 }
 

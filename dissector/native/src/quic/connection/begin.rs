@@ -1,7 +1,6 @@
 //! Where a connection begins, or goes on elsewhere: what to do with a datagram that no live connection is addressed by.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 use firstflight_wire::{ConnectionId, MAX_CID_LEN, Packet, PacketType, parse_cut_header};
 use smallvec::SmallVec;
@@ -131,10 +130,10 @@ impl Table {
             self.by_cid.add(cid, id);
         }
         if is_closed {
-            self.closing.push_back((arrival.ns, id));
+            self.expiry.close(id, arrival.ns);
         }
         self.by_tuple.add(tuple, id);
-        self.idle.push(Reverse((arrival.ns, id)));
+        self.expiry.add(id, arrival.ns);
         Begun::New(id)
     }
 

@@ -7,7 +7,6 @@ mod datagram;
 mod decrypt;
 mod directory;
 mod duplicates;
-mod expiry;
 mod flight;
 mod frames;
 mod hello;
@@ -16,7 +15,6 @@ mod prefetch;
 mod protection;
 mod scratch;
 mod table;
-mod tombstones;
 
 pub use flight::ServerFields;
 pub use frames::Closing;
@@ -122,9 +120,9 @@ pub struct Connection {
     pub packets: Sides,
     pub datagrams: Sides,
     pub undecrypted_packets: u32,
-    /// A CONNECTION_CLOSE was seen.
     /// The capture cut some datagram of it.
     pub is_cut: bool,
+    /// Some packet of it held a CONNECTION_CLOSE.
     pub closed: bool,
     pub closing: Option<Box<Closing>>,
 }

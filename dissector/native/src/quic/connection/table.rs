@@ -1,7 +1,5 @@
 //! Which connection a datagram belongs to.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -11,23 +9,23 @@ use slotmap::SlotMap;
 use super::begin::Begun;
 use super::directory::{Directory, Id, Tuple, Tuples};
 use super::scratch::{Bytes, Scratch};
-use super::tombstones::Tombstones;
 use super::{Arrival, Connection};
+use crate::flow::expiry::{Bounds, Expiry};
+use crate::flow::tombstones::Tombstones;
 use crate::net::ip::{Datagram, IcmpError};
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;
 use crate::quic::timeline::Windows;
 
+/// Hashes of connections written out, two for each, whose late packets are still distinguished from new connections.
+const REMEMBERED: usize = 1 << 18;
+
 /// What bounds a table.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub windows: Windows,
-    /// Silence after which a connection is over.
-    pub idle_ns: i64,
-    /// The same after a CONNECTION_CLOSE.
-    pub closing_ns: i64,
-    pub max_connections: usize,
+    pub bounds: Bounds,
     /// Ports to look at; empty: all.
     pub ports: Vec<u16>,
 }
@@ -39,8 +37,6 @@ pub struct Counters {
     pub late: u64,
     /// UDP that begins no connection and belongs to none.
     pub other_udp: u64,
-    /// Connections written out early because there were too many.
-    pub evicted: u64,
 }
 
 /// The live connections.
@@ -51,10 +47,8 @@ pub struct Table {
     pub(super) by_tuple: Tuples,
     pub(super) by_cid: Directory,
     pub(super) keyring: Keyring,
-    /// (time of the last look, id), the earliest first: whoever spoke since goes back with the time when it did.
-    pub(super) idle: BinaryHeap<Reverse<(i64, Id)>>,
-    pub(super) closing: VecDeque<(i64, Id)>,
-    /// Written out.
+    pub(super) expiry: Expiry<Id>,
+    /// The memory of a connection that was written out.
     pub(super) spare: Option<Box<Connection>>,
     pub(super) tombstones: Tombstones,
     pub(super) scratch: Scratch,
@@ -63,16 +57,16 @@ pub struct Table {
 
 impl Table {
     pub fn new(limits: Limits, keyring: Keyring) -> Table {
+        let expiry = Expiry::new(limits.bounds);
         Table {
             limits,
             connections: SlotMap::with_key(),
             by_tuple: Tuples::default(),
             by_cid: Directory::default(),
             keyring,
-            idle: BinaryHeap::new(),
-            closing: VecDeque::new(),
+            expiry,
             spare: None,
-            tombstones: Tombstones::default(),
+            tombstones: Tombstones::new(REMEMBERED),
             scratch: Scratch::default(),
             counters: Counters::default(),
         }
@@ -164,7 +158,7 @@ impl Table {
             self.by_cid.add(cid, id);
         }
         if connection.closed && !was_closed {
-            self.closing.push_back((arrival.ns, id));
+            self.expiry.close(id, arrival.ns);
         }
         self.connections.get(id).map(|c| (&**c, from_client))
     }
@@ -208,6 +202,54 @@ impl Table {
             .timeline
             .icmp_error(arrival.ns, error.kind, error.code, is_final);
         Some(&*connection)
+    }
+
+    /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
+    #[inline]
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
+        let connections = &self.connections;
+        let last_ns = |id| connections.get(id).map(|connection| connection.last_ns);
+        let id = self.expiry.expired(now_ns, connections.len(), last_ns)?;
+        self.remove(id)
+    }
+
+    /// Any live connection, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Connection>> {
+        while let Some(id) = self.expiry.drain() {
+            if let Some(connection) = self.remove(id) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Connections written out early because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.expiry.evicted()
+    }
+
+    fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
+        let mut connection = self.connections.remove(id)?;
+        connection.prefetch_row();
+        connection.merge_counts();
+        for (client, server) in connection.other_paths() {
+            self.by_tuple
+                .remove(self.by_tuple.tuple(client, server), id);
+        }
+        let tuple = self.by_tuple.tuple(&connection.client, &connection.server);
+        self.by_tuple.remove(tuple, id);
+        for cid in connection.server_cids.iter() {
+            self.by_cid.remove(cid, id);
+        }
+        self.tombstones
+            .add(self.by_tuple.with_cid(tuple, &connection.odcid));
+        self.tombstones.add(tuple.hash());
+        Some(connection)
+    }
+
+    /// Takes back a connection that was written out: the next one reuses its memory.
+    pub fn give_back(&mut self, connection: Box<Connection>) {
+        self.spare = Some(connection);
     }
 
     /// Finds the live connection by tuple and connection ID.
