@@ -65,7 +65,7 @@ impl PacketType {
     }
 }
 
-/// Where a packet lies in its datagram and what its unprotected header says. Holds offsets, not borrows, so
+/// Where a packet lies in its datagram and what its unprotected header holds. Holds offsets, not borrows, so
 /// that the datagram can be opened in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {

@@ -39,7 +39,7 @@ impl CryptoStream {
         &self.contiguous
     }
 
-    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Says whether
+    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Returns whether
     /// [`Self::contiguous`] grew.
     pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
         let before = self.contiguous.len();

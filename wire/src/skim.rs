@@ -6,7 +6,7 @@ use crate::{MAX_CID_LEN, Reader, Version};
 /// A Handshake, 0-RTT or 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skimmed<'a> {
-    /// Destination connection ID; `None` in a short header, which does not tell its length.
+    /// Destination connection ID; `None` in a short header, which does not hold its length.
     pub dcid: Option<&'a [u8]>,
     /// Offset in the datagram after its last byte.
     pub end: usize,

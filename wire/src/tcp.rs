@@ -37,7 +37,7 @@ impl Flags {
     }
 }
 
-/// A TCP header. `options` may be shorter than the header says if the capture cut it.
+/// A TCP header. `options` may be shorter than the header states if the capture cut it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub src_port: u16,

@@ -33,7 +33,7 @@ pub mod id {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Integer,
-    /// Its presence says all.
+    /// Its presence is the value.
     Flag,
     Bytes,
 }

@@ -74,11 +74,11 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 0.1, value_parser = parse_gap)]
     pub train_gap: f64,
 
-    /// Silence, by the capture's clock, after which a connection is written out
+    /// Idle time in the capture after which a connection is written out
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub idle_s: u32,
 
-    /// Live connections to hold at most; above it those silent for longest are written out
+    /// Live connections at most; above it those idle for longest are written out
     #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }

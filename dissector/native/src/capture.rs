@@ -120,7 +120,7 @@ fn limits(args: &Args) -> Limits {
     }
 }
 
-/// Reports on standard error what a capture held beside connections, if it held anything noteworthy.
+/// Reports on standard error which frames of a capture are in no record.
 fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u64) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),

@@ -32,9 +32,9 @@ pub enum RunError {
     /// Signals cannot be waited for.
     Signal(io::Error),
     Output(OutputError),
-    /// The place for the records cannot be made: nothing was done.
+    /// An output cannot be created: nothing was done.
     Place(OutputError),
-    /// A key log that was asked for cannot be read.
+    /// A key log of the command line cannot be read.
     Keys(PathBuf, io::Error),
 }
 
@@ -47,7 +47,7 @@ impl RunError {
         }
     }
 
-    /// Whether the reader of standard output has gone.
+    /// Whether the reader of standard output has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, RunError::Output(error) if error.cause.kind() == ErrorKind::BrokenPipe)
     }
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // A second one ends the program at once: the first is heard between frames, and standard input may be silent.
+        // A second one ends the program immediately: the first is noticed between frames, and standard input may be idle.
         flag::register_conditional_shutdown(
             signal,
             i32::from(INTERRUPTED),
@@ -142,7 +142,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Dissects captures on all cores. `done` gets how each ended and its rows, in the order of the command line.
+    /// Dissects captures on all cores. `done` gets how each ended, and its rows, in the order of the command line.
     fn in_parallel(
         &self,
         mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,
@@ -185,7 +185,7 @@ impl Job<'_> {
                     }
                 }
             }
-            // Interrupted: what came after a capture that was not begun.
+            // Interrupted: captures behind one that was not begun.
             waiting
                 .into_values()
                 .try_for_each(|(end, rows)| done(end, rows))

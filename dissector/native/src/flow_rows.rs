@@ -1,4 +1,4 @@
-//! What is asked about flows of any kind, beside QUIC connections: their rows as they end.
+//! Rows of TCP flows and of paced directions, written as they end.
 
 use crate::args::Args;
 use crate::flow::expiry::Bounds;
@@ -14,10 +14,10 @@ const NS_PER_MS: i64 = 1_000_000;
 /// How long a closed flow is kept for late packets.
 const CLOSING_NS: i64 = 10_000 * NS_PER_MS;
 
-/// TCP connections are silent for longer than QUIC's, whose idle timeouts are a minute at most in practice.
+/// TCP connections are idle for longer than QUIC's, whose idle timeouts are a minute at most in practice.
 const TCP_IDLE_FACTOR: i64 = 5;
 
-/// Flows of one capture; kinds that nobody asked for cost nothing.
+/// Flows of one capture; kinds that are not requested cost nothing.
 pub struct FlowRows<'a> {
     source_file: &'a str,
     train_gap_ns: i64,

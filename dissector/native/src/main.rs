@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     };
     match dissect::run(&args) {
         Ok(status) => ExitCode::from(status),
-        // The reader of standard output has gone (`| head`): nothing is wrong here.
+        // The reader of standard output has closed it (`| head`): this is no error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("firstflight-dissect: {error}");

@@ -106,7 +106,7 @@ fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
     match name {
         "capture" => whole.cloned().collect(),
         "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
-        // Their first bytes say what is made of the rest: any will do, short ones best.
+        // Their first bytes decide what is made of the rest: any will do, short ones best.
         "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" => {
             let short = samples.iter().filter(|sample| !is_capture(sample));
             short

@@ -89,7 +89,7 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
     }
 });
 
-/// The secret both directions of Initial protection come from. Directions are derived when asked for.
+/// The secret both directions of Initial protection come from. Directions are derived on demand.
 #[derive(Clone, Copy)]
 pub struct InitialSecret {
     secret: HmacKey,

@@ -22,7 +22,7 @@ pub enum HelloKind {
 /// suite, compression, and at least six bytes of extensions (supported_versions).
 const BODY_BYTES: RangeInclusive<u32> = 46..=(2 + 32 + 33 + 3 + 2 + 0xffff);
 
-/// Tells ServerHello and HelloRetryRequest apart by the first 38 bytes of the message, header included;
+/// Distinguishes ServerHello and HelloRetryRequest by the first 38 bytes of the message, header included;
 /// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length that no
 /// ServerHello has.
 pub fn hello_kind(message: &[u8]) -> Result<HelloKind, Error> {

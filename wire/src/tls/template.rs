@@ -134,7 +134,7 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     // psk_dhe_ke: no session is resumed, but common clients send it and servers are used to it.
     w.u16(PSK_KEY_EXCHANGE_MODES)?;
     w.vec16(|w| w.vec8(&[1]))?;
-    // The 32 bytes of the one share follow at once, so its lengths are written by hand.
+    // The 32 bytes of the one share follow immediately, so its lengths are written by hand.
     w.u16(KEY_SHARE)?;
     w.u16(2 + 4 + 32)?;
     w.u16(4 + 32)?;

@@ -7,7 +7,7 @@ pub struct Carried {
     pub from_client: bool,
     /// Total length of the IP packet.
     pub ip_bytes: u64,
-    /// That length is what was captured, because the header says none.
+    /// That length is what was captured, because the header gives none.
     pub is_guessed: bool,
     /// It is a retransmission.
     pub is_again: bool,

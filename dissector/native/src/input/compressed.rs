@@ -1,4 +1,4 @@
-//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), told by their first bytes.
+//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), recognized by their first bytes.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,14 +50,14 @@ pub fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send
 
 /// The library's words, with what to do about a window that is too large.
 fn in_words(error: &io::Error) -> String {
-    let said = error.to_string();
-    if said.contains("too much memory") {
+    let message = error.to_string();
+    if message.contains("too much memory") {
         format!(
             "its Zstandard window is larger than {} MiB: decompress it first",
             (1u64 << WINDOW_LOG) >> 20
         )
     } else {
-        said
+        message
     }
 }
 

@@ -77,7 +77,7 @@ impl fmt::Display for CaptureError {
     }
 }
 
-/// Why reading stopped before the end: the capture, or what the frames were handed to.
+/// Why reading stopped before the end: the capture, or the visitor of its frames.
 #[derive(Debug)]
 pub enum Stop<E> {
     Capture(CaptureError),
@@ -109,8 +109,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails. Frames of an
-/// unknown link type are handed over as well; if nothing else is wrong, they are the error at the end.
+/// Passes every element of `source` to `visit`, in order, those before a broken place as well. Frames of an
+/// unknown link type are passed on as well; if nothing else is wrong, they are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
@@ -126,7 +126,7 @@ pub fn read<E>(
     };
 
     let (mut source, reason) = UntilError::new(source);
-    // The format is told by the first read, so it must not be a short one (pipes).
+    // The first read determines the format, so it must not be a short one (pipes).
     let mut head = Vec::with_capacity(BUFFER);
     source
         .by_ref()

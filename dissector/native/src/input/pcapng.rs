@@ -97,7 +97,7 @@ impl Interfaces {
     }
 }
 
-/// What a block says of a frame.
+/// What a block holds about a frame.
 struct Timed<'a> {
     interface: u32,
     ticks: u64,

@@ -9,7 +9,7 @@ use firstflight_wire::{ConnectionId, Reader, tcp};
 pub struct IpLength {
     /// Total length of the IP packet as sent, header included.
     pub bytes: usize,
-    /// The header says zero (segmentation offload), so `bytes` is what the capture says of the frame.
+    /// The header holds zero (segmentation offload), so `bytes` is the length of the captured frame.
     pub is_guessed: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Segment<'a> {
 pub struct IcmpError {
     pub kind: u8,
     pub code: u8,
-    /// Whether it says that nobody listens on the port: final (RFC 792, RFC 4443 3.1).
+    /// Whether it reports that nobody listens on the port: final (RFC 792, RFC 4443 3.1).
     pub port_unreachable: bool,
     /// Source and destination of the datagram that is quoted.
     pub quoted_src: SocketAddr,
@@ -73,7 +73,7 @@ pub enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// Says that the packet came in fragments of so many bytes together.
+    /// Marks the packet as one that came in fragments of so many bytes together.
     pub fn came_in(&mut self, ip_bytes: usize) {
         let sent = IpLength {
             bytes: ip_bytes,
@@ -236,7 +236,7 @@ fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     })
 }
 
-/// `stated`: what the header says; `total`: the packet's length by that; `seen`: by the capture.
+/// `stated`: length in the header; `total`: the packet's length by that; `seen`: by the capture.
 fn ip_length(stated: usize, total: usize, seen: usize) -> IpLength {
     IpLength {
         bytes: if stated == 0 { seen } else { total },
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(content(&whole[..25], 0), Content::Broken);
         assert_eq!(content(&[], 0), Content::Broken);
         assert_eq!(content(&[0x75; 40], 0), Content::Broken);
-        // UDP says that it is longer than the IP packet.
+        // The UDP length is greater than that of the IP packet.
         let mut long = udp_bytes(b"x");
         long[5] = 100;
         assert_eq!(content(&v4(UDP, 0, &long), 0), Content::Broken);

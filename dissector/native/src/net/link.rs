@@ -25,7 +25,7 @@ pub fn is_known(link: i32) -> bool {
         )
 }
 
-/// What to say of a link type that is not known.
+/// The message about a link type that is not known.
 pub fn expected(found: i32) -> String {
     format!(
         "expected a known link type, found {found} (known are Ethernet, PPP, Linux cooked, raw IP and loopback)"
@@ -41,7 +41,7 @@ pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {
         LINUX_SLL => by_ethertype(frame.get(14..16)?, frame.get(16..)?),
         LINUX_SLL2 => by_ethertype(frame.get(0..2)?, frame.get(20..)?),
         PPP | PPP_HDLC => ppp(frame),
-        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version says the same.
+        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version determines the same.
         NULL | LOOP => frame.get(4..),
         _ => Some(frame),
     }

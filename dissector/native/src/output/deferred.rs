@@ -29,7 +29,7 @@ impl Deferred {
         self.buffer.settle()
     }
 
-    /// Hands every row to `write`.
+    /// Passes every row to `write`.
     pub(super) fn replay(
         self,
         mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
@@ -77,11 +77,11 @@ impl Visitor for Encoder<'_> {
     }
 }
 
-/// A row as it was put aside.
+/// A row as it was kept.
 pub(super) struct EncodedRow<'a>(&'a [u8]);
 
 impl Row for EncodedRow<'_> {
-    /// A row that was damaged on its way lacks cells, which the file it goes to refuses.
+    /// A row that was damaged lacks cells, and the Parquet file refuses it.
     fn visit(&self, to: &mut impl Visitor) {
         let mut rest = self.0;
         while let Some(value) = decode(&mut rest) {

@@ -7,7 +7,7 @@ use firstflight_records::{Column, Row, Style, Value, Visitor};
 use super::text::{write_number, write_piece, write_text};
 use super::write_buffer::{Place, WriteBuffer};
 
-/// Bytes that are copied at once; most pieces are shorter.
+/// Bytes that are copied together; most pieces are shorter.
 const PIECE: usize = 64;
 
 /// A stream of JSON lines of one record kind. No formatting machinery: a campaign's rows are written here.
@@ -37,12 +37,12 @@ impl JsonLines {
         self.buffer.settle()
     }
 
-    /// Takes the lines of `other`, which were put aside.
+    /// Appends the lines of `other`.
     pub(super) fn append(&mut self, other: JsonLines) -> io::Result<()> {
         self.buffer.append(other.buffer)
     }
 
-    /// Writes out what is held back.
+    /// Writes out what is buffered.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.buffer.flush()
     }

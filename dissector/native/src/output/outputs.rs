@@ -59,7 +59,7 @@ struct Output {
     stamps: Stamps,
 }
 
-/// Everything that is written, or put aside for later.
+/// All outputs, or rows kept for them.
 pub struct Outputs {
     places: Vec<Output>,
     summary: Summary,
@@ -84,7 +84,7 @@ impl Outputs {
         })
     }
 
-    /// Puts rows aside until they are handed to [`Outputs::take`]: in memory, and beyond a megabyte in a file without a name.
+    /// Keeps rows until [`Outputs::take`] writes them: in memory, and beyond a megabyte in a file without a name.
     pub fn aside(to: &Destination) -> Outputs {
         let place = display(&std::env::temp_dir());
         let places = kinds(to).into_iter().map(|kind| {
@@ -108,7 +108,7 @@ impl Outputs {
         }
     }
 
-    /// Writes what was put aside in `other`, which was made for the same arguments.
+    /// Writes the rows of `other`, which was made for the same destination.
     pub fn take(&mut self, other: Outputs) -> Result<(), OutputError> {
         for (output, aside) in self.places.iter_mut().zip(other.places) {
             match (&mut output.sink, aside.sink) {
@@ -124,12 +124,12 @@ impl Outputs {
         Ok(())
     }
 
-    /// Whether rows of `kind` are asked for.
+    /// Whether rows of `kind` are requested.
     pub fn wants(&self, kind: Kind) -> bool {
         self.places.iter().any(|output| output.kind == kind)
     }
 
-    /// Writes a row, if its kind is asked for.
+    /// Writes a row, if its kind is requested.
     pub fn write(&mut self, kind: Kind, row: &(impl Row + ?Sized)) -> Result<(), OutputError> {
         let Some(output) = self.places.iter_mut().find(|output| output.kind == kind) else {
             return Ok(());
@@ -158,7 +158,7 @@ impl Outputs {
         .map_err(|cause| output.failed(cause))
     }
 
-    /// Writes out what is held back, as far as the format allows, so that a reader sees it.
+    /// Writes out what is buffered, where the format allows it, so that a reader sees it.
     pub fn flush(&mut self) -> Result<(), OutputError> {
         for output in &mut self.places {
             if let Sink::Jsonl(out) = &mut output.sink {
@@ -233,7 +233,7 @@ impl Output {
     }
 }
 
-/// The kinds that are asked for, each once.
+/// The requested kinds, each once.
 fn kinds(to: &Destination) -> Vec<Kind> {
     let mut kinds = Vec::new();
     for kind in &to.kinds {

@@ -186,7 +186,7 @@ impl Cells {
         Some(0)
     }
 
-    /// Writes all cells and forgets them.
+    /// Writes all cells and clears them.
     fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.column.nullable.then_some(self.levels.as_slice());
         match &mut self.stored {

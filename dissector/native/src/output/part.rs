@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file on its way to its name. It is removed when it is dropped before: what a full disk cut is of no use to anybody, and
+/// A file that is being written. It is removed when it is dropped before: what a full disk cut is of no use to anybody, and
 /// keeps the disk full.
 pub(super) struct Part {
     path: PathBuf,

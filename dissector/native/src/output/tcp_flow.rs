@@ -86,7 +86,7 @@ impl<'a> TcpFlowRow<'a> {
     /// The row of a flow.
     pub fn new(source_file: &'a str, flow: &Flow) -> TcpFlowRow<'a> {
         let (client, server, volume) = (&flow.client_side, &flow.server_side, &flow.volume);
-        // Without the SYN, nobody knows how long before the first packet the connection began.
+        // Without the SYN, it is unknown how long before the first packet the connection began.
         let begun = flow.syn_ns.map(|_| volume.start_ns);
         let since_start = |ns: Option<i64>| begun.zip(ns).map(|(start, ns)| us(ns - start));
         let (far, near) = round_trips(flow);

@@ -1,31 +1,31 @@
-//! Bytes that are held back until there are enough to be written at once.
+//! Bytes that are buffered until there are enough to be written together.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::temporary::nameless;
 
-/// Bytes written at once, and where in a file they begin: at a multiple of this. Half the cost of writing a file is that of
+/// Bytes written together, and where in a file they begin: at a multiple of this. Half the cost of writing a file is that of
 /// pages of which a part is written.
 const BLOCK: usize = 1 << 18;
 /// The same where others write, too.
 const SHARED_BLOCK: usize = 1 << 16;
 /// Bytes of a long row.
 const ROW: usize = 1 << 13;
-/// Bytes that were put aside and are kept in memory.
+/// Bytes that are kept in memory for a later writer.
 const ASIDE: usize = 1 << 20;
 
 /// Where the bytes go.
 pub(super) enum Place {
-    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is never cut.
+    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is written in one piece.
     Shared(Box<dyn Write + Send>),
     /// A file of our own.
     Own(File),
-    /// Aside, until somebody takes them: in memory, and when they are too many in a file without a name.
+    /// Kept for a later writer: in memory, and when they are too many in a file without a name.
     Aside(Option<File>),
 }
 
-/// Bytes on their way to a place.
+/// Bytes that are to be written to a place.
 pub(super) struct WriteBuffer {
     /// To be appended to; then call [`WriteBuffer::settle`].
     pub(super) bytes: Vec<u8>,
@@ -71,7 +71,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Appends what was put aside in `other`.
+    /// Appends the content of `other`.
     pub(super) fn append(&mut self, other: WriteBuffer) -> io::Result<()> {
         let mut aside = other.into_reader()?;
         while aside
@@ -89,7 +89,7 @@ impl WriteBuffer {
         Ok(())
     }
 
-    /// All that was put aside, from the beginning.
+    /// The whole content, from the beginning.
     pub(super) fn into_reader(self) -> io::Result<impl Read> {
         let written: Box<dyn Read> = match self.place {
             Place::Aside(Some(mut file)) => {

@@ -1,4 +1,4 @@
-//! What Wireshark 4.0 says of a segment under `tcp.analysis`, in one pass: the four exclusive classes and the marks that they
+//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes and the marks that they
 //! depend on. It judges each segment by the highest numbers that both sides sent and acknowledged before, and by time; the
 //! rules are those of its first pass with default preferences.
 
@@ -33,7 +33,7 @@ pub struct Marks {
     pub zero_window_probe_ack: bool,
 }
 
-/// What is said of a segment.
+/// Class and marks of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub class: Option<Class>,
@@ -121,7 +121,7 @@ impl Analysis {
         let (fwd, rev) = if from & 1 == 0 { (a, b) } else { (b, a) };
         if let Some(base) = fwd.base {
             if observed.flags.is_syn() && base == observed.seq {
-                // A copy of the SYN: what a RST said about sequence numbers since is forgotten.
+                // A copy of the SYN: discards what a RST changed in sequence numbers since.
                 fwd.next = fwd.contiguous;
             } else if observed.flags.is_syn_ack() {
                 fwd.base = Some(observed.seq);

@@ -28,7 +28,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether an option that was `observed` or not was offered; `None` if nobody knows.
+    /// Whether an option that was `observed` or not was offered; `None` if that is unknown.
     pub fn known(&self, observed: bool) -> Option<bool> {
         (observed || !self.is_cut).then_some(observed)
     }
@@ -64,7 +64,7 @@ pub struct Classes {
     pub out_of_order: u64,
 }
 
-/// The end nearer to the place of capture, told from the handshake's times.
+/// The end nearer to the place of capture, computed from the handshake's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureSide {
     Client,

@@ -32,7 +32,7 @@ impl RoundTrips {
         let start_ns = c.timeline.start_ns;
         let series =
             |of: &dyn Fn(&Sample) -> i64| rtt.map(|_| Integers(r.samples.iter().map(of).collect()));
-        // Without keys or one direction, nobody knows what was sent or arrived.
+        // Without keys or one direction, it is unknown what was sent or arrived.
         let is_whole = c.is_open() && c.packets.client > 0 && c.packets.server > 0;
         let (client, server) = is_whole.then(|| r.spurious()).unzip();
         RoundTrips {
@@ -72,7 +72,7 @@ columns! {
 impl Transfer {
     pub(super) fn new(c: &Connection) -> Transfer {
         let volume = &c.volume;
-        // Without keys nobody knows what is payload, and what was sent before.
+        // Without keys it is unknown what is payload, and what was sent before.
         let known = Some(volume).filter(|_| c.is_open());
         Transfer {
             ip_bytes_client: Some(volume.client.ip_bytes),

@@ -1,4 +1,4 @@
-//! Where a connection begins, or goes on elsewhere: what to do with a datagram that no live connection is addressed by.
+//! Where a connection begins, or goes on elsewhere: what to do with a datagram that is addressed to no live connection.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ const MIN_ODCID: usize = 8;
 pub(super) enum Begun {
     /// It has taken the datagram.
     New(Id),
-    /// One that lives, and whether its client sent the datagram, which is still to be taken.
+    /// A live one, and whether its client sent the datagram, which is still to be taken.
     Id(Id, bool),
     Late,
     No,
@@ -145,7 +145,7 @@ impl Table {
         self.give_back(connection);
     }
 
-    /// The live connection that goes on by `packet`, which seemed to begin `connection`, after a Retry that is not in the
+    /// The live connection that continues by `packet`, which seemed to begin `connection`, after a Retry that is not in the
     /// capture. The datagram is still to be taken.
     fn continued_by(
         &mut self,
@@ -172,8 +172,8 @@ impl Table {
         }
     }
 
-    /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no connection
-    /// that lives between these ends `may_own` it.
+    /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no live connection
+    /// between these ends `may_own` it.
     fn is_expected(
         &self,
         arrival: &Arrival,

@@ -16,7 +16,7 @@ impl Cids {
         Cids(smallvec![first])
     }
 
-    /// Adds a connection ID and says whether it is new.
+    /// Adds a connection ID and returns whether it is new.
     pub(super) fn add(&mut self, cid: ConnectionId) -> bool {
         if self.owns(cid.as_slice()) {
             return false;

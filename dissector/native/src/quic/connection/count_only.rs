@@ -30,7 +30,7 @@ pub(super) struct CountOnly {
 }
 
 impl Connection {
-    /// Says anew, after a datagram was taken as a whole, whether others can be counted only.
+    /// Determines, after a datagram was processed as a whole, whether others can be counted only.
     pub(super) fn update_count_only(&mut self) {
         self.count_only.is_active =
             self.protection.has_nothing_to_open() && self.timeline.is_over();
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Counts a datagram, if no more than that is to be done with it, and says whether it did.
+    /// Counts a datagram, if no more than that is to be done with it, and returns whether it did.
     pub(super) fn only_counts(
         &mut self,
         arrival: &Arrival,

@@ -1,4 +1,4 @@
-//! A datagram of a connection: its packets, opened where keys are known, and what each of them is handed to.
+//! A datagram of a connection: its packets, opened where keys are known, and who processes each of them.
 
 use std::borrow::Cow;
 
@@ -160,8 +160,8 @@ impl Connection {
         });
     }
 
-    /// A Handshake packet counts by its type alone, so without keys as well. Says whether it is one of the server's
-    /// that goes on with the handshake.
+    /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the server's
+    /// that continues the handshake.
     fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
         if place.from_client {
             self.timeline.client_handshake();
@@ -264,7 +264,7 @@ impl Connection {
                 } else {
                     self.undecrypted(at, from_client, what);
                 }
-                // Without keys for it, there is nothing to be said.
+                // Without keys for it, there is no reason to report.
                 let why = is_initial.then(|| error.to_string());
                 return note(log, || logged(packet, header, None, why));
             }
@@ -306,7 +306,7 @@ impl Connection {
             number,
             frames: &frames,
             datagram_bytes: place.arrival.length,
-            // Without keys nobody can tell what arrived.
+            // Without keys it is unknown what arrived.
             with_bytes: !place.keyring.is_empty(),
         });
     }

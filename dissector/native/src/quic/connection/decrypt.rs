@@ -53,7 +53,7 @@ impl Connection {
             return self.decrypt_initial(packet, from_client, datagram, ns);
         }
         self.protection.ask(keyring, self.hello.random.as_ref());
-        // A short header does not say its version: it is that of the long ones before.
+        // A short header holds no version: it is that of the long ones before.
         let version = if packet.kind == PacketType::OneRtt {
             self.version_in_use
         } else {
@@ -162,7 +162,7 @@ impl Connection {
         let goes_on = largest(self)
             .zip(largest(later))
             .is_some_and(|(a, b)| a < b);
-        // A client chooses a connection ID anew for each connection, if any; ClientHellos are made anew by some (aioquic).
+        // A client chooses a new connection ID for each connection, if any; some make a new ClientHello (aioquic).
         let is_same_client = self.client_scid == later.client_scid
             && (!self.client_scid.is_empty() || self.hello.random == later.hello.random);
         let is_unanswered = self.retry_scid.is_none() && self.server_scid.is_none();
@@ -173,7 +173,7 @@ impl Connection {
             && is_same_client
     }
 
-    /// Takes it from the client's next Initial that a Retry came, and went past the capture.
+    /// Records a Retry that is not in the capture: the client's next Initial shows that it came.
     pub(super) fn missed_retry(&mut self, scid: ConnectionId) {
         self.timeline.retry_missed = true;
         self.retry_scid = Some(scid);

@@ -18,7 +18,7 @@ new_key_type! {
     pub(super) struct Id;
 }
 
-/// Addresses and ports of both ends, whichever way round, as a hash: who is found by it must be asked whether they are its own.
+/// Addresses and ports of both ends, in either order, as a hash: a connection found by it must be checked for these addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tuple(u64);
 
@@ -68,7 +68,7 @@ impl Tuples {
 }
 
 impl Tuple {
-    /// What a connection that is gone is remembered by.
+    /// The hash by which a removed connection is remembered.
     pub(super) fn hash(self) -> u64 {
         self.0
     }
@@ -94,7 +94,7 @@ impl Hash for Ends {
     }
 }
 
-/// An address as a number, and its port with a bit that tells the families apart.
+/// An address as a number, and its port with a bit that distinguishes the families.
 fn end(socket: &SocketAddr) -> (u128, u32) {
     let port = u32::from(socket.port());
     match socket.ip() {

@@ -15,7 +15,7 @@ impl Duplicates {
         (self.window != [0; 2]).then_some(self.largest)
     }
 
-    /// Takes note of `number` and says whether it had been seen. Numbers too old to tell are taken for new.
+    /// Records `number` and returns whether it was recorded before. Numbers older than the window count as new.
     pub(super) fn is_repeat(&mut self, number: u64) -> bool {
         let [high, low] = self.window;
         let window = u128::from(high) << 64 | u128::from(low);

@@ -1,4 +1,4 @@
-//! What the server says under Handshake keys: EncryptedExtensions and its certificate.
+//! What the server sends under Handshake keys: EncryptedExtensions and its certificate.
 
 use firstflight_wire::CryptoStream;
 use firstflight_wire::tls::{EncryptedExtensions, certificate_chain_bytes, number, read_message};

@@ -1,4 +1,4 @@
-//! What the client says in its ClientHello, and where in the CRYPTO stream it ends.
+//! The fields of the client's ClientHello, and where in the CRYPTO stream it ends.
 
 use std::borrow::Cow;
 

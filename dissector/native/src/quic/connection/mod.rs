@@ -1,4 +1,4 @@
-//! One QUIC connection: who speaks, which keys open its packets, what each packet adds to what is known.
+//! One QUIC connection: its ends, the keys that decrypt its packets, what each packet adds to its state.
 
 mod begin;
 mod cids;
@@ -233,7 +233,7 @@ impl Connection {
         self.protection.key_updates()
     }
 
-    /// Lets go of what is hardly needed once the connection is closed: it is held for late packets only.
+    /// Releases what is hardly needed once the connection is closed: it is kept for late packets only.
     fn release(&mut self) {
         self.drop_keys();
         self.recovery.end();
@@ -241,7 +241,7 @@ impl Connection {
         self.flight_reader.end();
     }
 
-    /// Lets go of keys that can be made again.
+    /// Drops keys that can be derived again.
     fn drop_keys(&mut self) {
         self.initial_keys = None;
         self.protection.release();

@@ -49,7 +49,7 @@ impl Connection {
         others.map_or(&[], |others| &others.paths)
     }
 
-    /// Takes note of a path and says whether it is kept.
+    /// Records a path and returns whether it is kept.
     pub(super) fn add_path(&mut self, path: Path) -> bool {
         let others = self.paths.others.get_or_insert_default();
         let fits = others.paths.len() < KEPT;

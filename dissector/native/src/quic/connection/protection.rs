@@ -38,7 +38,7 @@ impl<T> Both<T> {
 pub(super) struct Protection {
     /// Boxed: most connections of a capture without keys have none.
     secrets: Option<Box<Secrets>>,
-    /// Whether the logs were asked since the ClientHello's random became known.
+    /// Whether the logs were searched since the ClientHello's random became known.
     asked: bool,
     /// The ServerHello's suite, or one under whose keys a packet opened.
     pub(super) suite: Option<CipherSuite>,
@@ -55,7 +55,7 @@ struct TrafficKeys {
 }
 
 impl Protection {
-    /// Asks the logs for the connection's secrets, once.
+    /// Searches the logs for the connection's secrets, once.
     pub(super) fn ask(&mut self, keyring: &Keyring, random: Option<&[u8; 32]>) {
         let Some(random) = random.filter(|_| !self.asked) else {
             return;
@@ -70,7 +70,7 @@ impl Protection {
         self.secrets = Some(found).filter(|_| !is_empty).map(Box::new);
     }
 
-    /// Whether the logs were asked and hold nothing of the connection.
+    /// Whether the logs were searched and hold nothing of the connection.
     pub(super) fn has_nothing_to_open(&self) -> bool {
         self.asked && self.secrets.is_none()
     }
@@ -94,7 +94,7 @@ impl Protection {
         )
     }
 
-    /// Lets go of keys, unless the first secrets do not give them again.
+    /// Drops keys, unless the first secrets do not give them again.
     pub(super) fn release(&mut self) {
         if self.key_updates() == (0, 0) {
             self.keys = None;
@@ -175,7 +175,7 @@ impl Protection {
     }
 }
 
-/// The suite under which `packet` opens, when the ServerHello is not there to say it.
+/// The suite under which `packet` opens, when there is no ServerHello to name it.
 fn find_suite(
     version: Version,
     secret: &Secret,

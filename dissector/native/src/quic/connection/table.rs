@@ -110,7 +110,7 @@ impl Table {
         self.take(arrival, datagram, tuple, first.as_ref(), found, log)
     }
 
-    /// Hands a datagram to the connection that was found, or begins one. `first` is its first packet.
+    /// Passes a datagram to the connection that was found, or begins one. `first` is its first packet.
     fn take(
         &mut self,
         arrival: &Arrival,
@@ -163,7 +163,7 @@ impl Table {
         self.connections.get(id).map(|c| (&**c, from_client))
     }
 
-    /// Brings what the datagrams between these addresses will need of their connections into the cache, all at once: one
+    /// Brings what the datagrams between these addresses will need of their connections into the cache, all together: one
     /// after the other, each would wait for memory by itself.
     pub fn prefetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
         let mut touched = 0;
@@ -276,7 +276,7 @@ impl Table {
             if is_addressed {
                 return Found::Id(id, from_client);
             }
-            // The tuple alone says that it was meant for the newest connection, forged or not.
+            // By the tuple alone it was meant for the newest connection, forged or not.
             if let Found::Nothing = found {
                 found = Found::TupleOnly(id, from_client);
             }

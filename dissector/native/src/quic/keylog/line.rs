@@ -114,7 +114,7 @@ impl Line {
     }
 }
 
-/// Writes the bytes of hex digits to the front of `out` and says how many; `None` if it is none or does not fit.
+/// Writes the bytes of hex digits to the front of `out` and returns how many; `None` if it is none or does not fit.
 fn unhex(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let place = out.get_mut(..digits.len() / 2)?;
     const_hex::decode_to_slice(digits, place).ok()?;

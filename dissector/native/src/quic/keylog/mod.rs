@@ -210,7 +210,7 @@ pub struct KeyLog {
 
 impl KeyLog {
     /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over; if there are no others, it may be
-    /// the wrong file, which is said on standard error.
+    /// the wrong file, which is reported on standard error.
     pub fn open(path: &Path) -> io::Result<KeyLog> {
         let file = File::open(path)?;
         let mut index = Index::default();
@@ -227,7 +227,7 @@ impl KeyLog {
         })
     }
 
-    /// Adds what the log says about the connection with `random` to `found`. A log that cannot be read any more says nothing.
+    /// Adds the log's secrets of the connection with `random` to `found`. A log that cannot be read any more adds nothing.
     fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
         for offset in self.index.with(fingerprint(random)) {
             let text = window.at(&self.source, offset);
@@ -305,7 +305,7 @@ impl Keyring {
         self.logs().all(|log| log.index.places.is_empty())
     }
 
-    /// What the logs say about the connection whose ClientHello holds `random`.
+    /// The logs' secrets of the connection whose ClientHello holds `random`.
     pub fn look_up(&self, random: &[u8; 32]) -> Secrets {
         let mut found = Secrets::default();
         let mut windows = self.windows.borrow_mut();

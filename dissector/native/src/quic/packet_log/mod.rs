@@ -1,4 +1,4 @@
-//! What each packet looked like, for `quic_packet`, if somebody asked.
+//! A log of each packet, for `quic_packet`.
 
 mod details;
 mod words;
@@ -8,7 +8,7 @@ pub use words::summary;
 
 use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN};
 
-/// A packet as it was seen.
+/// A packet in the log.
 #[derive(Clone, Debug)]
 pub struct LoggedPacket {
     pub kind: &'static str,
@@ -16,7 +16,7 @@ pub struct LoggedPacket {
     pub dcid: Option<ConnectionId>,
     pub scid: Option<ConnectionId>,
     pub packet_number: Option<u64>,
-    /// What the frames say; for a packet that is not opened, why.
+    /// The frames in words; for a packet that is not decrypted, why.
     pub frames: Option<String>,
     pub opened: bool,
     pub size: usize,
@@ -25,7 +25,7 @@ pub struct LoggedPacket {
     pub frame_details: Option<String>,
 }
 
-/// What a header says beside type and connection IDs.
+/// Fields of a header beside type and connection IDs.
 #[derive(Clone, Debug, Default)]
 pub struct LoggedHeader {
     /// Without header protection if the packet was opened, else as on the wire.
@@ -67,7 +67,7 @@ impl LoggedHeader {
     }
 }
 
-/// Where packets are noted, if they are.
+/// Where packets are logged, if they are.
 pub type PacketLog<'a> = Option<&'a mut Vec<LoggedPacket>>;
 
 pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> LoggedPacket) {
@@ -76,7 +76,7 @@ pub(crate) fn note(log: &mut PacketLog<'_>, packet: impl FnOnce() -> LoggedPacke
     }
 }
 
-/// A packet as it is noted; `frames` says what is in it or why that is not known.
+/// A packet for the log; `frames` describes what is in it or why that is not known.
 pub(crate) fn logged(
     packet: &Packet,
     header: LoggedHeader,

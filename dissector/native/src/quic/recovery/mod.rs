@@ -1,4 +1,4 @@
-//! What the packets of a connection say about its loss recovery (RFC 9002): the client's round-trip times and probe timeouts,
+//! Loss recovery (RFC 9002) as the packets of a connection show it: the client's round-trip times and probe timeouts,
 //! and bytes that either side sent again for nothing.
 
 mod rtt;
@@ -13,7 +13,7 @@ use firstflight_wire::{Ack, Frame};
 const KEPT: usize = 64;
 /// Exponent of ACK Delay where the sender's own does not apply (RFC 9000 18.2).
 const DEFAULT_EXPONENT: u64 = 3;
-/// max_ack_delay of an endpoint that does not say it, in ms (RFC 9000 18.2).
+/// max_ack_delay of an endpoint that does not send it, in ms (RFC 9000 18.2).
 const DEFAULT_MAX_ACK_DELAY_MS: u64 = 25;
 
 /// Packets remembered of a space at most: some 5 MB on their way.
@@ -22,7 +22,7 @@ const MOST_PACKETS: usize = 4096;
 /// The same of all connections together, more or less.
 const PACKETS_IN_ALL: usize = 1 << 18;
 
-/// How many packets of a space are remembered while so many connections live.
+/// How many packets of a space are remembered while there are so many connections.
 pub fn remembered(connections: usize) -> usize {
     (PACKETS_IN_ALL / connections.max(1)).min(MOST_PACKETS)
 }
@@ -70,7 +70,7 @@ pub struct Recovery {
     /// By space; those that nothing was sent in take no room.
     client: [Option<Box<Sent>>; 3],
     server: [Option<Box<Sent>>; 3],
-    /// Counts of spaces let go of.
+    /// Counts of spaces that were released.
     spurious: (u32, u32),
     is_over: bool,
     /// The client's.
@@ -131,7 +131,7 @@ impl Recovery {
         payload
     }
 
-    /// A Retry makes the client begin anew; its packet numbers go on (RFC 9002 6.3).
+    /// A Retry makes the client begin again; its packet numbers go on (RFC 9002 6.3).
     pub fn begin_again(&mut self) {
         *self = Recovery::default();
     }
@@ -156,7 +156,7 @@ impl Recovery {
             delay_ns
         };
         let rtt_ns = ns - sent_ns;
-        // A clock that was set in between says nothing.
+        // A clock that was set in between gives no sample.
         if !(0..=LONGEST_NS).contains(&rtt_ns) {
             return;
         }
@@ -175,7 +175,7 @@ impl Recovery {
         }
     }
 
-    /// The connection was closed: what acknowledgements said stays, and they say nothing more. Payload still comes, new or again.
+    /// Freezes ACK-derived state, because the connection was closed; later ACKs are ignored. Payload still counts, new or repeated.
     pub fn end(&mut self) {
         if self.is_over {
             return;
@@ -295,7 +295,7 @@ mod tests {
         );
         r.handshake_confirmed = true;
         r.packet(Space::Application, true, 0, 50 * MS, &[Frame::Ping], true);
-        // 100 ms of delay are said, 25 are allowed: adjusted 73 - 25 = 48.
+        // The ACK states 100 ms of delay, 25 are allowed: adjusted 73 - 25 = 48.
         ack(&mut r, Space::Application, 123 * MS, 0, 0, 12_500);
         assert_eq!((r.rtt.smoothed_ns, r.rtt.variation_ns), (41 * MS, 17 * MS));
         assert_eq!(r.samples[1].pto_ns, (41 + 68 + 25) * MS);

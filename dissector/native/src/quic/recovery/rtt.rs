@@ -14,7 +14,7 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Takes a sample. `ack_delay_ns` is what the peer says it waited, 0 where that is to be ignored.
+    /// Takes a sample. `ack_delay_ns` is the peer's ACK Delay, 0 where that is to be ignored.
     pub fn sample(&mut self, latest_ns: i64, ack_delay_ns: i64) {
         self.latest_ns = latest_ns;
         self.samples = self.samples.saturating_add(1);

@@ -116,7 +116,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries, and say it.
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries, and return it.
     /// `remembered`: how many packets to keep.
     pub fn packet(
         &mut self,
@@ -189,7 +189,7 @@ impl Sent {
         payload
     }
 
-    /// No acknowledgement comes any more: keeps what tells new bytes of streams from old ones; `None` if there were none.
+    /// No acknowledgement comes any more: keeps what distinguishes new bytes of streams from old ones; `None` if there were none.
     pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
         if self.streams.iter().all(|stream| stream.id == CRYPTO) {
             return None;

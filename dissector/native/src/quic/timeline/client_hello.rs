@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// Packets of one ClientHello that are kept; a client that sends more is not followed further.
 const MAX_PACKETS: usize = 64;
 
-/// What an ACK says about the ClientHello.
+/// How an ACK covers the ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// It acknowledges no packet with bytes of it.

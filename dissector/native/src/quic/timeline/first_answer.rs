@@ -84,7 +84,7 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
     } else if t.refused {
         Outcome::Refused
     } else if a.malformed.is_some() || a.undecrypted.is_some() || a.opened > 0 {
-        // What opened and parses, and yet is no answer, is not the silence of a timeout either.
+        // What opened and parses, and yet is no answer, is no timeout either.
         Outcome::Malformed
     } else {
         Outcome::Timeout

@@ -53,7 +53,7 @@ pub struct Timeline {
     windows: Windows,
     /// First packet of the connection.
     pub start_ns: i64,
-    /// The ClientHello that is being answered and its answer; begins anew after Retry and HelloRetryRequest.
+    /// The ClientHello that is being answered and its answer; begins again after Retry and HelloRetryRequest.
     pub attempt: Attempt,
     /// First ACK frame of the server in an Initial, whatever it acknowledges.
     pub first_ack_ns: Option<i64>,
@@ -113,7 +113,7 @@ impl Timeline {
         }
     }
 
-    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server begins anew.
+    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server begins again.
     pub fn follow_retry(&mut self, ns: i64) {
         self.attempt = Attempt::new(0, ns);
         self.finder = Finder::new();
@@ -155,21 +155,21 @@ impl Timeline {
         self.attempt = self.attempt.after(offset, ns);
     }
 
-    /// A datagram of the client, after its packets were handed in.
+    /// A datagram of the client, after its packets.
     pub fn client_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.client_datagram(bytes);
         self.exchange
             .client_datagram(ns, bytes, ttl, self.server_hello_ns);
     }
 
-    /// A datagram of the server, before its packets are handed in.
+    /// A datagram of the server, before its packets.
     pub fn server_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
         self.attempt.server_datagram(bytes);
         self.exchange.server_datagram(ns, bytes, ttl);
         self.ttl.get_or_insert(ttl);
     }
 
-    /// A Handshake packet of the client, told by its type alone.
+    /// A Handshake packet of the client, recognized by its type alone.
     pub fn client_handshake(&mut self) {
         self.exchange.validated();
     }
@@ -265,7 +265,7 @@ impl Timeline {
         }
     }
 
-    /// A Handshake packet of the server, told by its type alone.
+    /// A Handshake packet of the server, recognized by its type alone.
     pub fn server_handshake(&mut self, at: At) {
         if !self.is_cut {
             self.first_handshake_ns.get_or_insert(at.ns);
@@ -325,7 +325,7 @@ impl Timeline {
         }
     }
 
-    /// A Retry with the right tag and a token. Says whether it is to be followed: the first one, before anything else opened.
+    /// A Retry with the right tag and a token. Returns whether it is to be followed: the first one, before anything else opened.
     pub fn retry(&mut self, ns: i64) -> bool {
         let valid = self.retry_ns.is_none() && self.attempt.opened == 0 && self.counts(ns);
         if valid {

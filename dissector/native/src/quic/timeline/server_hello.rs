@@ -52,7 +52,7 @@ impl Finder {
             self.finish();
             return Found::FirstByte;
         }
-        // What does not fit the budget is not needed to tell the messages apart, or cannot be used anyway.
+        // What does not fit the budget is not needed to distinguish the messages, or cannot be used anyway.
         let _ = self.stream.insert(offset, data);
         let known = usize::try_from(self.start)
             .ok()
