@@ -17,7 +17,8 @@ pub const fn varint_len(value: u64) -> Option<usize> {
     }
 }
 
-/// Reads from the front of a byte slice. Every method fails with [`Error::Truncated`] instead of reading past the end.
+/// Reads from the front of a byte slice. Every method fails with [`Error::Truncated`] instead of reading past
+/// the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],

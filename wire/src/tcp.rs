@@ -55,7 +55,8 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five words.
+    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five
+    /// words.
     pub fn parse(segment: &'a [u8]) -> Result<Header<'a>, Error> {
         let mut r = Reader::new(segment);
         let (src_port, dst_port) = (r.u16()?, r.u16()?);

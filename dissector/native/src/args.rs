@@ -14,7 +14,8 @@ use crate::output::{Destination, Format, Kind, Stamp, Stamps};
     name = "firstflight-dissect",
     bin_name = "firstflight dissect",
     version,
-    after_help = "Example: firstflight dissect probe.pcap --format jsonl | jq -c '[.sni, .first_answer, .ack_to_sh_us]'"
+    after_help = "Example: firstflight dissect probe.pcap --format jsonl \
+                  | jq -c '[.sni, .first_answer, .ack_to_sh_us]'"
 )]
 pub struct Args {
     /// Captures in pcap or pcapng format; - is standard input
@@ -54,11 +55,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
 
-    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that opens)
+    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that
+    /// opens)
     #[arg(long, value_name = "PORT")]
     pub quic_port: Vec<u16>,
 
-    /// Take only connections with this source or original destination connection ID of the client (hex, repeatable)
+    /// Take only connections with this source or original destination connection ID of the client (hex,
+    /// repeatable)
     #[arg(long, value_name = "HEX", value_parser = parse_cid)]
     pub cid: Vec<ConnectionId>,
 
@@ -79,7 +82,8 @@ pub struct Args {
     pub idle_s: u32,
 
     /// Live connections at most; above it those idle for longest are written out
-    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 8_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 

@@ -22,7 +22,8 @@ use crate::quic::timeline::Windows;
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
-/// Frames whose connections are prefetched together: with more, the first would have left the cache before their turn.
+/// Frames whose connections are prefetched together: with more, the first would have left the cache before
+/// their turn.
 const LOOK_AHEAD: usize = 16;
 
 /// Frames of a capture that led to no datagram.

@@ -72,8 +72,8 @@ impl From<OutputError> for RunError {
     }
 }
 
-/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard error, its records
-/// up to there are kept, and the next one is read.
+/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard
+/// error, its records up to there are kept, and the next one is read.
 pub fn run(args: &Args) -> Result<u8, RunError> {
     let destination = args.destination().map_err(RunError::Usage)?;
     let source_names = args.source_names().map_err(RunError::Usage)?;
@@ -84,7 +84,8 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // A second one ends the program immediately: the first is noticed between frames, and standard input may be idle.
+        // A second one ends the program immediately: the first is noticed between frames, and standard input
+        // may be idle.
         flag::register_conditional_shutdown(
             signal,
             i32::from(INTERRUPTED),
@@ -142,7 +143,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Dissects captures on all cores. `done` gets how each ended, and its rows, in the order of the command line.
+    /// Dissects captures on all cores. `done` gets how each ended, and its rows, in the order of the command
+    /// line.
     fn in_parallel(
         &self,
         mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,

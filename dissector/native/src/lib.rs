@@ -1,4 +1,5 @@
-//! Captures in, records out. One pass over each capture; memory is bounded by the connections that are live at a time.
+//! Captures in, records out. One pass over each capture; memory is bounded by the connections that are live
+//! at a time.
 //!
 //! | module | does | uses |
 //! | --- | --- | --- |
@@ -8,10 +9,10 @@
 //! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
 //! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net` |
 //! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
-//! | `args`, `flow_rows`, `capture`, `dissect` | the command line; one capture through all of these; several captures | all |
+//! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |
 //!
-//! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only: tests/layers.rs fails when a
-//! module uses one that it may not.
+//! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
+//! tests/layers.rs fails when a module uses one that it may not.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in every run.
+//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in
+//! every run.
 //!
-//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR cargo test --release
-//! --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
+//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR
+//! cargo test --release --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
 
 #[path = "../fuzz/src/lib.rs"]
 mod targets;

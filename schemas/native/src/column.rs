@@ -41,7 +41,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// The column that cells of type `T` fill. `field` is the name of a Rust field, so `r#type` names the column `type`.
+    /// The column that cells of type `T` fill. `field` is the name of a Rust field, so `r#type` names the
+    /// column `type`.
     pub fn of<T: Cell>(field: &'static str) -> Column {
         Column {
             name: field.strip_prefix("r#").unwrap_or(field),

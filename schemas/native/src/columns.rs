@@ -1,6 +1,7 @@
 //! The macro that declares columns.
 
-/// Declares a struct whose fields are columns, in order. Implements [`Row`](crate::Row) and [`Record`](crate::Record) for it.
+/// Declares a struct whose fields are columns, in order. Implements [`Row`](crate::Row) and
+/// [`Record`](crate::Record) for it.
 ///
 /// ```
 /// use firstflight_records::{Record, columns};

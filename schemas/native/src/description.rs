@@ -1,6 +1,8 @@
-//! The columns that a file of schemas/records describes, for the tests that compare a program's columns with it.
+//! The columns that a file of schemas/records describes, for the tests that compare a program's columns with
+//! it.
 
-/// A column as it is described: one line, `- {name: ..., type: ..., nullable: true, from: ..., meaning: ...}`.
+/// A column as it is described: one line, `- {name: ..., type: ..., nullable: true, from: ..., meaning:
+/// ...}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     pub name: String,

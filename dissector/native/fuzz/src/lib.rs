@@ -254,8 +254,8 @@ pub fn sealed_frames(data: &[u8]) {
     dissect(pcap.bytes(), Keyring::default());
 }
 
-/// Frames in packets of every kind and of both sides, opened with a key log: per packet a byte for kind, side and number,
-/// and one for how many bytes of frames.
+/// Frames in packets of every kind and of both sides, opened with a key log: per packet a byte for kind, side
+/// and number, and one for how many bytes of frames.
 pub fn sealed_protected(data: &[u8]) {
     let Some(mut sealer) = Sealer::new() else {
         return;

@@ -1,4 +1,5 @@
-//! When an entry of a table of flows or connections is over: idle for too long, closed, or evicted because there are too many.
+//! When an entry of a table of flows or connections is over: idle for too long, closed, or evicted because
+//! there are too many.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,11 +15,13 @@ pub struct Bounds {
     pub max_live: usize,
 }
 
-/// Queues of the entries of a table, which are kept elsewhere by `Id`. An `Id` is never given to a second entry.
+/// Queues of the entries of a table, which are kept elsewhere by `Id`. An `Id` is never given to a second
+/// entry.
 #[derive(Debug)]
 pub struct Expiry<Id> {
     bounds: Bounds,
-    /// (time of the last check, id), the earliest first. Entries active since then are queued again when their turn comes.
+    /// (time of the last check, id), the earliest first. Entries active since then are queued again when
+    /// their turn comes.
     idle: BinaryHeap<Reverse<(i64, Id)>>,
     closing: VecDeque<(i64, Id)>,
     evicted: u64,
@@ -49,8 +52,9 @@ impl<Id: Copy + Ord> Expiry<Id> {
         self.evicted
     }
 
-    /// An entry that is over by the time `now_ns`, if there is one: remove it from the table, and call this until there is
-    /// none. `live` is the number of entries, `last_ns` gives the time of an entry's last packet, `None` for one removed before.
+    /// An entry that is over by the time `now_ns`, if there is one: remove it from the table, and call this
+    /// until there is none. `live` is the number of entries, `last_ns` gives the time of an entry's last
+    /// packet, `None` for one removed before.
     #[inline]
     pub fn expired(
         &mut self,

@@ -1,5 +1,5 @@
-//! What holds for flows of any protocol: tables of live ones and when they are over, which bytes were sent, volume,
-//! pacing, quantiles.
+//! What holds for flows of any protocol: tables of live ones and when they are over, which bytes were sent,
+//! volume, pacing, quantiles.
 
 pub mod coverage;
 pub mod expiry;

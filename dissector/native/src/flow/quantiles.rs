@@ -1,5 +1,5 @@
-//! Quantiles of durations in bounded memory: exact up to a number of values, then from a histogram whose buckets are 1/128 of
-//! their value wide.
+//! Quantiles of durations in bounded memory: exact up to a number of values, then from a histogram whose
+//! buckets are 1/128 of their value wide.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,8 @@ impl Durations {
             .and_then(|mean| i64::try_from(mean).ok())
     }
 
-    /// Quantiles at `shares` (0 to 1), by linear interpolation between neighbours, floored; `None` without values.
+    /// Quantiles at `shares` (0 to 1), by linear interpolation between neighbours, floored; `None` without
+    /// values.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Option<i64>; N] {
         let last = self.count.saturating_sub(1);
         let sorted = match &self.kept {

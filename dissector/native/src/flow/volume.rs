@@ -95,7 +95,8 @@ impl Volume {
         bits_per_second(bytes, self.last_ns - self.start_ns)
     }
 
-    /// IP total lengths from the server over the time from the first packet to the server's last with application data.
+    /// IP total lengths from the server over the time from the first packet to the server's last with
+    /// application data.
     pub fn download_throughput_bps(&self) -> Option<i64> {
         self.throughput_bps(&self.server)
     }

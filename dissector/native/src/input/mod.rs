@@ -1,4 +1,5 @@
-//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
+//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or
+//! standard input.
 
 mod compressed;
 mod empty;
@@ -40,7 +41,8 @@ pub struct Frame<'a> {
 pub enum Element<'a> {
     /// A frame, or some that follow each other.
     Frames(&'a [Frame<'a>]),
-    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a number all the same.
+    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a
+    /// number all the same.
     Untimed,
     /// A TLS key log inside the capture.
     KeyLog(&'a [u8]),
@@ -94,7 +96,8 @@ pub fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets count its bytes then.
+/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets
+/// count its bytes then.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     let failed = |what| CaptureError {
         name: name(path),

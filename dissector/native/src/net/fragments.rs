@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::net::ip::{Fragment, FragmentKey};
 
-/// A datagram that is not whole after this time is given up (60 s in RFC 8200 4.5; an observer need not wait as long).
+/// A datagram that is not whole after this time is given up (60 s in RFC 8200 4.5; an observer need not wait
+/// as long).
 const WAIT_NS: i64 = 30_000_000_000;
 /// Datagrams that are waited for at a time; the oldest goes first.
 const MAX_WAITING: usize = 256;

@@ -1,4 +1,5 @@
-//! IPv4 and IPv6 packets: the UDP datagram, TCP segment or ICMP error in them (RFC 791, 8200, 768, 792, 4443).
+//! IPv4 and IPv6 packets: the UDP datagram, TCP segment or ICMP error in them (RFC 791, 8200, 768, 792,
+//! 4443).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -139,7 +140,8 @@ pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
     })
 }
 
-/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long for an IP packet.
+/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long
+/// for an IP packet.
 pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
     let mut packet = head.to_vec();
     match *packet.first()? >> 4 {
@@ -178,7 +180,8 @@ struct Header<'a> {
     ip_length: IpLength,
 }
 
-/// What `packet` (an IP packet, perhaps with link padding behind it) holds. `cut` bytes more were on the wire.
+/// What `packet` (an IP packet, perhaps with link padding behind it) holds. `cut` bytes more were on the
+/// wire.
 pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
     let Some(header) = header(packet, cut) else {
         return Content::Broken;
@@ -209,7 +212,8 @@ fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
 fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
     let fixed = packet.first_chunk::<20>()?;
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
-    // A total length of zero stands for a segment that the network card was to cut: take what was on the wire then.
+    // A total length of zero stands for a segment that the network card was to cut: take what was on the wire
+    // then.
     let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
     let ip_length = ip_length(stated, stated, packet.len() + cut);
     let length = ip_length
@@ -348,7 +352,8 @@ fn icmp(outer: &Header<'_>, v6: bool) -> Option<IcmpError> {
     let mut r = Reader::new(outer.payload);
     let (kind, code) = (r.u8().ok()?, r.u8().ok()?);
     r.bytes(6).ok()?;
-    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6 all below 128.
+    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6
+    // all below 128.
     let is_error = if v6 {
         kind < 128
     } else {

@@ -28,12 +28,13 @@ pub fn is_known(link: i32) -> bool {
 /// The message about a link type that is not known.
 pub fn expected(found: i32) -> String {
     format!(
-        "expected a known link type, found {found} (known are Ethernet, PPP, Linux cooked, raw IP and loopback)"
+        "expected a known link type, found {found} (known are Ethernet, PPP, Linux cooked, raw IP and \
+         loopback)"
     )
 }
 
-/// The IP packet in a frame, or `None` if it holds something else or is cut before it. What it gives starts with
-/// version nibble 4 or 6 if the frame is sound; link padding may follow it.
+/// The IP packet in a frame, or `None` if it holds something else or is cut before it. What it gives starts
+/// with version nibble 4 or 6 if the frame is sound; link padding may follow it.
 pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {
     use linktype::*;
     match link {
@@ -41,14 +42,15 @@ pub fn ip_packet(link: i32, frame: &[u8]) -> Option<&[u8]> {
         LINUX_SLL => by_ethertype(frame.get(14..16)?, frame.get(16..)?),
         LINUX_SLL2 => by_ethertype(frame.get(0..2)?, frame.get(20..)?),
         PPP | PPP_HDLC => ppp(frame),
-        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version determines the same.
+        // The family is in the capturing host's byte order (NULL) or big-endian (LOOP); the IP version
+        // determines the same.
         NULL | LOOP => frame.get(4..),
         _ => Some(frame),
     }
 }
 
-/// `kind` is an Ethernet type, `rest` what follows it. VLAN tags are skipped (IEEE 802.1Q, 802.1ad), and PPPoE's header in a
-/// session (RFC 2516 4).
+/// `kind` is an Ethernet type, `rest` what follows it. VLAN tags are skipped (IEEE 802.1Q, 802.1ad), and
+/// PPPoE's header in a session (RFC 2516 4).
 fn by_ethertype<'a>(mut kind: &'a [u8], mut rest: &'a [u8]) -> Option<&'a [u8]> {
     // Each turn takes four bytes, so the loop ends.
     loop {

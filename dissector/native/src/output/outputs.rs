@@ -84,7 +84,8 @@ impl Outputs {
         })
     }
 
-    /// Keeps rows until [`Outputs::take`] writes them: in memory, and beyond a megabyte in a file without a name.
+    /// Keeps rows until [`Outputs::take`] writes them: in memory, and beyond a megabyte in a file without a
+    /// name.
     pub fn aside(to: &Destination) -> Outputs {
         let place = display(&std::env::temp_dir());
         let places = kinds(to).into_iter().map(|kind| {
@@ -168,8 +169,9 @@ impl Outputs {
         Ok(())
     }
 
-    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others stay `.part`. What cannot
-    /// be written out whole is removed. The summary is written if all files got their names.
+    /// Ends the files. Those of captures read to their end, or to where they break, get their names; others
+    /// stay `.part`. What cannot be written out whole is removed. The summary is written if all files got
+    /// their names.
     pub fn finish(self, is_whole: bool) -> Result<(), OutputError> {
         let kinds: Vec<Kind> = self.places.iter().map(|output| output.kind).collect();
         for output in self.places {

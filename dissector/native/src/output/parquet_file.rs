@@ -55,7 +55,8 @@ struct Cells {
 }
 
 impl ParquetFile {
-    /// Begins a file of `columns`; its metadata names the record kind, as files written by the Python stages do.
+    /// Begins a file of `columns`; its metadata names the record kind, as files written by the Python stages
+    /// do.
     pub(super) fn new(file: File, kind: &str, columns: &[Column]) -> io::Result<ParquetFile> {
         let fields = columns
             .iter()

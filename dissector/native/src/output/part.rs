@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that is being written. It is removed when it is dropped before: what a full disk cut is of no use to anybody, and
-/// keeps the disk full.
+/// A file that is being written. It is removed when it is dropped before: what a full disk cut is of no use
+/// to anybody, and keeps the disk full.
 pub(super) struct Part {
     path: PathBuf,
     whole: PathBuf,

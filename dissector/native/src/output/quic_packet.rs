@@ -1,4 +1,5 @@
-//! Rows of `quic_packet`: one per QUIC packet of a connection, which shows what a row of `quic_connection` was made of.
+//! Rows of `quic_packet`: one per QUIC packet of a connection, which shows what a row of `quic_connection`
+//! was made of.
 
 use std::net::SocketAddr;
 
@@ -46,7 +47,8 @@ columns! {
 }
 
 impl<'a> QuicPacketRow<'a> {
-    /// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source, destination).
+    /// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source,
+    /// destination).
     pub fn new(
         source_file: &'a str,
         connection: &Connection,

@@ -220,7 +220,8 @@ mod tests {
             (&["run"][..], "run is not a stamp: expected KEY=VALUE"),
             (
                 &["source_file=x"],
-                "source_file is not a column to stamp: expected one of run, vantage, repetition, tool_version",
+                "source_file is not a column to stamp: expected one of run, vantage, repetition, \
+                 tool_version",
             ),
             (&["run="], "run must not be empty"),
             (

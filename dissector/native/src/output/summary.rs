@@ -35,8 +35,8 @@ impl Summary {
         self.without_client_hello += other.without_client_hello;
     }
 
-    /// An object for each of `kinds`: its rows; of connections, how many had which first answer, and how many a ClientHello
-    /// that does not decrypt or is not in the capture.
+    /// An object for each of `kinds`: its rows; of connections, how many had which first answer, and how many
+    /// a ClientHello that does not decrypt or is not in the capture.
     pub(super) fn to_json(&self, kinds: impl Iterator<Item = Kind>) -> Value {
         let of = |kind| {
             let rows = self.rows.get(&kind).copied().unwrap_or(0);

@@ -173,8 +173,8 @@ fn offered<T>(side: &Side, cell: impl Fn(&Offer) -> Option<T>) -> Option<T> {
     side.offer.as_ref().and_then(cell)
 }
 
-/// Round trips from the capture to the far end and back, and those to the near end. Where the capture was taken at the server, its own
-/// packets make the long way; else the client's.
+/// Round trips from the capture to the far end and back, and those to the near end. Where the capture was
+/// taken at the server, its own packets make the long way; else the client's.
 fn round_trips(flow: &Flow) -> (&Durations, &Durations) {
     let client = &flow.client_side.round_trips.samples;
     let server = &flow.server_side.round_trips.samples;

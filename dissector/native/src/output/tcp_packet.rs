@@ -1,4 +1,5 @@
-//! Rows of `tcp_packet`: one per TCP segment, with its options in order and the classes and marks that it has.
+//! Rows of `tcp_packet`: one per TCP segment, with its options in order and the classes and marks that it
+//! has.
 
 use std::fmt::Write;
 

@@ -32,7 +32,8 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     out.remove(start);
 }
 
-/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction of another.
+/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction
+/// of another.
 #[inline(always)]
 pub(super) fn write_piece<const N: usize>(piece: &[u8; N], length: usize, out: &mut Vec<u8>) {
     let after = out.len() + length;

@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::temporary::nameless;
 
-/// Bytes written together, and where in a file they begin: at a multiple of this. Half the cost of writing a file is that of
-/// pages of which a part is written.
+/// Bytes written together, and where in a file they begin: at a multiple of this. Half the cost of writing a
+/// file is that of pages of which a part is written.
 const BLOCK: usize = 1 << 18;
 /// The same where others write, too.
 const SHARED_BLOCK: usize = 1 << 16;
@@ -17,7 +17,8 @@ const ASIDE: usize = 1 << 20;
 
 /// Where the bytes go.
 pub(super) enum Place {
-    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is written in one piece.
+    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is written in
+    /// one piece.
     Shared(Box<dyn Write + Send>),
     /// A file of our own.
     Own(File),

@@ -1,4 +1,5 @@
-//! QUIC: connections, the keys that decrypt their packets, loss recovery, the timeline of the handshake, the packet log.
+//! QUIC: connections, the keys that decrypt their packets, loss recovery, the timeline of the handshake, the
+//! packet log.
 
 pub mod connection;
 pub mod keylog;

@@ -1,6 +1,6 @@
-//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes and the marks that they
-//! depend on. It judges each segment by the highest numbers that both sides sent and acknowledged before, and by time; the
-//! rules are those of its first pass with default preferences.
+//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes
+//! and the marks that they depend on. It judges each segment by the highest numbers that both sides sent and
+//! acknowledged before, and by time; the rules are those of its first pass with default preferences.
 
 use firstflight_wire::tcp::Flags;
 
@@ -8,7 +8,8 @@ use crate::flow::coverage::before;
 
 /// Within this time of the last duplicate ACK, a segment that it asks for is a fast retransmission.
 const FAST_NS: i64 = 20_000_000;
-/// A segment that comes later than this after the highest one is not out of order, while the round trip is unknown.
+/// A segment that comes later than this after the highest one is not out of order, while the round trip is
+/// unknown.
 const OUT_OF_ORDER_NS: i64 = 3_000_000;
 
 /// What a segment that brings nothing new is.

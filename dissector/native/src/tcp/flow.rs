@@ -179,7 +179,8 @@ impl Flow {
         verdict
     }
 
-    /// Shift of the windows that a side announces; `None` if a SYN was not observed, or cut, 0 unless both offered it (RFC 7323 2.2).
+    /// Shift of the windows that a side announces; `None` if a SYN was not observed, or cut, 0 unless both
+    /// offered it (RFC 7323 2.2).
     pub fn shift(&self, from_client: bool) -> Option<u8> {
         let (own, other) = if from_client {
             (&self.client_side, &self.server_side)

@@ -37,7 +37,8 @@ impl Tcp {
         }
     }
 
-    /// Attributes a segment to its flow; returns the flow and the verdict on the segment, or `None` if the flow was written out before.
+    /// Attributes a segment to its flow; returns the flow and the verdict on the segment, or `None` if the
+    /// flow was written out before.
     pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Option<(&Flow, Verdict)> {
         let key = tuple(segment.src, segment.dst);
         let is_reuse = self

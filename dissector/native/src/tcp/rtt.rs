@@ -1,4 +1,5 @@
-//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first that echoes it.
+//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first that echoes
+//! it.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! Where a connection begins, or goes on elsewhere: what to do with a datagram that is addressed to no live connection.
+//! Where a connection begins, or goes on elsewhere: what to do with a datagram that is addressed to no live
+//! connection.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,8 @@ use crate::quic::packet_log::PacketLog;
 const HTTPS: u16 = 443;
 /// Smallest datagram that begins a connection (RFC 9000 14.1).
 const MIN_INITIAL: usize = 1200;
-/// How far connection IDs reach at most in a long header (RFC 9000 17.2). Where less was captured, an Initial in the middle of a
-/// connection may be the first whose connection IDs can be read.
+/// How far connection IDs reach at most in a long header (RFC 9000 17.2). Where less was captured, an Initial
+/// in the middle of a connection may be the first whose connection IDs can be read.
 const LONGEST_NAMES: usize = 7 + 2 * MAX_CID_LEN;
 /// Shortest connection ID that a client begins with (RFC 9000 7.2).
 const MIN_ODCID: usize = 8;
@@ -34,7 +35,8 @@ pub(super) enum Begun {
 }
 
 impl Table {
-    /// The client's short header from or to an address that its connection did not use before, or a new connection.
+    /// The client's short header from or to an address that its connection did not use before, or a new
+    /// connection.
     pub(super) fn moved_or_begun(
         &mut self,
         arrival: &Arrival,
@@ -57,9 +59,9 @@ impl Table {
         self.begin(arrival, datagram, tuple, first, log)
     }
 
-    /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID. Where QUIC is
-    /// expected, one that asks for a version that is not known here begins one, too, and one that the capture cut, so that
-    /// nothing opens it. The connection has taken the datagram then.
+    /// Begins a connection if `first` is a client's Initial that opens by the keys of its own connection ID.
+    /// Where QUIC is expected, one that asks for a version that is not known here begins one, too, and one
+    /// that the capture cut, so that nothing opens it. The connection has taken the datagram then.
     fn begin(
         &mut self,
         arrival: &Arrival,
@@ -145,8 +147,8 @@ impl Table {
         self.give_back(connection);
     }
 
-    /// The live connection that continues by `packet`, which seemed to begin `connection`, after a Retry that is not in the
-    /// capture. The datagram is still to be taken.
+    /// The live connection that continues by `packet`, which seemed to begin `connection`, after a Retry that
+    /// is not in the capture. The datagram is still to be taken.
     fn continued_by(
         &mut self,
         tuple: Tuple,
@@ -172,8 +174,8 @@ impl Table {
         }
     }
 
-    /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no live connection
-    /// between these ends `may_own` it.
+    /// Whether a datagram that nothing opens may begin a connection: long enough, to a port of QUIC's, and no
+    /// live connection between these ends `may_own` it.
     fn is_expected(
         &self,
         arrival: &Arrival,

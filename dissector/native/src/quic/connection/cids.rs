@@ -40,7 +40,8 @@ impl Cids {
         self.0.iter().any(|cid| cid.begins(after_first_byte))
     }
 
-    /// The one that a short header carries; `after_first_byte` is what follows its first byte. The longest that fits.
+    /// The one that a short header carries; `after_first_byte` is what follows its first byte. The longest
+    /// that fits.
     pub(super) fn of_short(&self, after_first_byte: &[u8]) -> Option<ConnectionId> {
         self.0
             .iter()

@@ -1,7 +1,7 @@
 //! Datagrams that can only be counted: no key opens them, and the first answer is over.
 //!
-//! Most datagrams of a capture without keys are such. What they change stands together at the front of a connection, so that
-//! of its state, which is cold by then, little is fetched.
+//! Most datagrams of a capture without keys are such. What they change stands together at the front of a
+//! connection, so that of its state, which is cold by then, little is fetched.
 
 use firstflight_wire::skim;
 
@@ -97,7 +97,8 @@ impl Connection {
     }
 }
 
-/// Number of packets in a datagram of Handshake, 0-RTT and 1-RTT packets; `None` if it holds anything else, or nothing.
+/// Number of packets in a datagram of Handshake, 0-RTT and 1-RTT packets; `None` if it holds anything else,
+/// or nothing.
 fn protected_packets(datagram: &[u8]) -> Option<u32> {
     let mut start = skim(datagram, 0)?.end;
     let mut packets = 1;

@@ -160,8 +160,8 @@ impl Connection {
         });
     }
 
-    /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the server's
-    /// that continues the handshake.
+    /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the
+    /// server's that continues the handshake.
     fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
         if place.from_client {
             self.timeline.client_handshake();
@@ -193,7 +193,8 @@ impl Connection {
                 let versions: Result<Vec<Version>, Error> =
                     packet.versions(sealed).map(Iterator::collect);
                 let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
-                // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had not come.
+                // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had
+                // not come.
                 if let Some(list) = versions.ok().filter(|_| echoed) {
                     self.timeline
                         .version_negotiation(at.ns, self.version, &list);
@@ -319,8 +320,8 @@ pub(super) fn is_zeros(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && Reader::new(bytes).skip_zeros() == bytes.len()
 }
 
-/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a close of the
-/// application's kind is read all the same: it ends the connection whatever its type.
+/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a
+/// close of the application's kind is read all the same: it ends the connection whatever its type.
 fn read_frames<'a>(
     payload: &'a [u8],
     is_initial: bool,

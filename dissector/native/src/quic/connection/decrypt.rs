@@ -90,7 +90,8 @@ impl Connection {
         } else {
             self.initial_dcid
         };
-        // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same connection ID.
+        // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same
+        // connection ID.
         let largest = self.numbers(Space::Initial, from_client).largest();
         let is_in_use = packet.version == self.version_in_use && initial_dcid == self.initial_dcid;
         let kept = self.initial_keys.take_if(|_| is_in_use);
@@ -125,7 +126,8 @@ impl Connection {
         Ok(opened)
     }
 
-    /// The server's connection ID is `scid`, if no other was seen, and the capture did not cut where one may have stood.
+    /// The server's connection ID is `scid`, if no other was seen, and the capture did not cut where one may
+    /// have stood.
     pub(super) fn names_itself(&mut self, scid: ConnectionId) {
         if !self.timeline.server_is_cut() {
             self.server_scid.get_or_insert(scid);
@@ -155,14 +157,16 @@ impl Connection {
         }
     }
 
-    /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a token, another
-    /// connection ID to send it to, the same client, packet numbers that go on (RFC 9000 17.2.5).
+    /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a
+    /// token, another connection ID to send it to, the same client, packet numbers that go on (RFC 9000
+    /// 17.2.5).
     pub(super) fn is_continued_by(&self, later: &Connection, packet: &Packet) -> bool {
         let largest = |c: &Connection| c.client_numbers[Space::Initial as usize].largest();
         let goes_on = largest(self)
             .zip(largest(later))
             .is_some_and(|(a, b)| a < b);
-        // A client chooses a new connection ID for each connection, if any; some make a new ClientHello (aioquic).
+        // A client chooses a new connection ID for each connection, if any; some make a new ClientHello
+        // (aioquic).
         let is_same_client = self.client_scid == later.client_scid
             && (!self.client_scid.is_empty() || self.hello.random == later.hello.random);
         let is_unanswered = self.retry_scid.is_none() && self.server_scid.is_none();

@@ -1,4 +1,5 @@
-//! Where live connections are found: by the addresses and ports of both ends, and by connection IDs of their servers.
+//! Where live connections are found: by the addresses and ports of both ends, and by connection IDs of their
+//! servers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +19,8 @@ new_key_type! {
     pub(super) struct Id;
 }
 
-/// Addresses and ports of both ends, in either order, as a hash: a connection found by it must be checked for these addresses.
+/// Addresses and ports of both ends, in either order, as a hash: a connection found by it must be checked for
+/// these addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tuple(u64);
 

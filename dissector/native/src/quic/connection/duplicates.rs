@@ -1,4 +1,5 @@
-//! Packet numbers of one space and direction: the largest, and which of the last ones were seen (RFC 9000 12.3).
+//! Packet numbers of one space and direction: the largest, and which of the last ones were seen (RFC 9000
+//! 12.3).
 
 /// Remembers 128 numbers up to the largest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +16,8 @@ impl Duplicates {
         (self.window != [0; 2]).then_some(self.largest)
     }
 
-    /// Records `number` and returns whether it was recorded before. Numbers older than the window count as new.
+    /// Records `number` and returns whether it was recorded before. Numbers older than the window count as
+    /// new.
     pub(super) fn is_repeat(&mut self, number: u64) -> bool {
         let [high, low] = self.window;
         let window = u128::from(high) << 64 | u128::from(low);

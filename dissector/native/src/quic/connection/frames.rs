@@ -128,7 +128,8 @@ impl Connection {
             };
             self.hello_reader.crypto(*offset, data, &mut self.hello);
         }
-        // All CRYPTO frames of the packet were read first, so that the message's length is known if it can be.
+        // All CRYPTO frames of the packet were read first, so that the message's length is known if it can
+        // be.
         for frame in frames {
             let Frame::Crypto { offset, data } = frame else {
                 continue;

@@ -189,8 +189,8 @@ impl Connection {
         self.cids_to(from_client).owns(dcid)
     }
 
-    /// Whether a long header of the server names the connection ID that it chose in its first Initial; the client drops
-    /// what does not (RFC 9000 7.2).
+    /// Whether a long header of the server names the connection ID that it chose in its first Initial; the
+    /// client drops what does not (RFC 9000 7.2).
     fn is_from_server(&self, packet: &Packet) -> bool {
         self.server_scid.is_none_or(|known| known == packet.scid)
     }
@@ -223,7 +223,8 @@ impl Connection {
         self.protection.has_one_rtt()
     }
 
-    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, and the capture cut nothing.
+    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, and the capture cut
+    /// nothing.
     pub fn is_open(&self) -> bool {
         self.has_keys() && !self.is_cut
     }

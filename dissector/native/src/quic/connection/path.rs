@@ -30,7 +30,8 @@ struct Others {
 }
 
 impl Connection {
-    /// Whether a datagram from `src` to `dst` was sent by the client; `None` if it is on no path of the connection.
+    /// Whether a datagram from `src` to `dst` was sent by the client; `None` if it is on no path of the
+    /// connection.
     pub(super) fn sender(&self, src: &SocketAddr, dst: &SocketAddr) -> Option<bool> {
         let is_on = |client: &SocketAddr, server: &SocketAddr| {
             *client == self.client && *server == self.server
@@ -59,8 +60,8 @@ impl Connection {
         fits
     }
 
-    /// The client's 1-RTT packet `number` came on `path`: packets that do more than probe move the connection there, if
-    /// none with a larger number came before (RFC 9000 9.1, 9.3).
+    /// The client's 1-RTT packet `number` came on `path`: packets that do more than probe move the connection
+    /// there, if none with a larger number came before (RFC 9000 9.1, 9.3).
     pub(super) fn client_moves(&mut self, path: Path, number: u64, frames: &[Frame<'_>]) {
         let probes = frames.iter().all(|frame| {
             matches!(

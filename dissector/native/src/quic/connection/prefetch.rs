@@ -1,5 +1,5 @@
-//! Reading ahead of what is done with it: state of connections that was long not used is far away in memory, and reads that
-//! stand together wait for it together.
+//! Reading ahead of what is done with it: state of connections that was long not used is far away in memory,
+//! and reads that stand together wait for it together.
 
 use std::hint::black_box;
 

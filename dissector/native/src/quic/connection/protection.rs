@@ -101,7 +101,8 @@ impl Protection {
         }
     }
 
-    /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for [`Keys::open`].
+    /// Opens a Handshake, 0-RTT or 1-RTT packet in place. `version` is the one in use; `largest` as for
+    /// [`Keys::open`].
     pub(super) fn decrypt<'a>(
         &mut self,
         version: Version,

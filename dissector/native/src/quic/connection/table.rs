@@ -18,7 +18,8 @@ use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;
 use crate::quic::timeline::Windows;
 
-/// Hashes of connections written out, two for each, whose late packets are still distinguished from new connections.
+/// Hashes of connections written out, two for each, whose late packets are still distinguished from new
+/// connections.
 const REMEMBERED: usize = 1 << 18;
 
 /// What bounds a table.
@@ -163,8 +164,8 @@ impl Table {
         self.connections.get(id).map(|c| (&**c, from_client))
     }
 
-    /// Brings what the datagrams between these addresses will need of their connections into the cache, all together: one
-    /// after the other, each would wait for memory by itself.
+    /// Brings what the datagrams between these addresses will need of their connections into the cache, all
+    /// together: one after the other, each would wait for memory by itself.
     pub fn prefetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
         let mut touched = 0;
         for (src, dst) in ends {
@@ -181,8 +182,8 @@ impl Table {
         self.keyring.add(text);
     }
 
-    /// Takes an ICMP error; gives the connection whose datagram it quotes. Without a connection ID in the quote, anybody who
-    /// guesses the ports may have sent it: then only the server's own word is final.
+    /// Takes an ICMP error; gives the connection whose datagram it quotes. Without a connection ID in the
+    /// quote, anybody who guesses the ports may have sent it: then only the server's own word is final.
     pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
         let (src, dst) = (&error.quoted_src, &error.quoted_dst);
         let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));

@@ -1,6 +1,7 @@
 //! Lines of a key log: a label, the client's random, a secret, all but the label in hex.
 
-/// Longest line of a TLS 1.3 key log: the longest label, 32 bytes of random and 48 of secret in hex, spaces, CR LF.
+/// Longest line of a TLS 1.3 key log: the longest label, 32 bytes of random and 48 of secret in hex, spaces,
+/// CR LF.
 pub(super) const LONGEST: usize = 32 + 64 + 96 + 4;
 /// Longest traffic secret (SHA-384).
 const MAX_SECRET: usize = 48;
@@ -67,7 +68,8 @@ pub(super) struct Line {
     secret: Secret,
 }
 
-/// The random of a line in hex, if the line is as key logs mostly are: one space after the label and after the random.
+/// The random of a line in hex, if the line is as key logs mostly are: one space after the label and after
+/// the random.
 pub(super) fn random_text(text: &[u8]) -> Option<&[u8; 64]> {
     let after_label = memchr::memchr(b' ', text)? + 1;
     let random = text.get(after_label..)?.first_chunk()?;
@@ -114,7 +116,8 @@ impl Line {
     }
 }
 
-/// Writes the bytes of hex digits to the front of `out` and returns how many; `None` if it is none or does not fit.
+/// Writes the bytes of hex digits to the front of `out` and returns how many; `None` if it is none or does
+/// not fit.
 fn unhex(digits: &[u8], out: &mut [u8]) -> Option<usize> {
     let place = out.get_mut(..digits.len() / 2)?;
     const_hex::decode_to_slice(digits, place).ok()?;

@@ -1,7 +1,7 @@
 //! TLS key logs (draft-ietf-tls-keylogfile): files given or found beside a capture, and blocks inside pcapng.
 //!
-//! A log may be larger than the memory that a capture is read with, so only the places of its lines are kept, and a
-//! connection's lines are read when it needs them.
+//! A log may be larger than the memory that a capture is read with, so only the places of its lines are kept,
+//! and a connection's lines are read when it needs them.
 
 mod line;
 
@@ -142,7 +142,8 @@ impl Index {
 
     /// Takes the next line.
     fn line(&mut self, text: &[u8]) {
-        // The lines of one connection stand together, mostly: all but the first are passed over by their random.
+        // The lines of one connection stand together, mostly: all but the first are passed over by their
+        // random.
         let random = random_text(text).filter(|random| random.len() == self.last.len());
         if random.is_some_and(|random| *random != self.last)
             && let Some(line) = Line::parse(text)
@@ -181,8 +182,8 @@ struct Window {
 }
 
 impl Window {
-    /// What `source` holds from `offset` on, as much as the lines of one connection take. Logs are mostly in the order of
-    /// the capture, so that what comes next was mostly read before.
+    /// What `source` holds from `offset` on, as much as the lines of one connection take. Logs are mostly in
+    /// the order of the capture, so that what comes next was mostly read before.
     fn at(&mut self, source: &Source, offset: u64) -> &[u8] {
         const WANTED: usize = LINES * LONGEST;
         const AHEAD: usize = 1 << 16;
@@ -209,8 +210,8 @@ pub struct KeyLog {
 }
 
 impl KeyLog {
-    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over; if there are no others, it may be
-    /// the wrong file, which is reported on standard error.
+    /// Reads the log at `path`. Lines of other kinds (TLS 1.2, comments) are passed over; if there are no
+    /// others, it may be the wrong file, which is reported on standard error.
     pub fn open(path: &Path) -> io::Result<KeyLog> {
         let file = File::open(path)?;
         let mut index = Index::default();
@@ -227,7 +228,8 @@ impl KeyLog {
         })
     }
 
-    /// Adds the log's secrets of the connection with `random` to `found`. A log that cannot be read any more adds nothing.
+    /// Adds the log's secrets of the connection with `random` to `found`. A log that cannot be read any more
+    /// adds nothing.
     fn look_up(&self, random: &[u8; 32], window: &mut Window, found: &mut Secrets) {
         for offset in self.index.with(fingerprint(random)) {
             let text = window.at(&self.source, offset);

@@ -1,8 +1,9 @@
-//! All fields of a packet's frames, in order, as a JSON list of objects: what a record of it leaves out in words.
+//! All fields of a packet's frames, in order, as a JSON list of objects: what a record of it leaves out in
+//! words.
 //!
 //! Each object has `type`, the frame type as on the wire, and the fields of RFC 9000 19 (RFC 9221,
-//! draft-ietf-quic-ack-frequency) by their names in lower case; `tls_alert` beside an error code that stands for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM
-//! frames give the length of their data.
+//! draft-ietf-quic-ack-frequency) by their names in lower case; `tls_alert` beside an error code that stands
+//! for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM frames give the length of their data.
 
 use firstflight_wire::{Ack, Frame, Frames, Reader};
 use serde_json::{Value, json};
@@ -72,7 +73,11 @@ fn fields(frame: &Frame<'_>) -> Value {
             frame_type,
             reason,
         } => {
-            let mut fields = json!({ "error_code": code, "frame_type": frame_type, "reason_phrase": text(reason) });
+            let mut fields = json!({
+                "error_code": code,
+                "frame_type": frame_type,
+                "reason_phrase": text(reason),
+            });
             if CRYPTO_ERRORS.contains(code) {
                 fields["tls_alert"] = (code & 0xff).into();
             }
@@ -135,14 +140,13 @@ mod tests {
 
     #[test]
     fn fields_in_order() {
-        assert_eq!(
-            details(&[2, 9, 3, 1, 1, 2, 4, 0x0f, 4, 7, 1, 0xaa]).as_deref(),
-            Some(
-                r#"[{"ack_delay":3,"ack_range":[4],"ack_range_count":1,"first_ack_range":1,"gap":[2],"#.to_owned()
-                    + r#""largest_acknowledged":9,"type":2},{"fin":true,"length":1,"offset":7,"stream_id":4,"type":15}]"#
-            )
-            .as_deref()
+        let expected = concat!(
+            r#"[{"ack_delay":3,"ack_range":[4],"ack_range_count":1,"first_ack_range":1,"gap":[2],"#,
+            r#""largest_acknowledged":9,"type":2},"#,
+            r#"{"fin":true,"length":1,"offset":7,"stream_id":4,"type":15}]"#
         );
+        let payload = [2, 9, 3, 1, 1, 2, 4, 0x0f, 4, 7, 1, 0xaa];
+        assert_eq!(details(&payload).as_deref(), Some(expected));
         assert_eq!(details(&[0, 0x21]), None);
         assert_eq!(details(&[]).as_deref(), Some("[]"));
     }

@@ -1,5 +1,5 @@
-//! Loss recovery (RFC 9002) as the packets of a connection show it: the client's round-trip times and probe timeouts,
-//! and bytes that either side sent again for nothing.
+//! Loss recovery (RFC 9002) as the packets of a connection show it: the client's round-trip times and probe
+//! timeouts, and bytes that either side sent again for nothing.
 
 mod rtt;
 mod sent;
@@ -85,7 +85,8 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again. Gives what it carried.
+    /// A new packet opened, and its frames were read. `with_bytes`: follow which bytes are sent again. Gives
+    /// what it carried.
     pub fn packet(
         &mut self,
         space: Space,
@@ -175,7 +176,8 @@ impl Recovery {
         }
     }
 
-    /// Freezes ACK-derived state, because the connection was closed; later ACKs are ignored. Payload still counts, new or repeated.
+    /// Freezes ACK-derived state, because the connection was closed; later ACKs are ignored. Payload still
+    /// counts, new or repeated.
     pub fn end(&mut self) {
         if self.is_over {
             return;
@@ -190,7 +192,8 @@ impl Recovery {
         self.samples.shrink_to_fit();
     }
 
-    /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry them arrived.
+    /// Packets of client and server that carried CRYPTO or STREAM bytes again although the first to carry
+    /// them arrived.
     pub fn spurious(&self) -> (u32, u32) {
         if self.is_over {
             return self.spurious;

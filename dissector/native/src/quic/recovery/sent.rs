@@ -116,8 +116,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries, and return it.
-    /// `remembered`: how many packets to keep.
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries,
+    /// and return it. `remembered`: how many packets to keep.
     pub fn packet(
         &mut self,
         number: u64,
@@ -189,7 +189,8 @@ impl Sent {
         payload
     }
 
-    /// No acknowledgement comes any more: keeps what distinguishes new bytes of streams from old ones; `None` if there were none.
+    /// No acknowledgement comes any more: keeps what distinguishes new bytes of streams from old ones; `None`
+    /// if there were none.
     pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
         if self.streams.iter().all(|stream| stream.id == CRYPTO) {
             return None;
@@ -200,7 +201,8 @@ impl Sent {
         Some(self)
     }
 
-    /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream in order.
+    /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream
+    /// in order.
     fn summarize(&self, number: u64, carried: &[Carried]) -> PayloadSummary {
         let is_late = self.latest.is_some_and(|latest| latest > number);
         let mut payload = PayloadSummary::default();
@@ -244,7 +246,8 @@ impl Sent {
         place.ok().and_then(|place| self.packets.get_mut(place))
     }
 
-    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were none.
+    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were
+    /// none.
     fn repeats_earlier(&mut self, number: u64, carried: &[Carried]) -> u32 {
         let above = self.carried.partition_point(|(n, _)| *n <= number);
         let later = self.carried.range(above..);
@@ -262,7 +265,8 @@ impl Sent {
         times
     }
 
-    /// Number of the packet before `number` that first carried some of these bytes, and whether it is acknowledged.
+    /// Number of the packet before `number` that first carried some of these bytes, and whether it is
+    /// acknowledged.
     fn first_with(&mut self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
         let (first, _) = self
             .carried

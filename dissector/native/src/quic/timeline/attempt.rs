@@ -65,13 +65,15 @@ pub struct Attempt {
     pub gap_before_hello: Option<bool>,
     /// Nothing more belongs to the first answer.
     pub ended: bool,
-    /// The capture cut the first answer before it was known what it is, or what may be a part of the ClientHello.
+    /// The capture cut the first answer before it was known what it is, or what may be a part of the
+    /// ClientHello.
     pub answer_is_cut: bool,
     pub hello_is_cut: bool,
 }
 
 impl Attempt {
-    /// A ClientHello that begins at `from` of the client's CRYPTO stream, expected in the packet captured at `begin_ns`.
+    /// A ClientHello that begins at `from` of the client's CRYPTO stream, expected in the packet captured at
+    /// `begin_ns`.
     pub(super) fn new(from: u64, begin_ns: i64) -> Attempt {
         Attempt {
             begin_ns,
@@ -180,9 +182,11 @@ impl Attempt {
 
     pub(super) fn server_hello(&mut self, at: At, packet_number: u64) {
         self.server_hello = Some(ObservedHello { at, packet_number });
-        // Duplicates never come here, so as many numbers as the range is wide means that none is missing between them.
+        // Duplicates never come here, so as many numbers as the range is wide means that none is missing
+        // between them.
         let apart = self.largest_number - self.smallest_number + 1 != self.numbers;
-        // Numbers begin at 0 [RFC 9000 12.3], or far away; a lone small one means that those before it are missing.
+        // Numbers begin at 0 [RFC 9000 12.3], or far away; a lone small one means that those before it are
+        // missing.
         let late = self.numbers == 1 && (1..=3).contains(&packet_number);
         self.gap_before_hello = Some(apart || late);
         if let Some(handshake) = self
@@ -215,7 +219,8 @@ impl Attempt {
         });
     }
 
-    /// The capture cut the server's datagram at `at`: nobody knows what came in it, and whether what comes later was in it.
+    /// The capture cut the server's datagram at `at`: nobody knows what came in it, and whether what comes
+    /// later was in it.
     pub(super) fn answer_cut(&mut self, at: At) {
         let may_hold_ack = self.ack.is_none()
             && self

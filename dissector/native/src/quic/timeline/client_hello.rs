@@ -72,7 +72,8 @@ impl HelloSent {
         self.pieces.last().map(|piece| piece.ns)
     }
 
-    /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its first piece.
+    /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its
+    /// first piece.
     pub fn first_ns(&self) -> Option<i64> {
         self.complete_ns(|_| true)
             .or_else(|| self.pieces.first().map(|piece| piece.ns))

@@ -88,13 +88,14 @@ impl Exchange {
         self.is_validated = true;
     }
 
-    /// The capture cut a datagram of the client, which may have proved its address there once the server had spoken.
+    /// The capture cut a datagram of the client, which may have proved its address there once the server had
+    /// spoken.
     pub(super) fn client_cut(&mut self) {
         self.is_unsure |= !self.is_validated && self.server_bytes > 0;
     }
 
-    /// Highest share of bytes of the server to bytes of the client before the address was validated; `None` if the server
-    /// sent nothing.
+    /// Highest share of bytes of the server to bytes of the client before the address was validated; `None`
+    /// if the server sent nothing.
     pub fn amplification(&self) -> Option<f64> {
         Some(self.highest).filter(|_| self.server_bytes > 0)
     }
@@ -104,8 +105,8 @@ impl Exchange {
         !self.is_unsure
     }
 
-    /// Where the capture was made, if that shows: at the only side whose packets were not forwarded yet; else at the side
-    /// that answers clearly faster than the other, behind which lies the path.
+    /// Where the capture was made, if that shows: at the only side whose packets were not forwarded yet; else
+    /// at the side that answers clearly faster than the other, behind which lies the path.
     pub fn capture_side(&self) -> Option<CaptureSide> {
         let is_fresh = |ttl: Option<u8>| ttl.is_some_and(|ttl| FIRST_TTLS.contains(&ttl));
         match (is_fresh(self.client_ttl), is_fresh(self.server_ttl)) {

@@ -1,5 +1,5 @@
-//! When what was seen on a connection, and how its first flight was answered (docs/definitions.md, 'A probe of the
-//! first answer' and 'From a capture').
+//! When what was seen on a connection, and how its first flight was answered (docs/definitions.md, 'A probe
+//! of the first answer' and 'From a capture').
 //!
 //! Written from the definitions alone: the prober classifies by code of its own, and the two are compared.
 
@@ -113,7 +113,8 @@ impl Timeline {
         }
     }
 
-    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server begins again.
+    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server
+    /// begins again.
     pub fn follow_retry(&mut self, ns: i64) {
         self.attempt = Attempt::new(0, ns);
         self.finder = Finder::new();
@@ -132,8 +133,8 @@ impl Timeline {
         self.attempt.ended = true;
     }
 
-    /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the message ends, if
-    /// its header has been seen.
+    /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the
+    /// message ends, if its header has been seen.
     pub fn client_hello(
         &mut self,
         ns: i64,
@@ -150,7 +151,8 @@ impl Timeline {
         }
     }
 
-    /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its stream.
+    /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its
+    /// stream.
     pub fn second_hello(&mut self, ns: i64, offset: u64) {
         self.attempt = self.attempt.after(offset, ns);
     }
@@ -284,8 +286,8 @@ impl Timeline {
             && self.ttl.is_some()
     }
 
-    /// The capture cut the datagram of the server that was just taken. `begins_long`: its first packet has a long header, so
-    /// that the part which is missing may belong to the first answer.
+    /// The capture cut the datagram of the server that was just taken. `begins_long`: its first packet has a
+    /// long header, so that the part which is missing may belong to the first answer.
     pub fn server_cut(&mut self, at: At, begins_long: bool) {
         self.is_cut = true;
         if begins_long && self.counts(at.ns) {
@@ -293,7 +295,8 @@ impl Timeline {
         }
     }
 
-    /// The capture cut a datagram of the client whose first packet has a long header: it may hold a ClientHello.
+    /// The capture cut a datagram of the client whose first packet has a long header: it may hold a
+    /// ClientHello.
     pub fn client_cut(&mut self, at: At) {
         self.exchange.client_cut();
         if self.counts(at.ns) {
@@ -325,7 +328,8 @@ impl Timeline {
         }
     }
 
-    /// A Retry with the right tag and a token. Returns whether it is to be followed: the first one, before anything else opened.
+    /// A Retry with the right tag and a token. Returns whether it is to be followed: the first one, before
+    /// anything else opened.
     pub fn retry(&mut self, ns: i64) -> bool {
         let valid = self.retry_ns.is_none() && self.attempt.opened == 0 && self.counts(ns);
         if valid {
