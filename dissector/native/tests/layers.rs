@@ -40,14 +40,15 @@ fn files() -> Vec<(String, PathBuf)> {
     let mut folders = vec![source()];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs::read_dir(folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
             if path.is_dir() {
                 folders.push(path);
                 continue;
             }
-            let first = path.strip_prefix(source()).unwrap().iter().next();
-            let module = Path::new(first.unwrap()).with_extension("");
+            let inside = path.strip_prefix(source()).expect("a path in src");
+            let first = inside.iter().next().map(Path::new);
+            let module = first.unwrap_or(inside).with_extension("");
             files.push((module.display().to_string(), path));
         }
     }

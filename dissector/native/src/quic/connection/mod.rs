@@ -15,6 +15,10 @@ mod prefetch;
 mod protection;
 mod scratch;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use flight::ServerFields;
 pub use frames::Closing;
