@@ -252,7 +252,8 @@ impl Feed {
         }
     }
 
-    /// Feeds a datagram of which `captured` bytes were captured; returns its connection and whether the client sent it.
+    /// Feeds a datagram of which `captured` bytes were captured; returns its connection and whether the
+    /// client sent it.
     pub(crate) fn cut(
         &mut self,
         ms: i64,
