@@ -20,7 +20,14 @@ STAMPS = [part for key, value in reversed(PLACE.items()) for part in ("--stamp",
 def test_a_record_file_is_as_described(tmp_path: Path, captures: list[Path]) -> None:
     names = [f"RUN/{path.name}" for path in captures]
     named = [part for name in names for part in ("--source-name", name)]
-    parquet = ["--format", "parquet", "--out", tmp_path, "--summary", tmp_path / "summary.json"]
+    parquet: list[str | Path] = [
+        "--format",
+        "parquet",
+        "--out",
+        tmp_path,
+        "--summary",
+        tmp_path / "summary.json",
+    ]
     done = dissect(*captures, "--kind", "quic_connection,tcp_flow", *parquet, *STAMPS, *named)
     assert done.returncode == 0, done.stderr.decode()
     file = pq.ParquetFile(tmp_path / "quic_connection.parquet")
