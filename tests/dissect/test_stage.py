@@ -17,6 +17,7 @@ from firstflight.errors import InputError
 from firstflight.run.run import Run
 from firstflight.system import files
 from store.load.record_file import RecordFile
+from schemas import records
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
@@ -55,6 +56,9 @@ def test_all_captures_become_one_record_file(run: Run) -> None:
     assert report.counts == {"ack_only": 1, "timeout": 1}
     assert run.done("dissect", run.key("here", 1))
     # What the loader will hold it against.
+    assert pq.ParquetFile(path).schema_arrow.equals(
+        records.load("quic_connection").arrow_schema(), check_metadata=True
+    )
     assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
     assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
 

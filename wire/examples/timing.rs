@@ -81,7 +81,7 @@ fn main() -> Result<(), Error> {
         Keys::new(black_box(&material))
     });
     time("write a ClientHello", |_| hello(&mut buf));
-    time("build an Initial of 1252 bytes, keys at hand", |i| {
+    time("build an Initial of 1252 bytes, keys known", |i| {
         let header = LongHeader::initial(version, dcid(i), scid, 0);
         build_packet(&mut out, &header, &client, Some(1252), |w| {
             write_crypto(w, 0, &[1; 280])

@@ -17,7 +17,8 @@ pub const fn varint_len(value: u64) -> Option<usize> {
     }
 }
 
-/// Reads from the front of a byte slice. Every method fails with [`Error::Truncated`] instead of reading past the end.
+/// Reads from the front of a byte slice. Every method fails with [`Error::Truncated`] instead of reading past
+/// the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -78,7 +79,7 @@ impl<'a> Reader<'a> {
 
     /// A variable-length integer.
     pub fn varint(&mut self) -> Result<u64, Error> {
-        // The two highest bits tell the length and are no part of the value.
+        // The two highest bits give the length and are no part of the value.
         match self.rest.first().ok_or(Error::Truncated)? >> 6 {
             0 => self.u8().map(u64::from),
             1 => self.u16().map(|value| u64::from(value & 0x3fff)),
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
         self.bytes(n)
     }
 
-    /// Skips zero bytes (PADDING frames) and says how many.
+    /// Skips zero bytes (PADDING frames) and returns how many.
     pub fn skip_zeros(&mut self) -> usize {
         const ZEROS: [u8; 32] = [0; 32];
         let mut n = 0;

@@ -41,9 +41,10 @@ impl<'a> LongHeader<'a> {
 
 /// Writes one packet at the front of `out` and seals it; gives its size.
 ///
-/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many bytes (1200 and more
-/// for a client's Initial; the sum of the datagram's packets counts). Without, only what the header protection sample needs.
-/// Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or `out`.
+/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many
+/// bytes (1200 and more for a client's Initial; the sum of the datagram's packets counts). Without, only what
+/// the header protection sample needs. Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or
+/// `out`.
 pub fn build_packet(
     out: &mut [u8],
     header: &LongHeader<'_>,

@@ -70,7 +70,8 @@ fn words(bytes: &[u8; MAX_CID_LEN]) -> (u128, u32) {
 }
 
 impl Hash for ConnectionId {
-    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their end.
+    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their
+    /// end.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (words, rest) = self.bytes.as_chunks::<8>();
         for word in words {

@@ -2,8 +2,9 @@
 //!
 //! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
 //!
-//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`] open an Initial in
-//! place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO bytes in order.
+//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`]
+//! open an Initial in place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO
+//! bytes in order.
 //!
 //! ```
 //! # use firstflight_wire::*;
@@ -32,7 +33,8 @@
 //! # fn main() -> Result<(), Error> {
 //! let template = tls::ClientHelloTemplate::new(&tls::TemplateOptions::default())?;
 //! let (dcid, scid) = (ConnectionId::from([1; 8]), ConnectionId::from([2; 8]));
-//! let keys = Keys::new(&InitialSecret::new(Version::V1, &dcid).ok_or(Error::Malformed("version"))?.client());
+//! let secret = InitialSecret::new(Version::V1, &dcid).ok_or(Error::Malformed("version"))?;
+//! let keys = Keys::new(&secret.client());
 //! let (mut hello, mut datagram) = ([0; 600], [0; 1500]);
 //! let mut w = Writer::new(&mut hello);
 //! template.write(&mut w, &[7; 32], &[8; 32], "www.example.net", &scid)?;

@@ -65,7 +65,7 @@ impl PacketType {
     }
 }
 
-/// Where a packet lies in its datagram and what its unprotected header says. Holds offsets, not borrows, so
+/// Where a packet lies in its datagram and what its unprotected header holds. Holds offsets, not borrows, so
 /// that the datagram can be opened in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -114,8 +114,8 @@ impl Packet {
     }
 }
 
-/// Parses the packet that starts at `start` in `datagram`. A short header carries no length for its connection
-/// ID: `short_dcid_len` gives it. The error is final for the rest of the datagram.
+/// Parses the packet that starts at `start` in `datagram`. A short header carries no length for its
+/// connection ID: `short_dcid_len` gives it. The error is final for the rest of the datagram.
 pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Result<Packet, Error> {
     let bytes = datagram.get(start..).ok_or(Error::Truncated)?;
     let mut r = Reader::new(bytes);
@@ -145,9 +145,9 @@ pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Res
     Ok(packet)
 }
 
-/// What is left of the packet that starts at `start` in a datagram which the capture cut: kind, version and connection IDs of
-/// a long header of a known version. It ends with the datagram, and its `pn_offset` is that of what follows the connection
-/// IDs. `None` if less than that is left.
+/// What is left of the packet that starts at `start` in a datagram which the capture cut: kind, version and
+/// connection IDs of a long header of a known version. It ends with the datagram, and its `pn_offset` is that
+/// of what follows the connection IDs. `None` if less than that is left.
 pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
     let mut r = Reader::new(datagram.get(start..)?);
     let packet = begin(&mut r, start, datagram.len(), 0).ok()?;
@@ -253,7 +253,8 @@ pub(crate) fn write_long_header(
     w.vec8(scid.as_slice())
 }
 
-/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and gives its size. `unused` fills the seven unused bits.
+/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and gives its size. `unused` fills the seven unused
+/// bits.
 pub fn write_version_negotiation(
     out: &mut [u8],
     dcid: &ConnectionId,

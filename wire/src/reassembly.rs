@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes, all of
-/// which were received: an offset alone allocates nothing.
+/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes,
+/// all of which were received: an offset alone allocates nothing.
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
@@ -39,7 +39,7 @@ impl CryptoStream {
         &self.contiguous
     }
 
-    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Says whether
+    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Returns whether
     /// [`Self::contiguous`] grew.
     pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
         let before = self.contiguous.len();
@@ -82,7 +82,8 @@ impl CryptoStream {
         }
     }
 
-    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing new.
+    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing
+    /// new.
     fn beyond_contiguous<'a>(&self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
         let known = (self.contiguous.len() as u64).saturating_sub(offset);
         usize::try_from(known)

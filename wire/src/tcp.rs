@@ -37,7 +37,7 @@ impl Flags {
     }
 }
 
-/// A TCP header. `options` may be shorter than the header says if the capture cut it.
+/// A TCP header. `options` may be shorter than the header states if the capture cut it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub src_port: u16,
@@ -55,7 +55,8 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five words.
+    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five
+    /// words.
     pub fn parse(segment: &'a [u8]) -> Result<Header<'a>, Error> {
         let mut r = Reader::new(segment);
         let (src_port, dst_port) = (r.u16()?, r.u16()?);

@@ -33,12 +33,13 @@ pub mod id {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Integer,
-    /// Its presence says all.
+    /// Its presence is the value.
     Flag,
     Bytes,
 }
 
-/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known here.
+/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known
+/// here.
 pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     use ValueKind::{Bytes, Flag, Integer};
     Some(match parameter {
@@ -69,7 +70,8 @@ pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     })
 }
 
-/// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an error.
+/// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an
+/// error.
 #[derive(Clone, Copy, Debug)]
 pub struct TransportParameters<'a> {
     rest: Reader<'a>,
@@ -105,8 +107,8 @@ impl<'a> TransportParameters<'a> {
         }
     }
 
-    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the newest; of
-    /// one code point, the first.
+    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the
+    /// newest; of one code point, the first.
     pub fn min_ack_delay(self) -> Option<(u64, u64)> {
         let mut found = [None; id::MIN_ACK_DELAY.len()];
         for parameter in self {

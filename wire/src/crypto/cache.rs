@@ -5,8 +5,8 @@ use super::{Keys, SuiteMaterial};
 /// Schedules kept: those of some forty connections. Packets of one flight follow each other closely.
 const SLOTS: usize = 256;
 
-/// Key schedules by what they are made of. A connection keeps only the bytes ([`SuiteMaterial`]): schedules take ten times
-/// the room, and hardly more time to be made again than to be fetched from far memory.
+/// Key schedules by what they are made of. A connection keeps only the bytes ([`SuiteMaterial`]): schedules
+/// take ten times the room, and hardly more time to be made again than to be fetched from far memory.
 pub struct KeyCache {
     /// A key is random, so its first byte chooses the place.
     slots: Box<[Option<(SuiteMaterial, Keys)>]>,

@@ -1,4 +1,5 @@
-//! Key, IV and header protection key of one direction, as bytes: what is kept of keys, a tenth of their schedules.
+//! Key, IV and header protection key of one direction, as bytes: what is kept of keys, a tenth of their
+//! schedules.
 
 use crate::tls::number;
 

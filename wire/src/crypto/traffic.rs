@@ -1,4 +1,5 @@
-//! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC 9369 3.3.2).
+//! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC
+//! 9369 3.3.2).
 
 use super::hmac::sha256::{HmacKey, LastBlock};
 use super::hmac::sha384;
@@ -129,7 +130,8 @@ impl TrafficSecret {
         TrafficSecret { bytes, ..*self }
     }
 
-    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001 6.1).
+    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001
+    /// 6.1).
     fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
         let hp = before.hp;
         SuiteMaterial {
@@ -182,8 +184,9 @@ impl OneRttKeys {
         self.secret.suite
     }
 
-    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried with the keys
-    /// before this generation for packet numbers below it, else with the next ones, which stay if they fit.
+    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried
+    /// with the keys before this generation for packet numbers below it, else with the next ones, which stay
+    /// if they fit.
     pub fn open<'a>(
         &mut self,
         cache: &mut KeyCache,

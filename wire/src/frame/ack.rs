@@ -1,4 +1,4 @@
-//! ACK frames (RFC 9000 19.3): checked when parsed, their ranges read when asked for.
+//! ACK frames (RFC 9000 19.3): checked when parsed, their ranges read on demand.
 
 use std::ops::RangeInclusive;
 

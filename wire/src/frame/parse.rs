@@ -43,7 +43,8 @@ impl<'a> Iterator for Frames<'a> {
 fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
     let start = r.len();
     let kind = r.varint()?;
-    // RFC 9000 12.4: types of RFC 9000 must use the shortest form. The check for all is simpler, and no longer form is in use.
+    // RFC 9000 12.4: types of RFC 9000 must use the shortest form. The check for all is simpler, and no
+    // longer form is in use.
     if crate::buf::varint_len(kind) != Some(start - r.len()) {
         return Err(Error::Malformed("frame type encoding"));
     }
@@ -259,7 +260,8 @@ mod tests {
         );
     }
 
-    /// Any bytes give frames or one error, in bounded time: a cheap stand-in for a fuzzer that runs on every test.
+    /// Any bytes give frames or one error, in bounded time: a cheap stand-in for a fuzzer that runs on every
+    /// test.
     #[test]
     fn arbitrary_bytes_do_not_panic() {
         let mut state = 1u64;

@@ -7,8 +7,8 @@ pub fn write_ping(w: &mut Writer<'_>) -> Result<(), Error> {
     w.u8(0x01)
 }
 
-/// ACK without ECN counts. `ranges` are (largest, smallest), descending and with a gap between neighbours; the first one's
-/// largest must be `largest`. `delay` as on the wire.
+/// ACK without ECN counts. `ranges` are (largest, smallest), descending and with a gap between neighbours;
+/// the first one's largest must be `largest`. `delay` as on the wire.
 pub fn write_ack(
     w: &mut Writer<'_>,
     largest: u64,

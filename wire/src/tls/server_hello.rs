@@ -18,13 +18,13 @@ pub enum HelloKind {
     HelloRetryRequest,
 }
 
-/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32 bytes, cipher
-/// suite, compression, and at least six bytes of extensions (supported_versions).
+/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32
+/// bytes, cipher suite, compression, and at least six bytes of extensions (supported_versions).
 const BODY_BYTES: RangeInclusive<u32> = 46..=(2 + 32 + 33 + 3 + 2 + 0xffff);
 
-/// Tells ServerHello and HelloRetryRequest apart by the first 38 bytes of the message, header included;
-/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length that no
-/// ServerHello has.
+/// Distinguishes ServerHello and HelloRetryRequest by the first 38 bytes of the message, header included;
+/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length
+/// that no ServerHello has.
 pub fn hello_kind(message: &[u8]) -> Result<HelloKind, Error> {
     let mut r = Reader::new(message);
     if r.u8()? != number::SERVER_HELLO {

@@ -60,7 +60,8 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// Writes the ClientHello message with header. `sni` empty: no server_name extension (a target without name).
+    /// Writes the ClientHello message with header. `sni` empty: no server_name extension (a target without
+    /// name).
     pub fn write(
         &self,
         w: &mut Writer<'_>,
@@ -97,7 +98,8 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// The message with zeros for random and key share, without name, with an empty connection ID: hash it to name the template.
+    /// The message with zeros for random and key share, without name, with an empty connection ID: hash it to
+    /// name the template.
     pub fn canonical(&self) -> Result<Vec<u8>, Error> {
         collect(|w| self.write(w, &[0; 32], &[0; 32], "", &ConnectionId::EMPTY))
     }
@@ -117,7 +119,8 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     w.u16(SUPPORTED_GROUPS)?;
     w.vec16(|w| w.vec16(|w| options.groups.iter().try_for_each(|&g| w.u16(g))))?;
     w.u16(SIGNATURE_ALGORITHMS)?;
-    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: what web servers' certificates use.
+    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: what web servers'
+    // certificates use.
     let signatures = [
         0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601, 0x0807,
     ];
@@ -134,7 +137,7 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     // psk_dhe_ke: no session is resumed, but common clients send it and servers are used to it.
     w.u16(PSK_KEY_EXCHANGE_MODES)?;
     w.vec16(|w| w.vec8(&[1]))?;
-    // The 32 bytes of the one share follow at once, so its lengths are written by hand.
+    // The 32 bytes of the one share follow immediately, so its lengths are written by hand.
     w.u16(KEY_SHARE)?;
     w.u16(2 + 4 + 32)?;
     w.u16(4 + 32)?;
