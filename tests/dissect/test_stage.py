@@ -16,8 +16,8 @@ from firstflight import settings
 from firstflight.errors import InputError
 from firstflight.run.run import Run
 from firstflight.system import files
-from store.load.record_file import RecordFile
 from schemas import records
+from store.load.record_file import RecordFile
 from tests import minimal
 from tests.dissect import build as b
 from tests.dissect.build import MS, Capture
