@@ -37,7 +37,7 @@ def status() -> None:
 
     stdout.check_open()
     confined.asking()
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         terminal.echo(f"store: {store.place}")
         for row in migration.applied(store):
             terminal.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")

@@ -38,13 +38,13 @@ def command(what: tuple[str, ...]) -> None:
 
     results: list[loader.Result] = []
     for run in runs:
-        results += loader.load_run_folder(run, told=_tell)
+        results += loader.load_run_folder(run, told=_report)
     if files:
-        results += loader.load_files(files, told=_tell)
-    _sum_up(results)
+        results += loader.load_files(files, told=_report)
+    _print_totals(results)
 
 
-def _tell(result: object) -> None:
+def _report(result: object) -> None:
     from store.load.loader import Loaded, Refused
 
     if isinstance(result, Refused):
@@ -53,7 +53,7 @@ def _tell(result: object) -> None:
         terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
 
 
-def _sum_up(results: Sequence[object]) -> None:
+def _print_totals(results: Sequence[object]) -> None:
     """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
     from firstflight.errors import InputError
     from store.load.loader import Loaded, Refused

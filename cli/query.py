@@ -54,7 +54,7 @@ def command(
         terminal.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
         confined.asking()
-        with interrupt.heard():
+        with interrupt.exit_on_sigint():
             answer = query.formatted(name, parameters, output_format)
         stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 

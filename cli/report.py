@@ -63,7 +63,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
     from reports.page import page  # brings threads of numpy's
 
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
         terminal.echo("the store holds no run: the page says so", err=True)
@@ -109,7 +109,7 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     from reports.tables import table1 as made  # brings threads of numpy's
     from reports.tables import text
 
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
     if output_format == "table":
         sys.stdout.write(text.table1(table, declared, terminal=sys.stdout.isatty()))

@@ -20,7 +20,7 @@ def status() -> None:
     from orchestration.site import pending_uploads
 
     stdout.check_open()
-    for part in pending_uploads.places():
+    for part in pending_uploads.uploads():
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
         terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
 
@@ -33,13 +33,13 @@ def load() -> None:
     from store import confined_command as confined
     from store.load import reached
 
-    runs = {part.run.path: part.run for part in pending_uploads.places()}
+    runs = {part.run.path: part.run for part in pending_uploads.uploads()}
     stores = {run.settings.store.url for run in runs.values()}
     if len(stores) == 1:  # which is so unless somebody changed the settings of the schedule
         read = [path for folder in runs for path in reached.paths(folder)]
         confined.changing(stores.pop(), readable=read, writable=[runs_root()])
-    came_in, faults = pending_uploads.load_waiting()
-    terminal.echo(f"{came_in} parts loaded, {len(faults)} faults", err=True)
+    loaded, faults = pending_uploads.load_pending()
+    terminal.echo(f"{loaded} parts loaded, {len(faults)} faults", err=True)
     if faults:
         raise faults[0]
 
@@ -53,8 +53,8 @@ def clean(keep_days: float) -> None:
     """
     from orchestration.site import pending_uploads
 
-    gone = pending_uploads.clean(keep_days)
-    for run in gone:
+    removed = pending_uploads.clean(keep_days)
+    for run in removed:
         terminal.echo(run)
-    terminal.echo(f"{len(gone)} runs removed", err=True)
+    terminal.echo(f"{len(removed)} runs removed", err=True)
     sys.exit(0)

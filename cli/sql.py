@@ -28,7 +28,7 @@ def command(query: str, output_format: str) -> None:
     stdout.check_open()
     text = _from_stdin() if query == "-" else query
     confined.asking()
-    with interrupt.heard():
+    with interrupt.exit_on_sigint():
         answer = ask.formatted(text, output_format)
     stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 

@@ -79,7 +79,7 @@ def command(
     key = _key(run, vantage, repetition)
     if here:
         _check_here(run, chosen, vantage)
-    behind = {} if here else execute.behind(run, vantage)
+    behind = {} if here else execute.remote_commands(run, vantage)
     sending = [stage for stage in chosen if stage.sends]
     if sending:
         run.check_not_stopped()
@@ -95,16 +95,16 @@ def command(
         place = None if stage.scope is Scope.RUN else key
         if stage.name in behind:
             options = [*(times.options() if stage.timed else []), *["--again"] * again]
-            execute.elsewhere(run, stage, behind[stage.name], place, options)
+            execute.run_remote(run, stage, behind[stage.name], place, options)
         elif stage.confined and len(chosen) > 1:
             # It is confined for good, and the other stages could not do their work so.
-            execute.alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, place))
+            execute.run_alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, place))
         else:
             if stage.confined:
                 confined.changing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )
-            execute.here(run, stage, place, again, times.arguments() if stage.timed else {})
+            execute.run_here(run, stage, place, again, times.arguments() if stage.timed else {})
         if stage.scope is not Scope.KEY:
             report = run.report(stage.name, place)
             rejected = rejected or bool(report is not None and report.rejected)
@@ -160,7 +160,7 @@ def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
     from lab import enter
 
     names = stages.names(chosen)
-    for name, (behind, _) in execute.behind(run, vantage).items():
+    for name, (behind, _) in execute.remote_commands(run, vantage).items():
         host = enter.host_in(behind)
         if name not in names or host is None:
             continue

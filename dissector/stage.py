@@ -30,7 +30,7 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
         out = run.layout.quic_connection(key)
-        with files.said_in_one_sentence(out):
+        with files.explain_os_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
                 broken = _dissect(run.settings, captures, Path(folder))

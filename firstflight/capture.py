@@ -82,7 +82,7 @@ class Capture:
             bpf,
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = b""
+        self._messages = b""
 
     def __enter__(self) -> Self:
         self._part.parent.mkdir(parents=True, exist_ok=True)
@@ -108,18 +108,18 @@ class Capture:
         status = children.stop(self._process)
         self.record.ended_ns = time.time_ns()
         assert self._process.stderr is not None
-        self._said += self._process.stderr.read()
+        self._messages += self._process.stderr.read()
         self._process.stderr.close()
-        text = self._said.decode(errors="replace")
+        text = self._messages.decode(errors="replace")
         for name, pattern in _STATISTICS.items():
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
-        with files.said_in_one_sentence(self.path):
+        with files.explain_os_errors(self.path):
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         _add_record(self.path.parent, self.record)
         if error is None and status != 0:
-            raise FirstflightError(self._sentence("ended badly"))
+            raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
         if error is None and self.record.captured is not None and whole < self.record.captured:
             raise FirstflightError(
@@ -130,7 +130,7 @@ class Capture:
         """FirstflightError if tcpdump is no longer running (interface gone) or its disk is full."""
         assert self._process is not None
         if self._process.poll() is not None:
-            raise FirstflightError(self._sentence("ended while the probe ran"))
+            raise FirstflightError(self._failure("ended while the probe ran"))
         disk = os.statvfs(self.path.parent)
         free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
         if free < LEAST_FREE_BYTES:
@@ -156,21 +156,21 @@ class Capture:
         pipe = self._process.stderr
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
-            while not _LISTENING.search(self._said):
+            while not _LISTENING.search(self._messages):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise FirstflightError(f"tcpdump did not start capturing within {limit_s:.0f} s")
                 chunk = os.read(pipe.fileno(), 4096)
                 if not chunk:
                     self._process.wait()
-                    raise UsageError(self._sentence("could not start"))
-                self._said += chunk
+                    raise UsageError(self._failure("could not start"))
+                self._messages += chunk
         while not (self._part.is_file() and self._part.stat().st_size >= 24):
             if time.monotonic() > deadline:
                 raise FirstflightError(f"tcpdump listens but writes no file {self._part}")
             time.sleep(0.005)
 
-    def _sentence(self, what: str) -> str:
-        lines = [line for line in self._said.decode(errors="replace").splitlines() if line.strip()]
+    def _failure(self, what: str) -> str:
+        lines = [line for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
         if self._process is not None and self._process.stderr is not None and not self._process.stderr.closed:
             lines += self._process.stderr.read().decode(errors="replace").splitlines()
         errors = [

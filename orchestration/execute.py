@@ -20,7 +20,7 @@ from orchestration import runner, stages
 from orchestration.stages import Stage
 
 
-def behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
+def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
     """Stages that do not run here: stage -> command to put before it, and firstflight's path there."""
     found: dict[str, tuple[Command, str | None]] = {}
     if run.settings.centre.command:
@@ -32,7 +32,7 @@ def behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None
     return found
 
 
-def elsewhere(
+def run_remote(
     run: Run, stage: Stage, command: tuple[Command, str | None], key: StageKey | None, options: Sequence[str]
 ) -> None:
     """Run a stage behind a command, as the campaign does; ends with its status if it did not get done.
@@ -44,9 +44,9 @@ def elsewhere(
         terminal.echo(f"{name}: already done", err=True)
         return
     before = run.report(name, key)
-    _hear_signals()
+    _install_signal_handlers()
     argv = runner.stage_argv(*command, [name], run.path, key, options)
-    status = _ended(name, argv)
+    status = _run_process(name, argv)
     # What an earlier try left says nothing of this one: the command may never have reached the place.
     report = run.report(name, key)
     if report is not None and report != before and run.done(name, key):
@@ -59,15 +59,15 @@ def elsewhere(
     )
 
 
-def alone(name: str, argv: Sequence[str]) -> None:
+def run_alone(name: str, argv: Sequence[str]) -> None:
     """Run a stage as a process of its own; ends with its status if that is not 0."""
-    _hear_signals()
-    status = _ended(name, argv)
+    _install_signal_handlers()
+    status = _run_process(name, argv)
     if status:
         sys.exit(status)
 
 
-def _ended(name: str, argv: Sequence[str]) -> int:
+def _run_process(name: str, argv: Sequence[str]) -> int:
     """The status of a process that runs a stage."""
     status = runner.run_in_terminal(argv)
     if status < 0:
@@ -75,7 +75,9 @@ def _ended(name: str, argv: Sequence[str]) -> int:
     return status
 
 
-def here(run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]) -> None:
+def run_here(
+    run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]
+) -> None:
     """Run a stage in this process, unless it is done; with `again` its output is removed before."""
     if not stage.looks_itself and not again and run.done(stage.name, key):
         terminal.echo(f"{stage.name}: already done", err=True)
@@ -83,25 +85,25 @@ def here(run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: M
     if again:
         for folder in stage.folders:
             _remove(run.layout.stage(folder, key))
-    _hear_signals()
+    _install_signal_handlers()
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
 
 
 def _remove(folder: Path) -> None:
     """Remove a stage's output; FirstflightError if some of it stays, which would pass for the new one's."""
-    with files.said_in_one_sentence(folder), suppress(FileNotFoundError):
+    with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
-def _hear_signals() -> None:
+def _install_signal_handlers() -> None:
     """Set the handlers again before each stage: the asyncio loop of the one before has restored the defaults.
 
     SIGINT too, since a shell starts background jobs with it ignored.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, _raise_interrupted)
 
 
-def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
+def _raise_interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Interrupted("stopped by a signal; what was written is kept")

@@ -73,7 +73,7 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
     When the task is cancelled the process and everything in its session get SIGINT and time to end in order.
     UsageError if the program cannot be started.
     """
-    with files.said_in_one_sentence(log):
+    with files.explain_os_errors(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     with output:
@@ -127,14 +127,14 @@ class Child:
             env={**os.environ, **(environment or {})},
         )
 
-    def wait(self, say: Callable[[str], None], may_go_on: Callable[[], bool] = lambda: True) -> int:
-        """Wait for the end; `say` gets each line of output. Returns the exit status (negative: a signal).
+    def wait(self, write: Callable[[str], None], may_go_on: Callable[[], bool] = lambda: True) -> int:
+        """Wait for the end; `write` gets each line of output. Returns the exit status (negative: a signal).
 
         As soon as `may_go_on` denies it the child is asked to end in order (130 then).
         """
         stream = self._process.stdout
         assert stream is not None
-        reader = threading.Thread(target=self._read, args=(stream, say), daemon=True)
+        reader = threading.Thread(target=self._read, args=(stream, write), daemon=True)
         reader.start()
         asked_at = time.monotonic()
         while self._process.poll() is None:
@@ -155,12 +155,12 @@ class Child:
         """Ask the child to end in order, and wait until it does."""
         children.stop(self._process, GRACE_S)
 
-    def _read(self, stream: IO[bytes], say: Callable[[str], None]) -> None:
+    def _read(self, stream: IO[bytes], write: Callable[[str], None]) -> None:
         for raw in stream:
             line = visible(raw.decode(errors="replace").rstrip())
             if line:
                 self.last_line = line.removeprefix("firstflight: ")
-                say(line)
+                write(line)
 
 
 def last_line(log: Path) -> str:

@@ -13,7 +13,7 @@ from firstflight.run.report import Rejected
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
 from firstflight.system import files
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from schemas import records
 
 
@@ -30,7 +30,7 @@ def stage(run: Run) -> None:
         report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
         report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
         for line, reason in found.rejected:
-            say(f"targets: line {line} rejected: {reason}")
+            print_line(f"targets: line {line} rejected: {reason}")
         if not found.targets:
             raise InputError(_nothing(found))
         _write(run, found)

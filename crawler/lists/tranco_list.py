@@ -83,7 +83,7 @@ def _list_id(text: str) -> str:
 def _list(
     what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
 ) -> TrancoList:
-    with files.said_in_one_sentence(cache_dir):
+    with files.explain_os_errors(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
     try:

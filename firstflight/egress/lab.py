@@ -46,7 +46,7 @@ def enforce() -> None:
     global _enforced
     if not _enforced:
         _enforced = True
-        sys.addaudithook(_look)
+        sys.addaudithook(_audit)
 
 
 def is_lab() -> bool:
@@ -89,7 +89,7 @@ def _of_lab(address: str) -> str | None:
     return str(ip) if inside else None
 
 
-def _look(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _TO_ADDRESS:
         of, address = arguments
         if of.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):

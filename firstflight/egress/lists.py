@@ -43,9 +43,9 @@ def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
         raise InputError(f"{path} cannot be read: {error}; nothing was sent") from error
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         try:
-            said = content(line)
-            if said is not None:
-                yield number, entry_of(said)
+            entry = content(line)
+            if entry is not None:
+                yield number, entry_of(entry)
         except ValueError as error:
             raise _wrong(path, number, line.strip(), str(error)) from error
 

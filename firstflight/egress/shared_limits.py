@@ -43,7 +43,7 @@ def turn_of(settings: Settings, vantage: str) -> Turn | None:
     if len(settings.vantage) < 2 or not settings.campaign.shared_limits or not limits:
         return None
     pause_s = 1 / min(limits) + settings.campaign.clock_slack_s
-    return Turn(settings.place_of(vantage), len(settings.vantage), TURN_IN_PAUSES * pause_s, pause_s)
+    return Turn(settings.index_of(vantage), len(settings.vantage), TURN_IN_PAUSES * pause_s, pause_s)
 
 
 def check_watch(settings: Settings, names: int) -> None:

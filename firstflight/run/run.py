@@ -44,7 +44,7 @@ class Run:
         """Make a new run folder with its settings as given (`text`) and in force, and a first manifest."""
         started = datetime.now(UTC)
         run = cls(runs_root() / f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
-        with files.said_in_one_sentence(run.path):
+        with files.explain_os_errors(run.path):
             run.path.mkdir(parents=True)
         files.write_text(run.layout.config, text)
         files.write_json(run.layout.settings, settings.model_dump(mode="json"))

@@ -8,7 +8,7 @@ folder and are made absolute, so that every stage, wherever it starts, means the
 from firstflight.settings.read import check, load, sentence
 from firstflight.settings.sections import (
     AsData,
-    Manners,
+    Backoff,
     Network,
     Resolve,
     Section,
@@ -20,7 +20,7 @@ from firstflight.settings.whole import Settings
 
 __all__ = [
     "AsData",
-    "Manners",
+    "Backoff",
     "Network",
     "Resolve",
     "Section",

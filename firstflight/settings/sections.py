@@ -180,7 +180,7 @@ class Watch(Section):
         return self
 
 
-class Manners(Section):
+class Backoff(Section):
     """When a network is left in peace, and the control names by which it is judged."""
 
     enabled: bool = True

@@ -7,11 +7,11 @@ from pydantic import model_validator
 from firstflight.errors import UsageError
 from firstflight.settings.sections import (
     AsData,
+    Backoff,
     Campaign,
     Capture,
     Centre,
     Clock,
-    Manners,
     Network,
     Probe,
     Resolve,
@@ -32,7 +32,7 @@ class Settings(Section):
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
     watch: Watch = Watch()
-    manners: Manners = Manners()
+    manners: Backoff = Backoff()
     clock: Clock = Clock()
     capture: Capture = Capture()
     network: Network = Network()
@@ -80,6 +80,6 @@ class Settings(Section):
             raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
         return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
 
-    def place_of(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """Which of the vantage points that is, from 0."""
         return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)

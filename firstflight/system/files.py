@@ -22,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises FirstflightError with one sentence when the disk is full or the folder cannot be written.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with said_in_one_sentence(path):
+    with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -33,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def said_in_one_sentence(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path) -> Iterator[None]:
     """Turn an OSError inside the block into a FirstflightError that names `path` and what to do."""
     try:
         yield

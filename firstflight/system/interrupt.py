@@ -15,7 +15,7 @@ GRACE_S = 1.0
 
 
 @contextmanager
-def heard() -> Iterator[None]:
+def exit_on_sigint() -> Iterator[None]:
     """In this block SIGINT ends the process with status 130, even while the engine answers a question.
 
     Only for what reads: nothing is cleaned up, and the kernel gives back locks and memory. To be entered by

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.system.files import said_in_one_sentence
+from firstflight.system.files import explain_os_errors
 
 _POLL_S = 0.05
 
@@ -31,14 +31,14 @@ def locked(
     FirstflightError if the file cannot be made.
     """
     try:
-        handle = _opened(path)
+        handle = _open_file(path)
     except FirstflightError as error:
         if isinstance(error.__cause__, PermissionError):
             raise UsageError(f"cannot use {what}: {error.__cause__.strerror} ({path})") from error
         raise
     try:
         _wait(handle, what, wait_s, refusal)
-        _sign(handle)
+        _write_holder(handle)
         yield
     finally:
         os.close(handle)  # and with it the lock
@@ -46,10 +46,10 @@ def locked(
 
 def is_locked(path: Path) -> bool:
     """Whether some process holds the lock at `path` alone."""
-    return _refuses(path, fcntl.LOCK_SH)
+    return _is_unavailable(path, fcntl.LOCK_SH)
 
 
-def holder(path: Path) -> int | None:
+def holder_pid(path: Path) -> int | None:
     """The id of the process that holds the lock at `path` alone; None if none does, or it did not say."""
     if not is_locked(path):
         return None
@@ -65,7 +65,7 @@ def shared(path: Path) -> Iterator[None]:
 
     FirstflightError if the file cannot be made.
     """
-    handle = _opened(path)
+    handle = _open_file(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
         yield
@@ -75,17 +75,17 @@ def shared(path: Path) -> Iterator[None]:
 
 def is_shared(path: Path) -> bool:
     """Whether some process holds the lock at `path`, alone or beside others."""
-    return _refuses(path, fcntl.LOCK_EX)
+    return _is_unavailable(path, fcntl.LOCK_EX)
 
 
-def _opened(path: Path) -> int:
+def _open_file(path: Path) -> int:
     """The file of a lock, made if it is missing."""
-    with said_in_one_sentence(path):
+    with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _refuses(path: Path, kind: int) -> bool:
+def _is_unavailable(path: Path, kind: int) -> bool:
     """Whether a lock of that kind (LOCK_SH, LOCK_EX) cannot be had at `path` now."""
     if not path.is_file():
         return False
@@ -105,11 +105,11 @@ def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]
             return
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise refusal(_refused(what, wait_s, _holder(handle))) from None
+                raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
         time.sleep(_POLL_S)
 
 
-def _refused(what: str, wait_s: float, holder: str) -> str:
+def _refusal(what: str, wait_s: float, holder: str) -> str:
     if not wait_s:
         return f"{what} is in use by {holder}; nothing was done"
     return (
@@ -118,7 +118,7 @@ def _refused(what: str, wait_s: float, holder: str) -> str:
     )
 
 
-def _sign(handle: int) -> None:
+def _write_holder(handle: int) -> None:
     """Write who holds it. On a full disk the lock holds all the same, only its holder stays unnamed."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     text = json.dumps({"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat()})
@@ -127,9 +127,9 @@ def _sign(handle: int) -> None:
         os.pwrite(handle, text.encode(), 0)
 
 
-def _holder(handle: int) -> str:
+def _describe_holder(handle: int) -> str:
     try:
-        signed = json.loads(os.pread(handle, 65536, 0))
-        return f"process {signed['pid']} ({signed['command']}, since {signed['since'][:19]}Z)"
+        entry = json.loads(os.pread(handle, 65536, 0))
+        return f"process {entry['pid']} ({entry['command']}, since {entry['since'][:19]}Z)"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

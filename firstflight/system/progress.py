@@ -25,7 +25,7 @@ FILE_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a plain line for people (standard error)."""
     terminal.echo(text, err=True)
 
@@ -65,7 +65,7 @@ class Progress:
             self._bar.show(self._label, self._label, done, self._total)
         elif now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
-            say(f"{self._label}: {done}" + (f" of {self._total}" if self._total is not None else ""))
+            print_line(f"{self._label}: {done}" + (f" of {self._total}" if self._total is not None else ""))
 
     def _write(self, now: float) -> None:
         self._last_file = now

@@ -29,11 +29,11 @@ from lab.site.run import Programs, enter, once
 from lab.state import State, locate
 
 
-class Told(Exception):
+class Stopped(Exception):
     """SIGINT or SIGTERM came."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Tell people."""
     print(f"site: {text}", file=sys.stderr, flush=True)
 
@@ -51,13 +51,13 @@ def raise_site(programs: Programs, port: int) -> None:
     everything = plan.parts(site)
     for level in Level:
         if level is Level.CENTRE:
-            say("preparing Airflow's database")
+            print_line("preparing Airflow's database")
             airflow = [*enter(site.lab.folder, "centre"), sys.executable, "-P", "-m", "airflow"]
             log = site.logs / "prepare.log"
             once([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
         if level is Level.WORK:
             set_pools(programs.page, site.secrets.admin_password(), pools)
-        say(f"starting {level.told}")
+        print_line(f"starting {level.description}")
         parts = [part for part in everything if part.level is level]
         for part in parts:
             programs.start(part)
@@ -112,7 +112,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder.absolute()
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, _told)
+        signal.signal(signum, _raise_stopped)
     state = locate(None)
     try:
         with _alone(folder), _lab(state, folder):
@@ -131,9 +131,9 @@ def main() -> int:
                 _announce(site, programs)
                 while True:
                     time.sleep(1)
-                    programs.look(say)
-    except Told:
-        say("ended")
+                    programs.restart_ended(print_line)
+    except Stopped:
+        print_line("ended")
         return 0
     except FirstflightError as error:
         print(f"site: {error}", file=sys.stderr)
@@ -151,7 +151,7 @@ def _alone(folder: Path) -> Iterator[None]:
             raise UsageError(f"a site is up already in {folder}: end it by Ctrl-C first") from error
         (folder / "site.json").unlink(missing_ok=True)
         if left := left_over(folder):
-            say(f"ending {len(left)} processes of a site that was killed here")
+            print_line(f"ending {len(left)} processes of a site that was killed here")
         kill(left)
         # A dead process that nobody has waited for yet still counts for PostgreSQL.
         deadline = time.monotonic() + 10
@@ -166,10 +166,10 @@ def _lab(state: State, folder: Path) -> Iterator[None]:
     ours = folder / "raised.json"
     record = state.running()
     if record is None:
-        launch.up(state, internet.DEFAULT, capture_edges=False, realtime=True, progress=say)
+        launch.up(state, internet.DEFAULT, capture_edges=False, realtime=True, progress=print_line)
         ours.write_text(json.dumps(state.require().__dict__), encoding="utf-8")
     else:
-        say("using the lab that is up")
+        print_line("using the lab that is up")
     try:
         yield
     finally:
@@ -200,8 +200,8 @@ def _announce(site: Site, programs: Programs) -> None:
     print("Ctrl-C ends the site and removes the lab it raised.", flush=True)
 
 
-def _told(_signal: int, _frame: FrameType | None) -> None:
-    raise Told
+def _raise_stopped(_signal: int, _frame: FrameType | None) -> None:
+    raise Stopped
 
 
 if __name__ == "__main__":

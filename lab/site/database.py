@@ -122,8 +122,8 @@ def _make(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struc
     part.rename(cluster)
 
 
-def _once(argv: list[str], said: str = "") -> None:
-    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, cwd=SHOWN)
+def _once(argv: list[str], stdin: str = "") -> None:
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=SHOWN)
     if done.returncode != 0:
         words = [line.strip() for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line]
         raise FirstflightError(

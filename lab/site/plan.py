@@ -32,7 +32,7 @@ class Level(IntEnum):
     WORK = 2  # what asks it: a task that finds no api-server has failed
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """For people."""
         return ("the databases", "Airflow's central services", "the scheduler and the Edge workers")[self]
 

@@ -36,7 +36,7 @@ class Started:
     ended: float | None = None  # when that was seen (monotonic)
     at: float = field(default_factory=time.monotonic)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has written since it was started."""
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
@@ -47,12 +47,12 @@ class Started:
         status = self.process.returncode
         if status < 0:
             return f"was killed by signal {-status}"
-        said = self.said().strip().splitlines()
-        return f"ended with status {status}: {said[-1] if said else 'without a word'}"
+        lines = self.output().strip().splitlines()
+        return f"ended with status {status}: {lines[-1] if lines else 'no output'}"
 
     def fault(self) -> FirstflightError:
         """That it has ended, with the end of its log."""
-        end = "\n".join(self.said().strip().splitlines()[-8:])
+        end = "\n".join(self.output().strip().splitlines()[-8:])
         return FirstflightError(
             f"the site's {self.part.name} ended with status {self.process.returncode}; see {self.log}:\n{end}"
         )
@@ -114,7 +114,7 @@ class Programs:
         part = started.part
         if started.process.poll() is not None:
             return False
-        if part.ready is not None and not re.search(part.ready, started.said()):
+        if part.ready is not None and not re.search(part.ready, started.output()):
             return False
         if part.question is not None and not started.answered:
             try:
@@ -127,10 +127,10 @@ class Programs:
     @property
     def page(self) -> str:
         """The address of the page on the machine's loopback."""
-        port = re.findall(r"READY (\d+)", self.started["page"].said())[-1]
+        port = re.findall(r"READY (\d+)", self.started["page"].output())[-1]
         return f"http://127.0.0.1:{port}"
 
-    def look(self, say: Callable[[str], None]) -> None:
+    def restart_ended(self, write: Callable[[str], None]) -> None:
         """Start again what has ended, when what it stands on is up."""
         for started in sorted(self.started.values(), key=lambda started: started.part.level):
             status = started.process.poll()
@@ -143,7 +143,7 @@ class Programs:
                 continue
             below = [other for other in self.started.values() if other.part.level < started.part.level]
             if all(self.is_up(other) for other in below):
-                say(f"{started.part.name} {started.why()}; it is started again")
+                write(f"{started.part.name} {started.why()}; it is started again")
                 self.start(started.part)
 
     def end_all(self) -> None:

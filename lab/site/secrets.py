@@ -66,12 +66,14 @@ def draw(folder: Path, store: str) -> Secrets:
     _keep(found.session, secrets.token_hex(32))
     _keep(found.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
     _keep(found.store_password, secrets.token_urlsafe(24))
-    _keep(found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), anew=True)
+    _keep(
+        found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), replace=True
+    )
     return found
 
 
-def _keep(path: Path, text: str, *, anew: bool = False) -> None:
-    if anew:
+def _keep(path: Path, text: str, *, replace: bool = False) -> None:
+    if replace:
         path.unlink(missing_ok=True)
     if not path.exists():
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

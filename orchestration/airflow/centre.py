@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
-from orchestration.airflow.operators import FirstflightOperator, come_back, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,7 +33,7 @@ class FetchForDay(FirstflightOperator):
         from orchestration.site.vantage_points import declared
 
         day = day_of(context)
-        with in_one_sentence():
+        with airflow_errors():
             changes = {"campaign": {"name": f"{self.stage}-{day}"}}
             # A list of its own run, because several runs may use it, and it may be fetched when none does.
             run: Run = site.new_run(day, declared().vantage, changes)
@@ -109,10 +109,10 @@ class Gather(FirstflightOperator):
         dag_run = context["dag_run"]
         states = context["ti"].get_task_states(dag_id=dag_run.dag_id, run_ids=[dag_run.run_id])
         of_run = states.get(dag_run.run_id, {})
-        waiting = sorted(task for task in self.ends if not _ended(task, of_run))
+        waiting = sorted(task for task in self.ends if not _is_finished(task, of_run))
         if not waiting:
             return
-        with in_one_sentence():
+        with airflow_errors():
             run = Run.with_id(str(self.run))
             due = due_times.report(
                 datetime.fromisoformat(str(run.manifest["started_at"])),
@@ -125,10 +125,10 @@ class Gather(FirstflightOperator):
             self.log.warning("the report does not wait any longer for %s", ", ".join(waiting))
             return
         self.log.info("waiting until %s for %s", f"{due:%Y-%m-%d %H:%M} UTC", ", ".join(waiting))
-        raise come_back(min(due, datetime.now(UTC) + self.look_again))
+        raise reschedule(min(due, datetime.now(UTC) + self.look_again))
 
 
-def _ended(task: str, states: dict[str, Any]) -> bool:
+def _is_finished(task: str, states: dict[str, Any]) -> bool:
     """Whether a task, or each instance of a mapped one (TASK_0, TASK_1, ...), has come to its end."""
     own = [state for name, state in states.items() if name == task or name.rpartition("_")[0] == task]
     return bool(own) and all(str(state) in FINISHED for state in own)
@@ -152,7 +152,7 @@ class Report(FirstflightOperator):
         if self.run is None or str(self.run) == "None":
             raise AirflowSkipException("no run was opened")
         # A store that refuses is mended while we try: its password, say.
-        with in_one_sentence(again=True):
+        with airflow_errors(again=True):
             run = Run.with_id(str(self.run))
             found = outcome.of(run)
             if self.late and outcome.is_written(run, found):
@@ -162,7 +162,11 @@ class Report(FirstflightOperator):
         for sentence in found.sentences():
             (self.log.warning if found.missing else self.log.info)(sentence)
         outcome.make_page(run, lambda *arguments: self.firstflight(context, *arguments))
-        told: dict[str, Any] = {"run": run.id, "rows": found.rows, "missing": [str(m) for m in found.missing]}
+        extra: dict[str, Any] = {
+            "run": run.id,
+            "rows": found.rows,
+            "missing": [str(m) for m in found.missing],
+        }
         for outlet in self.outlets:
-            context["outlet_events"][outlet].extra = told
-        return told
+            context["outlet_events"][outlet].extra = extra
+        return extra

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from orchestration.airflow import due, events
 from orchestration.airflow.dag_run import is_planned, period_of
-from orchestration.airflow.operators import FirstflightOperator, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors
 from orchestration.site.vantage_points import declared
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class OpenScan(Open):
         from orchestration.site import site
 
         params = context["params"]
-        with in_one_sentence():
+        with airflow_errors():
             taken = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
         came = [event.extra or {} for each in context["triggering_asset_events"].values() for event in each]
         reason = events.why_no_scan(taken, came, datetime.now(UTC).date(), params["max_age_days"])
@@ -72,7 +72,7 @@ class OpenScan(Open):
             },
             "probe": {"families": params["families"]},
         }
-        with in_one_sentence():
+        with airflow_errors():
             due.check_length(params["repetition_interval_minutes"] * 60, params["repetitions"])
             run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)
             return self.offer(context, run, taken, vantage_points=params["vantage_points"])
@@ -108,7 +108,7 @@ class OpenWatch(Open):
             self.offer(context, run, {"as_data": event}, kind="watch")
             return run
 
-        with in_one_sentence():
+        with airflow_errors():
             if by_hand:
                 return make().id
             return site.run_of_day(name, begins.date(), make).id

@@ -93,7 +93,7 @@ class FirstflightOperator(BaseOperator):
             sentence = "the DAG is paused: the stage has ended in order and goes on when the DAG does"
             self.log.info(sentence)
             if resumes:
-                raise come_back(datetime.now(UTC) + LOOK_AGAIN)
+                raise reschedule(datetime.now(UTC) + LOOK_AGAIN)
             raise AirflowException(sentence)
         if status != 0 and judged:
             raise self.failed(*arguments[:2])
@@ -109,7 +109,7 @@ class FirstflightOperator(BaseOperator):
             self._child.interrupt()
 
 
-def come_back(at: datetime) -> Exception:
+def reschedule(at: datetime) -> Exception:
     """To raise: the task gives its place up and starts again at that time or soon after; not a new try."""
     at = max(at, datetime.now(UTC) + AWAY)
     again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
@@ -117,7 +117,7 @@ def come_back(at: datetime) -> Exception:
 
 
 @contextlib.contextmanager
-def in_one_sentence(*, again: bool = False) -> Iterator[None]:
+def airflow_errors(*, again: bool = False) -> Iterator[None]:
     """Turn our errors into Airflow's: a UsageError is tried again only with `again`, the others are."""
     try:
         yield

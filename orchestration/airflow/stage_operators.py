@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from orchestration import stages
 from orchestration.airflow.dag_run import period_of
-from orchestration.airflow.operators import FirstflightOperator, come_back, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
 from orchestration.stages import Plan
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class FetchInputs(FirstflightOperator):
         del context
         from orchestration.site import inputs
 
-        with in_one_sentence():
+        with airflow_errors():
             run = inputs.fetch(str(self.run), inputs.here(self.vantage), *centre_of(str(self.run)))
         return run.id
 
@@ -61,7 +61,7 @@ class StageOperator(FirstflightOperator):
         """Run the stage; gives its counts."""
         from firstflight.run.run import Run
 
-        with in_one_sentence():
+        with airflow_errors():
             run = Run.with_id(str(self.run))
             key, stage = run.key(self.vantage, int(self.repetition)), stages.named(self.stage)
             stops = partial(self._is_stopped, run)
@@ -134,7 +134,7 @@ class StageOperator(FirstflightOperator):
         if now < due:
             self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
             # Not in one sleep: a run may be stopped meanwhile.
-            raise come_back(min(due, now + WHILE_WAITING))
+            raise reschedule(min(due, now + WHILE_WAITING))
 
 
 class TimedStageOperator(StageOperator):

@@ -105,16 +105,16 @@ class Campaign:
             report = self.run.report(name)
             for line in report.rejected if report is not None else []:
                 self.rejected += 1
-                self.console.say(f"{name}: line {line.line} rejected: {line.reason}")
+                self.console.print_line(f"{name}: line {line.line} rejected: {line.reason}")
 
     async def _repetition(self, repetition: int) -> None:
         waiting = [key for key in self.keys(repetition) if not self.measured(key)]
         if waiting:
             await self._wait_until_due(repetition)
             await self._hook(repetition)
-            self.console.say(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
+            self.console.print_line(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
             await together(self.measure(key, str(key)) for key in waiting)
-        await self.work_up(repetition)
+        await self.run_later_stages(repetition)
         await self.load(f"repetition {repetition}")
 
     async def load(self, what: str) -> None:
@@ -134,7 +134,7 @@ class Campaign:
         offset = clock.of(self.run, key)
         warning = None if offset is None else clock.warning(offset, self.settings.clock.warn_s)
         if warning is not None:
-            self.console.say(f"{who}: {warning}")
+            self.console.print_line(f"{who}: {warning}")
         if status != 0:
             self._failed(f"{who}: {self._reason(names, status, key)}")
             self.statuses.append(status)
@@ -146,11 +146,11 @@ class Campaign:
                 self.statuses.append(1)
                 return
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
-            self.console.say(f"{who}: {report.rows_out} {stage.measures} ({counts})")
+            self.console.print_line(f"{who}: {report.rows_out} {stage.measures} ({counts})")
             for warning in report.warnings:
-                self.console.say(f"{who}: {warning}")
+                self.console.print_line(f"{who}: {warning}")
 
-    async def work_up(self, repetition: int) -> None:
+    async def run_later_stages(self, repetition: int) -> None:
         """Run the stages that work on what was measured, here, at most one key per processor at a time."""
         captured = self.settings.capture.enabled
         names = stages.names(stages.afterwards(self.plan, captured=captured))
@@ -177,7 +177,7 @@ class Campaign:
             due = datetime.fromisoformat(before) + interval
             wait_s = (due - datetime.now(UTC)).total_seconds()
             if wait_s > 0:
-                self.console.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                self.console.print_line(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
                 await asyncio.sleep(wait_s)
         started.setdefault(str(repetition), datetime.now(UTC).isoformat())
         self.run.write_manifest({**self.run.manifest, "repetition_started": started})
@@ -228,4 +228,4 @@ class Campaign:
 
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)
-        self.console.say(sentence)
+        self.console.print_line(sentence)

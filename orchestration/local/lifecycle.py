@@ -54,7 +54,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
             task.uncancel()
             how = "stopped" if run.layout.stop_file.exists() else "interrupted"
             write_state(run, how, ended_at=_now())
-            console.say(f"{how} in order; {campaign.way_on}")
+            console.print_line(f"{how} in order; {campaign.way_on}")
             return runner.EXIT_INTERRUPTED
         except FirstflightError as error:
             write_state(run, "failed", ended_at=_now(), message=str(error))

@@ -47,11 +47,11 @@ class Watching(Campaign):
     async def _period(self, number: int, begin_s: float, period_s: float) -> None:
         await asyncio.sleep(max(0.0, begin_s - LEAD_S - time.time()))
         begin = datetime.fromtimestamp(begin_s, UTC)
-        self.console.say(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
+        self.console.print_line(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
         more = ["--period", f"{period_s:g}", "--start", begin.isoformat()]
         await together(
             self.measure(key, f"{key.vantage}, period {number}", more) for key in self.keys(number)
         )
         async with self._loading:
-            await self.work_up(number)
+            await self.run_later_stages(number)
             await self.load(f"period {number}")

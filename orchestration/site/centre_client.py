@@ -24,7 +24,7 @@ PATH = "/firstflight/v1"
 TIMEOUT_S = (10.0, 120.0)  # connect, read
 SOON_S = (3.0, 3.0)  # for a question that is asked again in seconds
 # What an answer may have: inputs.json, and a word or a sentence.
-MAX_LIST_BYTES, MAX_WORD_BYTES = 4 << 20, 4096
+MAX_LIST_BYTES, MAX_TEXT_BYTES = 4 << 20, 4096
 # A body that comes more slowly than this, after the read time-out, is given up.
 LEAST_BYTES_PER_S = 10_000.0
 # What the centre answers when asked whether a run is stopped.
@@ -86,7 +86,7 @@ class Centre:
 
     def is_stopped(self) -> bool:
         """Whether the run's stop file lies at the centre."""
-        return self._text(self._ask(f"{self._run}/stop"), MAX_WORD_BYTES) == STOPPED
+        return self._text(self._ask(f"{self._run}/stop"), MAX_TEXT_BYTES) == STOPPED
 
     def _ask(self, url: str) -> requests.Response:
         import requests
@@ -105,7 +105,7 @@ class Centre:
             return
         said = ""
         if answer.headers.get("Content-Type", "").startswith("text/plain"):
-            said = f": {self._read(answer, MAX_WORD_BYTES)[:200].decode(errors='replace')}"
+            said = f": {self._read(answer, MAX_TEXT_BYTES)[:200].decode(errors='replace')}"
         raise CentreUnreachable(f"the centre answered {answer.status_code} at {answer.url}{said}")
 
     def _text(self, answer: requests.Response, most: int) -> str:

@@ -20,7 +20,7 @@ from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, path_names
 from firstflight.system.clock import Offset
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from orchestration import stages
 from orchestration.site import offer as offers
 from orchestration.site import vantage_points
@@ -101,7 +101,7 @@ def fetch(
             # Last: with its manifest the folder counts as a run.
             here = {"vantage": vantage.name, "clock_offset_s": offset_s}
             files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
-        say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
+        print_line(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
     return run
 
 
@@ -152,7 +152,7 @@ def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
                     f"{entry.name} came from the centre cut short or changed: it is fetched again"
                 )
         came = 1
-    with files.said_in_one_sentence(target):
+    with files.explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if entry.name in (offers.SETTINGS, offers.CONFIG):
             shutil.copyfile(cached, target)  # changed below, so not the cache's own

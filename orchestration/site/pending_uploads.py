@@ -1,7 +1,7 @@
 """The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
 store.
 
-Loading is the loader's (store/load/): exactly once, however often it is tried. `load_waiting` tries
+Loading is the loader's (store/load/): exactly once, however often it is tried. `load_pending` tries
 whatever waits, so that what a day could not load comes in with a later one.
 """
 
@@ -16,12 +16,12 @@ from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from orchestration import stages
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingUpload:
     """Record files of one run, vantage point and repetition, and whether they are in the store."""
 
     run: Run
@@ -31,7 +31,7 @@ class Waiting:
     message: str | None  # of the last try
 
 
-def places() -> Iterator[Waiting]:
+def uploads() -> Iterator[PendingUpload]:
     """Everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
         for stage, report in stages.of_reports(run):
@@ -39,7 +39,7 @@ def places() -> Iterator[Waiting]:
             if stage.measures is None or key is None or not _is_over(run, report):
                 continue
             load = run.report(stages.LOAD, key)
-            yield Waiting(
+            yield PendingUpload(
                 run=run,
                 key=key,
                 loaded=is_loaded(run, key),
@@ -58,7 +58,7 @@ def is_loaded(run: Run, key: StageKey) -> bool:
     the whole run, as a campaign does."""
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
-    def came_after_all(of: StageKey | None) -> bool:
+    def loaded_after_all(of: StageKey | None) -> bool:
         load = run.report(stages.LOAD, of)
         return (
             load is not None
@@ -66,10 +66,10 @@ def is_loaded(run: Run, key: StageKey) -> bool:
             and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
         )
 
-    return came_after_all(key) or came_after_all(None)
+    return loaded_after_all(key) or loaded_after_all(None)
 
 
-def load_waiting() -> tuple[int, list[FirstflightError]]:
+def load_pending() -> tuple[int, list[FirstflightError]]:
     """Load what waits; how many parts came in, and why the others did not.
 
     The first fault of the store itself ends it: the rest would meet the same.
@@ -77,25 +77,25 @@ def load_waiting() -> tuple[int, list[FirstflightError]]:
     from firstflight.errors import InputError
     from store.load import loader
 
-    came_in = 0
+    loaded_count = 0
     faults: list[FirstflightError] = []
-    for waiting in places():
-        if waiting.loaded:
+    for upload in uploads():
+        if upload.loaded:
             continue
-        where = f"{waiting.run.id} {waiting.key}"
+        where = f"{upload.run.id} {upload.key}"
         try:
-            loader.stage(waiting.run, waiting.key)
+            loader.stage(upload.run, upload.key)
         except InputError as error:  # of this file alone
             faults.append(error)
-            say(f"{where}: not loaded: {error}")
+            print_line(f"{where}: not loaded: {error}")
         except FirstflightError as error:
             faults.append(error)
-            say(f"{where}: waits: {error}")
+            print_line(f"{where}: waits: {error}")
             break
         else:
-            came_in += 1
-            say(f"{where}: loaded")
-    return came_in, faults
+            loaded_count += 1
+            print_line(f"{where}: loaded")
+    return loaded_count, faults
 
 
 def clean(keep_days: float) -> list[str]:
@@ -105,12 +105,12 @@ def clean(keep_days: float) -> list[str]:
     schedule that have ended and are loaded, and lists and tables but the newest of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
-    parts: dict[str, list[Waiting]] = {}
-    for waiting in places():
-        parts.setdefault(waiting.run.id, []).append(waiting)
+    parts: dict[str, list[PendingUpload]] = {}
+    for upload in uploads():
+        parts.setdefault(upload.run.id, []).append(upload)
     runs = Run.all()
     newest = {_newest(runs, name) for name in stages.names(stages.at_centre())}
-    gone = []
+    removed = []
     for run in runs:
         if run.id in parts:
             over = all(part.loaded and part.measured_at < before for part in parts[run.id])
@@ -118,13 +118,13 @@ def clean(keep_days: float) -> list[str]:
             over = run.id not in newest and _is_over_at_centre(run, before)
         if over:
             shutil.rmtree(run.path)
-            gone.append(run.id)
+            removed.append(run.id)
     for cached in (runs_root() / "cache").glob("*"):
         about = cached.stat()
         # A run that uses it has a hard link to it.
         if about.st_nlink == 1 and datetime.fromtimestamp(about.st_mtime, UTC) < before:
             cached.unlink()
-    return gone
+    return removed
 
 
 def _newest(runs: Sequence[Run], stage: str) -> str | None:

@@ -132,7 +132,7 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
     report = source.report(stage)
     assert report is not None
     folder = run.layout.stage(stage)
-    with files.said_in_one_sentence(folder):
+    with files.explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in report.outputs:
             target = path_names.inside(run.path, name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from firstflight.settings import Manners
+from firstflight.settings import Backoff
 
 Sign = Literal["timeout", "retry"]
 SIGNS: tuple[Sign, ...] = ("timeout", "retry")
@@ -22,7 +22,7 @@ SECOND_NS = 10**9
 CHANCE = 0.01
 
 
-class Seen(NamedTuple):
+class SentProbe(NamedTuple):
     """One probe that was sent: when, and whether it timed out, or was asked to retry."""
 
     sent_ns: int
@@ -52,35 +52,35 @@ class Verdict:
 @dataclass
 class _Network:
     first_ns: int
-    baseline: list[Seen] = field(default_factory=list)
-    window: deque[Seen] = field(default_factory=deque)
+    baseline: list[SentProbe] = field(default_factory=list)
+    window: deque[SentProbe] = field(default_factory=deque)
     newest_ns: int = 0
 
 
 class Detector:
     """Takes in what probes came to, per AS, and says which AS is to be left in peace."""
 
-    def __init__(self, manners: Manners) -> None:
+    def __init__(self, manners: Backoff) -> None:
         self._manners = manners
         self._networks: dict[int, _Network] = {}
-        self._touched: set[int] = set()
+        self._updated: set[int] = set()
         self._not_before: dict[int, int] = {}
 
-    def add(self, asn: int, seen: Seen) -> None:
+    def add(self, asn: int, probe: SentProbe) -> None:
         """A probe to `asn` has ended."""
-        network = self._networks.setdefault(asn, _Network(seen.sent_ns))
+        network = self._networks.setdefault(asn, _Network(probe.sent_ns))
         manners = self._manners
-        early = seen.sent_ns < network.first_ns + manners.baseline_s * SECOND_NS
+        early = probe.sent_ns < network.first_ns + manners.baseline_s * SECOND_NS
         if early or len(network.baseline) < manners.least_probes:
-            network.baseline.append(seen)
+            network.baseline.append(probe)
             return
-        if seen.sent_ns < self._not_before.get(asn, 0):
+        if probe.sent_ns < self._not_before.get(asn, 0):
             return
-        network.window.append(seen)
-        network.newest_ns = max(network.newest_ns, seen.sent_ns)
-        self._touched.add(asn)
+        network.window.append(probe)
+        network.newest_ns = max(network.newest_ns, probe.sent_ns)
+        self._updated.add(asn)
 
-    def forget(self, asn: int, since_ns: int) -> None:
+    def restart_window(self, asn: int, since_ns: int) -> None:
         """The AS is probed again after a pause: its window begins anew at `since_ns`, its first minutes
         stand."""
         self._not_before[asn] = since_ns
@@ -89,23 +89,23 @@ class Detector:
 
     def verdicts(self) -> Iterator[Verdict]:
         """The AS of which something was heard since the last call, and whose share rose."""
-        touched, self._touched = self._touched, set()
-        for asn in sorted(touched):
-            verdict = self._judge(asn, self._networks[asn])
+        updated, self._updated = self._updated, set()
+        for asn in sorted(updated):
+            verdict = self._verdict(asn, self._networks[asn])
             if verdict is not None:
                 yield verdict
 
-    def _judge(self, asn: int, network: _Network) -> Verdict | None:
+    def _verdict(self, asn: int, network: _Network) -> Verdict | None:
         oldest = network.newest_ns - self._manners.window_s * SECOND_NS
         # Probes end out of order (an answer sooner than a timeout), so all are looked at.
-        network.window = deque(seen for seen in network.window if seen.sent_ns > oldest)
+        network.window = deque(probe for probe in network.window if probe.sent_ns > oldest)
         if len(network.window) < self._manners.least_probes:
             return None
         for sign in SIGNS:
             before = _count(network.baseline, sign), len(network.baseline)
             now = _count(network.window, sign), len(network.window)
             if self._has_risen(before, now):
-                return Verdict(asn, sign, before, now, min(seen.sent_ns for seen in network.window))
+                return Verdict(asn, sign, before, now, min(probe.sent_ns for probe in network.window))
         return None
 
     def _has_risen(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
@@ -136,5 +136,5 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _count(seen: deque[Seen] | list[Seen], sign: Sign) -> int:
-    return sum(1 for one in seen if getattr(one, sign))
+def _count(probes: deque[SentProbe] | list[SentProbe], sign: Sign) -> int:
+    return sum(1 for probe in probes if getattr(probe, sign))

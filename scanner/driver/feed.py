@@ -23,7 +23,7 @@ class Feed:
         os.set_blocking(pipe.fileno(), False)
         self._pipe = pipe
 
-    def slot(
+    def schedule(
         self,
         number: int,
         at_ns: int,
@@ -36,23 +36,23 @@ class Feed:
         domain: str,
     ) -> None:
         """Probe `ip` for `domain` at `at_ns` (UTC), at most `grace_ms` later. `number` from FIRST_SLOT on."""
-        self._say(f"slot {number} {at_ns} {grace_ms} {int(owned)} {asn or 0} {ip} {port} {domain}")
+        self._send_line(f"slot {number} {at_ns} {grace_ms} {int(owned)} {asn or 0} {ip} {port} {domain}")
 
-    def hold(self, asn: int) -> None:
+    def pause(self, asn: int) -> None:
         """Send nothing new to that AS until it is freed."""
-        self._say(f"hold {asn}")
+        self._send_line(f"hold {asn}")
 
-    def free(self, asn: int) -> None:
+    def resume(self, asn: int) -> None:
         """That AS may be probed again."""
-        self._say(f"free {asn}")
+        self._send_line(f"free {asn}")
 
     def refuse(self, asn: int) -> None:
         """Do not probe that AS any more; its targets become rows with outcome `blocked`."""
-        self._say(f"refuse {asn}")
+        self._send_line(f"refuse {asn}")
 
     def end(self) -> None:
         """No more slots will come."""
-        self._say("end")
+        self._send_line("end")
 
     def flush(self) -> None:
         """Send what the pipe takes now."""
@@ -72,6 +72,6 @@ class Feed:
                 self._pipe.close()
             self._pipe = None
 
-    def _say(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         self._unsent += line.encode() + b"\n"
         self.flush()

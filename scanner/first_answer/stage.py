@@ -20,7 +20,7 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
-from scanner.backoff.controller import Guard
+from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
 from scanner.driver.capture import capture_beside
 from scanner.driver.feed import FIRST_SLOT, Feed
@@ -45,18 +45,18 @@ def stage(run: Run, key: StageKey) -> None:
         plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
         report.rows_in = plan.num_rows
         segments = folder / "segments"
-        begun = closed_segments(segments)
+        earlier = closed_segments(segments)
         mapper = Mapper(run.layout.as_data)
         choose.write_targets(
             plan,
             settings.probe.port,
             folder / "targets.csv",
             lambda ip: mapper.origin(ip).asn,
-            probed_already=bool(begun),
+            probed_already=bool(earlier),
         )
         in_force = rules.rule_files(run)
         rules.keep(run, in_force)
-        answered = sum(1 for path in begun for target in targets_in(path) if target < FIRST_SLOT)
+        answered = sum(1 for path in earlier for target in targets_in(path) if target < FIRST_SLOT)
         stopped: Interrupted | None = None
         # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
@@ -77,7 +77,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
     vantage = settings.vantage_named(key.vantage)
     folder = run.layout.stage("probe", key)
     segments = folder / "segments"
-    with files.said_in_one_sentence(segments):
+    with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
     secret = str(manifest["cid_key"])
     argv = process.arguments(
@@ -91,7 +91,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         clock=clock.of(run, key),
     )
     feed, label = Feed(), str(key)
-    looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
+    controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
         running = stack.enter_context(capture_beside(run, key))
@@ -103,14 +103,14 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
             run.check_not_stopped()
             now_ns = time.time_ns()
             controls.tick(now_ns)
-            looking.look(now_ns)
-            progress.update(looking.rows)
+            controller.update(now_ns)
+            progress.update(controller.listed_rows)
 
         try:
             process.run(argv, folder / "prober.log", feed, watch)
         finally:
-            looking.look(time.time_ns())
-            progress.update(looking.rows)
-            report.warnings += looking.warnings
+            controller.update(time.time_ns())
+            progress.update(controller.listed_rows)
+            report.warnings += controller.warnings
     if running is not None:
         report.warnings += running.losses()

@@ -20,7 +20,7 @@ from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.engine import Name
-from scanner.resolver.names import the_resolver
+from scanner.resolver.names import configured_resolver
 
 RECORDS = "watch_slot.parquet"
 LIST_ID = "control"
@@ -50,13 +50,13 @@ class Controls:
         families = settings.probe.families
         common = {
             **self._key.columns(),
-            "resolver": the_resolver(settings.resolve).label,
+            "resolver": configured_resolver(settings.resolve).label,
             "tool_version": tool_version(),
         }
         addresses = Addresses(
             [Name(None, name, LIST_ID) for name in names],
             families,
-            the_resolver(settings.resolve),
+            configured_resolver(settings.resolve),
             settings.resolve,
             common,
         )
@@ -66,7 +66,7 @@ class Controls:
         # A resumed stage goes on counting: a number stands for one probe.
         first = 1 + max((entry["slot"] for entry in read_log(log)), default=-1)
         every_s = settings.manners.control_every_s
-        vantage = (settings.place_of(self._key.vantage), len(settings.vantage))
+        vantage = (settings.index_of(self._key.vantage), len(settings.vantage))
         of = series("control", names, families, every_s, vantage)
         self._feeder = Feeder(
             self._feed,

@@ -23,10 +23,10 @@ BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
 REASON = "limit"
 
 
-class RightOfWay:
+class Precedence:
     """Of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
 
-    `left_out` counts the slots that were left to the other.
+    `skipped` counts the slots that were left to the other.
     """
 
     def __init__(self, run: Run, vantage: str, begins_ns: int) -> None:
@@ -34,15 +34,15 @@ class RightOfWay:
         self._second = run.path.parent / f"watch-{vantage}-gives-way.lock"
         self._gives_way = run.settings.watch.gives_way
         self._from_ns = begins_ns - BEFORE_NS
-        self._held = ExitStack()
-        self._at_work = False
-        self.left_out = 0
+        self._locks = ExitStack()
+        self._active = False
+        self.skipped = 0
 
     def __enter__(self) -> Self:
         if self._gives_way:
-            self._held.enter_context(lock.shared(self._second))
+            self._locks.enter_context(lock.shared(self._second))
         elif time.time_ns() >= self._from_ns:
-            self.look(time.time_ns())
+            self.update(time.time_ns())
             if lock.is_shared(self._second):
                 # Late, so not expected: the other has handed over slots that are not due yet.
                 time.sleep(BEFORE_NS / SECOND_NS)
@@ -51,17 +51,17 @@ class RightOfWay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.close()
+        self._locks.close()
 
-    def look(self, now_ns: int) -> None:
+    def update(self, now_ns: int) -> None:
         """To be called several times a second: takes the right of way shortly before the period."""
-        if not self._gives_way and not self._at_work and now_ns >= self._from_ns:
-            self._at_work = True
-            self._held.enter_context(lock.shared(self._first))
+        if not self._gives_way and not self._active and now_ns >= self._from_ns:
+            self._active = True
+            self._locks.enter_context(lock.shared(self._first))
 
     def reason_to_skip(self) -> str | None:
         """Why a slot may not be handed to the prober now; None if it may."""
         if not self._gives_way or not lock.is_shared(self._first):
             return None
-        self.left_out += 1
+        self.skipped += 1
         return REASON

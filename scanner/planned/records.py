@@ -14,7 +14,7 @@ from firstflight.errors import FirstflightError
 from firstflight.run.accounting import NOT_SENT
 from firstflight.system import files
 from scanner.driver.feed import FIRST_SLOT
-from scanner.planned.probes import Slot, read_log
+from scanner.planned.probes import PlannedProbe, read_log
 from schemas import records
 
 LOG = "slots.jsonl"
@@ -32,7 +32,7 @@ def fed(folder: Path) -> Iterable[dict[str, Any]]:
     return read_log(folder / LOG)
 
 
-def planned(slots: Iterable[Slot]) -> Iterable[dict[str, Any]]:
+def planned(slots: Iterable[PlannedProbe]) -> Iterable[dict[str, Any]]:
     """Slots of a plan in the form of the log, for those that were never handed over."""
     for slot in slots:
         yield {
@@ -63,20 +63,20 @@ def build(
     """
     skipped = {entry["slot"] - FIRST_SLOT: entry for entry in read_log(folder / SKIPPED)}
     rows: list[dict[str, Any]] = []
-    left = set(probed)
+    unmatched = set(probed)
     for entry in all_slots:
         number = entry["slot"]
         row = probed.get(number)
-        left.discard(number)
+        unmatched.discard(number)
         ip = row["ip"] if row is not None else entry["ip"]
         asn, cdn = origin(ip) if ip is not None else (None, None)
         rows.append(
             common
             | {"slot": number, "planned_at": entry["planned_ns"], "purpose": entry["purpose"]}
             | {"domain": entry["domain"], "family": entry["family"], "ip": ip, "asn": asn, "cdn": cdn}
-            | _fate(entry, row, skipped.get(number), unfed_reason)
+            | _state_columns(entry, row, skipped.get(number), unfed_reason)
         )
-    _check(rows, left, folder)
+    _check(rows, unmatched, folder)
     return pa.Table.from_pylist(rows, schema=records.load("watch_slot").arrow_schema())
 
 
@@ -95,7 +95,7 @@ def counts(table: pa.Table) -> dict[str, int]:
     return found
 
 
-def _fate(
+def _state_columns(
     entry: dict[str, Any], row: dict[str, Any] | None, skip: dict[str, Any] | None, unfed_reason: str
 ) -> dict[str, Any]:
     if row is not None and row["outcome"] not in NOT_SENT:
@@ -120,12 +120,12 @@ def _fate(
     return {"state": "skipped", "reason": reason, "late_us": late}
 
 
-def _check(rows: list[dict[str, Any]], left: set[int], folder: Path) -> None:
+def _check(rows: list[dict[str, Any]], unmatched: set[int], folder: Path) -> None:
     numbers = {row["slot"] for row in rows}
     probed = sum(1 for row in rows if row["state"] == "probed")
     skipped = sum(1 for row in rows if row["state"] == "skipped" and row["reason"])
-    if left or len(numbers) != len(rows) or probed + skipped != len(rows):
+    if unmatched or len(numbers) != len(rows) or probed + skipped != len(rows):
         raise FirstflightError(
             f"{folder}: the sums do not hold: {len(rows)} slots ({len(numbers)} different), {probed} probed, "
-            f"{skipped} skipped, {len(left)} records of probes without a slot"
+            f"{skipped} skipped, {len(unmatched)} records of probes without a slot"
         )

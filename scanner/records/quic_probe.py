@@ -67,7 +67,7 @@ def write(
     everything = read_segments(closed)
     segments = _listed(everything)
     summary = files.read_json(folder / "summary.json")
-    note(summary, report)
+    copy_summary(summary, report)
     if stopped:
         report.facts["not_probed"] = plan.num_rows - segments.num_rows
     else:
@@ -93,7 +93,7 @@ def write(
         run.add_output(report, slots)
 
 
-def note(summary: dict[str, Any], report: StageReport) -> None:
+def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
     """Take over from the prober's summary what the run's manifest should hold, and what went wrong."""
     report.facts = {name: summary[name] for name in FACTS}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):

@@ -18,7 +18,7 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolver.answer import QTYPES, Outcome
 from scanner.resolver.engine import Done, Name, ResolverDown, resolve_all
-from scanner.resolver.names import read_targets, the_resolver
+from scanner.resolver.names import configured_resolver, read_targets
 from scanner.resolver.query import Resolver
 from scanner.resolver.segments import Segments, rows
 
@@ -37,7 +37,7 @@ def stage(run: Run, key: StageKey) -> None:
         path = run.layout.dns_answer(key)
         rules.check_lists(run)  # nobody is asked for names that could not be probed
         names = read_targets(run)
-        resolver = the_resolver(settings)
+        resolver = configured_resolver(settings)
         common = {
             **key.columns(),
             "resolver": resolver.label,

@@ -41,7 +41,7 @@ class Addresses:
         self._known: dict[tuple[str, int], str] = {}
         self._records: list[dict[str, Any]] = []
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def resolve(self) -> None:
@@ -69,24 +69,24 @@ class Addresses:
         with self._lock:
             return self._known.get((domain, family))
 
-    def again_every(self, seconds: float) -> None:
+    def resolve_every(self, seconds: float) -> None:
         """Resolve again from time to time, in a thread, until `close`."""
 
         def work() -> None:
             due = time.monotonic() + seconds
-            while not self._over.wait(max(0.0, due - time.monotonic())):
+            while not self._closed.wait(max(0.0, due - time.monotonic())):
                 due += seconds
                 try:
                     self.resolve()
                 except (FirstflightError, OSError) as error:
-                    progress.say(f"addresses stay as they were: {error}")
+                    progress.print_line(f"addresses stay as they were: {error}")
 
         self._thread = threading.Thread(target=work, name="addresses", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the thread; a question under way may take its time-outs."""
-        self._over.set()
+        self._closed.set()
         if self._thread is not None:
             self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)
 

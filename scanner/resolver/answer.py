@@ -113,8 +113,8 @@ def read(response: dns.message.Message) -> Message:
         records = tuple(_record(rdata) for rdata in rrset)
         return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail)
     # An SOA record says that the chain's end exists and has no such record (RFC 2308 2.2).
-    told = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
-    unfinished = None if told or not chain else chain[-1].target
+    has_soa = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
+    unfinished = None if has_soa or not chain else chain[-1].target
     return Message("NODATA", rcode, chain, unfinished=unfinished, detail=detail)
 
 

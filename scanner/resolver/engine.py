@@ -100,7 +100,7 @@ async def _worker(work: Iterator[Name], asker: Asker, silence: _Silence, done: D
             outcomes: dict[str, Outcome] = {}
             for qtype in QTYPES:
                 outcomes[qtype] = await asker.ask(name.domain, qtype)
-                await silence.heard(outcomes[qtype])
+                await silence.record(outcomes[qtype])
             done(name, outcomes)
     finally:
         await asker.close()
@@ -114,7 +114,7 @@ class _Silence:
         self._count = 0
         self._checking = asyncio.Lock()
 
-    async def heard(self, outcome: Outcome) -> None:
+    async def record(self, outcome: Outcome) -> None:
         if outcome.status not in UNANSWERED:
             self._count = 0
             return

@@ -27,7 +27,7 @@ def read_targets(run: Run) -> list[Name]:
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
 
 
-def the_resolver(settings: Resolve) -> Resolver:
+def configured_resolver(settings: Resolve) -> Resolver:
     """The resolver that the settings name, or else the first of /etc/resolv.conf here."""
     address = settings.resolver
     if address is None:

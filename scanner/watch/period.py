@@ -17,17 +17,17 @@ from firstflight.run.run import Run
 from firstflight.settings import Vantage
 from firstflight.system import files
 from firstflight.system.progress import Progress
-from scanner.backoff.controller import Guard
+from scanner.backoff.controller import Controller
 from scanner.driver import process
 from scanner.driver.capture import capture_beside
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments
 from scanner.planned import records
-from scanner.planned.precedence import RightOfWay
-from scanner.planned.probes import Feeder, Slot
+from scanner.planned.precedence import Precedence
+from scanner.planned.probes import Feeder, PlannedProbe
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.engine import Name
-from scanner.resolver.names import the_resolver
+from scanner.resolver.names import configured_resolver
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Period:
 
     run: Run
     key: StageKey
-    slots: Sequence[Slot]
+    probes: Sequence[PlannedProbe]
     known: dict[str, Name]
     mapper: Mapper
     report: StageReport
@@ -61,14 +61,14 @@ class Period:
         return self.mapper.origin(ip).asn
 
 
-def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
+def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> None:
     """Run the prober with the capture beside it until the period is over.
 
     Adds warnings and the clock's step to the period's report. Raises Interrupted when the run is stopped, and
     FirstflightError when prober or capture cannot go on.
     """
     run, report, folder = period.run, period.report, period.folder
-    with files.said_in_one_sentence(folder):
+    with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     addresses = _addresses(period, watched)
     addresses.resolve()
@@ -76,11 +76,11 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
     ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
     argv = _arguments(period, ports)
     feed = Feed()
-    guard = Guard(run.settings.manners, folder, period.asn_of, feed, period.label)
+    controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
         capture = stack.enter_context(capture_beside(run, period.key, ports))
-        progress = stack.enter_context(Progress(folder, period.label, len(period.slots)))
-        feeder = _feeder(period, feed, addresses, way)
+        progress = stack.enter_context(Progress(folder, period.label, len(period.probes)))
+        feeder = _feeder(period, feed, addresses, precedence)
         stack.callback(feeder.close)
         stack.callback(lambda: addresses.write(folder / "dns_answer.parquet"))
         stack.callback(addresses.close)
@@ -92,23 +92,23 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
             if not begun:
                 # Threads only now: the child processes have been started.
                 begun = True
-                addresses.again_every(run.settings.watch.resolve_every_s)
+                addresses.resolve_every(run.settings.watch.resolve_every_s)
             if capture is not None:
                 capture.check()
             run.check_not_stopped()
             now_ns = time.time_ns()
-            way.look(now_ns)
+            precedence.update(now_ns)
             feeder.tick(now_ns)
-            guard.look(now_ns)
-            progress.update(guard.slots)
+            controller.update(now_ns)
+            progress.update(controller.planned_rows)
 
         before = _clock_ns()
         try:
             process.run(argv, folder / "prober.log", feed, look)
         finally:
-            guard.look(time.time_ns())
-            progress.update(guard.slots)
-            report.warnings += guard.warnings
+            controller.update(time.time_ns())
+            progress.update(controller.planned_rows)
+            report.warnings += controller.warnings
             _note_clock(period, (_clock_ns() - before) // 1000)
     if capture is not None:
         report.warnings += capture.losses()
@@ -116,7 +116,7 @@ def watch(period: Period, watched: Sequence[Name], way: RightOfWay) -> None:
 
 def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
     settings = period.run.settings
-    resolver = the_resolver(settings.resolve)
+    resolver = configured_resolver(settings.resolve)
     provenance = {
         **period.key.columns(),
         "resolver": resolver.label,
@@ -125,19 +125,19 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
     return Addresses(watched, settings.watch.families, resolver, settings.resolve, provenance)
 
 
-def _feeder(period: Period, feed: Feed, addresses: Addresses, way: RightOfWay) -> Feeder:
+def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
     settings = period.run.settings
     # A slot that was handed over before the stage was cut is not probed twice.
     begun = {entry["slot"] for entry in records.fed(period.folder)}
     return Feeder(
         feed,
         period.folder / records.LOG,
-        (slot for slot in period.slots if slot.number not in begun),
+        (probe for probe in period.probes if probe.number not in begun),
         address=addresses.of,
         asn_of=period.asn_of,
         grace_ms=lambda _: settings.watch.grace_ms,
         port=settings.probe.port,
-        reason_to_skip=way.reason_to_skip,
+        reason_to_skip=precedence.reason_to_skip,
     )
 
 

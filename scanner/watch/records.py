@@ -19,7 +19,7 @@ from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import records as planned_records
 from scanner.records import counts, merge, provenance, quic_probe
 from scanner.resolver.engine import Name
-from scanner.resolver.names import the_resolver
+from scanner.resolver.names import configured_resolver
 from scanner.watch.period import Period
 
 # Names of owned servers that are in no list.
@@ -37,7 +37,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     closed = closed_segments(folder / "segments")
     rows: pa.Table | None = read_segments(closed) if closed else None
     fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
-    unfed = planned_records.planned(slot for slot in period.slots if slot.number not in fed)
+    unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
         folder,
         sorted([*fed.values(), *unfed], key=lambda entry: int(entry["slot"])),
@@ -46,9 +46,9 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
         period.mapper.origin,
         unfed_reason,
     )
-    if table.num_rows != len(period.slots):
+    if table.num_rows != len(period.probes):
         raise UsageError(
-            f"{folder} holds {table.num_rows} slots and the period has {len(period.slots)}: the settings or "
+            f"{folder} holds {table.num_rows} slots and the period has {len(period.probes)}: the settings or "
             "the list have changed since it began; do the stage with --again"
         )
     out = folder / "watch_slot.parquet"
@@ -60,7 +60,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     report.rows_out = table.num_rows
     report.counts = counts
     if (folder / "summary.json").is_file():
-        quic_probe.note(files.read_json(folder / "summary.json"), report)
+        quic_probe.copy_summary(files.read_json(folder / "summary.json"), report)
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():
         run.add_output(report, folder / "dns_answer.parquet")
@@ -74,7 +74,7 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
     accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
     merged = merge.merge(
         rows,
-        _own_columns(rows, period.known, the_resolver(run.settings.resolve).label),
+        _own_columns(rows, period.known, configured_resolver(run.settings.resolve).label),
         provenance.provenance(run, key, period.report.tool_version, ruleset, out),
         origin=period.mapper.origin,
         pauses=pauses.read_pauses(period.folder),

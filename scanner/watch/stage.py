@@ -24,7 +24,7 @@ from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
 from scanner.driver import rules
-from scanner.planned.precedence import RightOfWay
+from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.engine import Name
 from scanner.resolver.names import read_targets
@@ -69,15 +69,15 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
         if not over:
             domains = sorted({*known, *owned})
             watched = [known.get(domain, Name(None, domain, OWNED_LIST_ID)) for domain in domains]
-            way = RightOfWay(run, key.vantage, times[0])
+            precedence = Precedence(run, key.vantage, times[0])
             try:
-                with way:
-                    watch(period, watched, way)
+                with precedence:
+                    watch(period, watched, precedence)
             except Interrupted as error:
                 stopped = error
-            if way.left_out:
+            if precedence.skipped:
                 report.warnings.append(
-                    f"{way.left_out} slots were left to another watch that was at work here (skipped: limit)"
+                    f"{precedence.skipped} slots were skipped (limit) because another watch was running here"
                 )
         # A prober that ended in order leaves a summary; otherwise nobody was there in time.
         unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
@@ -110,7 +110,7 @@ def _times(path: Path, settings: Settings, start_ns: int | None, period_s: float
 
 def _series(settings: Settings, vantage: str, common: Sequence[Name]) -> list[Series]:
     watch = settings.watch
-    place = (settings.place_of(vantage), len(settings.vantage))
+    place = (settings.index_of(vantage), len(settings.vantage))
     often_s = watch.minute_s / watch.owned_per_minute
     return [
         *series("watch", [name.domain for name in common], watch.families, watch.minute_s, place),

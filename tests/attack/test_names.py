@@ -107,7 +107,7 @@ def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -
     for ask in (
         run.reports,
         lambda: run.report("probe", run.key("here", 1)),
-        lambda: list(pending_uploads.places()),
+        lambda: list(pending_uploads.uploads()),
     ):
         with pytest.raises(InputError, match=r"report") as refused:
             ask()
