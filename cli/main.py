@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("cli.report", "Make a page about a run, or print the tables of the papers."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
-    "spool": ("cli.spool", "What a vantage point keeps until it is in the store."),
+    "spool": ("cli.uploads", "What a vantage point keeps until it is in the store."),
     "sql": ("cli.sql", "Ask the store a question (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
     "store": ("cli.store", "Share the embedded store with several programs."),
