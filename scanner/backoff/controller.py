@@ -1,7 +1,7 @@
-"""Watches what a running prober hears, and has it leave networks in peace that have had enough.
+"""Pauses and resumes ASes of a running prober, by the outcomes in its closed segments.
 
-Reads each closed segment once. What was paused when stands in pauses.json beside the segments, so that a
-resumed stage holds to it and rows can be flagged.
+Reads each closed segment once. Records all pauses in pauses.json beside the segments, so that a resumed stage
+continues them and rows can be flagged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scanner.driver.segments import closed_segments
 
 
 class Controller:
-    """Looks after one prober. `look` is to be called several times a second."""
+    """Controls the pauses of one prober. Call `update` several times a second."""
 
     def __init__(
         self, manners: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
@@ -35,8 +35,9 @@ class Controller:
         self._detector = Detector(manners)
         self._read: set[Path] = set()
         self._asn: dict[str, int | None] = {}
-        self.listed_rows = 0  # of the list, in closed segments
-        self.planned_rows = 0  # of the feed
+        # Rows in closed segments: of listed targets, and of planned probes.
+        self.listed_rows = 0
+        self.planned_rows = 0
         self.pauses = read_pauses(folder)
         for pause in self.pauses:
             if pause.resumed_at_ns is None:
@@ -45,7 +46,7 @@ class Controller:
                 self._detector.restart_window(pause.asn, pause.resumed_at_ns)
 
     def update(self, now_ns: int) -> None:
-        """Read what is new, pause and resume."""
+        """Read new segments, then pause and resume ASes."""
         for path in closed_segments(self._folder / "segments"):
             if path not in self._read:
                 self._read.add(path)
@@ -76,11 +77,11 @@ class Controller:
             )
             self._pause(verdict.asn)
             self._write()
-            progress.print_line(f"{self._label}: {verdict}; it is left in peace")
+            progress.print_line(f"{self._label}: {verdict}; probing of it is paused")
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence per pause."""
+        """One sentence per pause."""
         return [
             f"AS{pause.asn} was paused: its share of {pause.sign} rose from {pause.baseline[0]} of "
             f"{pause.baseline[1]} to {pause.window[0]} of {pause.window[1]}; its rows are flagged "

@@ -1,7 +1,7 @@
-"""When to pause an AS: its share of timeouts or Retries against that of its first minutes.
+"""Decides when to pause an AS: compares its share of timeouts or Retries with that of its first minutes.
 
-Pure computation on probe outcomes; `scanner/backoff/controller.py` acts on it. docs/ethics.md states the
-rule.
+Pure computation on probe outcomes; `scanner/backoff/controller.py` acts on the result. docs/ethics.md states
+the rule.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Sign = Literal["timeout", "retry"]
 SIGNS: tuple[Sign, ...] = ("timeout", "retry")
 SECOND_NS = 10**9
 
-# How unlikely it must be that the share has not risen at all.
+# Significance level: the largest p-value at which the share counts as risen.
 CHANCE = 0.01
 
 
 class SentProbe(NamedTuple):
-    """One probe that was sent: when, and whether it timed out, or was asked to retry."""
+    """One sent probe: when it was sent, and whether it timed out or received a Retry."""
 
     sent_ns: int
     timeout: bool
@@ -32,8 +32,11 @@ class SentProbe(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An AS whose `sign` rose: (probes with it, probes) in its first minutes and in the window from
-    `since_ns` on."""
+    """An AS whose share of `sign` rose.
+
+    `baseline` and `window` are (probes with the sign, all probes), in the AS's first minutes and from
+    `since_ns` on.
+    """
 
     asn: int
     sign: Sign
@@ -58,7 +61,7 @@ class _Network:
 
 
 class Detector:
-    """Takes in what probes came to, per AS, and says which AS is to be left in peace."""
+    """Collects probe outcomes per AS and reports which ASes to pause."""
 
     def __init__(self, manners: Backoff) -> None:
         self._manners = manners
@@ -67,7 +70,7 @@ class Detector:
         self._not_before: dict[int, int] = {}
 
     def add(self, asn: int, probe: SentProbe) -> None:
-        """A probe to `asn` has ended."""
+        """Add the outcome of a probe to `asn`."""
         network = self._networks.setdefault(asn, _Network(probe.sent_ns))
         manners = self._manners
         early = probe.sent_ns < network.first_ns + manners.baseline_s * SECOND_NS
@@ -81,14 +84,13 @@ class Detector:
         self._updated.add(asn)
 
     def restart_window(self, asn: int, since_ns: int) -> None:
-        """The AS is probed again after a pause: its window begins anew at `since_ns`, its first minutes
-        stand."""
+        """Restart the window of an AS at `since_ns`, after a pause; its baseline is kept."""
         self._not_before[asn] = since_ns
         if asn in self._networks:
             self._networks[asn].window.clear()
 
     def verdicts(self) -> Iterator[Verdict]:
-        """The AS of which something was heard since the last call, and whose share rose."""
+        """Yield a verdict for each AS with new outcomes since the last call whose share rose."""
         updated, self._updated = self._updated, set()
         for asn in sorted(updated):
             verdict = self._verdict(asn, self._networks[asn])
@@ -97,7 +99,7 @@ class Detector:
 
     def _verdict(self, asn: int, network: _Network) -> Verdict | None:
         oldest = network.newest_ns - self._manners.window_s * SECOND_NS
-        # Probes end out of order (an answer sooner than a timeout), so all are looked at.
+        # Probes end out of order (an answer sooner than a timeout), so all are checked.
         network.window = deque(probe for probe in network.window if probe.sent_ns > oldest)
         if len(network.window) < self._manners.least_probes:
             return None
@@ -109,7 +111,7 @@ class Detector:
         return None
 
     def _has_risen(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
-        """Doubled (or what `factor` says), no small share, and surely more than before."""
+        """Whether the share is `factor` times as high, not small, and significantly higher than before."""
         share_before, share_now = before[0] / before[1], now[0] / now[1]
         return (
             share_now >= self._manners.factor * share_before
@@ -119,9 +121,9 @@ class Detector:
 
 
 def fisher(before: tuple[int, int], now: tuple[int, int]) -> float:
-    """Chance that so many or more of all hits fall among `now`, were both the same (Fisher's exact test).
+    """Return the one-sided p-value of Fisher's exact test that the share of hits in `now` is higher.
 
-    Both are (hits, tries); one-sided. Tails of the hypergeometric distribution, by logarithms of factorials.
+    Both are (hits, tries). Sums the tail of the hypergeometric distribution, by logarithms of factorials.
     """
     (hits_before, tries_before), (hits, tries) = before, now
     all_hits = hits_before + hits

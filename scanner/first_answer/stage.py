@@ -1,8 +1,7 @@
 """The probe stage: choose addresses, probe them under capture, write quic_probe.parquet.
 
-Can be cut at any moment: the prober's closed segments stay, a second start leaves out what they answer, and
-the record file is written in one step at the end. A stage that is stopped in order writes the rows that there
-are.
+Survives being killed at any moment: closed segments are kept, the next start skips the targets in them, and
+the record file is written in one step at the end. A stage that is stopped gracefully writes the rows it has.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def stage(run: Run, key: StageKey) -> None:
     """Probe the addresses that the resolve stage found for `key`.
 
     Reads dns_answer.parquet and as_data/; writes into the probe and capture folders (docs/architecture.md).
-    Raises FirstflightError with one sentence; a Ctrl-C ends in order.
+    Raises FirstflightError; SIGINT shuts down gracefully.
     """
     settings = run.settings
     with run.stage("probe", key) as report:
@@ -58,7 +57,7 @@ def stage(run: Run, key: StageKey) -> None:
         rules.keep(run, in_force)
         answered = sum(1 for path in earlier for target in targets_in(path) if target < FIRST_SLOT)
         stopped: Interrupted | None = None
-        # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
+        # Killed before the summary was written: the prober, with nothing left to send, writes it now.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
             try:
                 _probe(run, key, plan.num_rows, report, mapper)

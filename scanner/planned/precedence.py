@@ -1,8 +1,8 @@
-"""One watch at a time at a vantage point: who sends when two are at work there.
+"""Lets only one watch send at a time when two run at a vantage point.
 
-A watch has the limits of its vantage point for itself. One that gives way (`watch.gives_way`: of a schedule,
-the hour's to one that a person started) sends only while no other is at work, so both together never send
-more than one would. They tell each other by locks beside the runs, which end with their holders.
+A watch uses the limits of its vantage point alone. A watch with `watch.gives_way` (a scheduled one yields to
+a manual one) sends only while no other watch is active, so both together never exceed one watch's limits.
+They coordinate by file locks beside the runs, which the kernel releases when their processes end.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from firstflight.run.run import Run
 from firstflight.system import lock
 from scanner.planned.probes import AHEAD_NS, SECOND_NS
 
-# So long before its period a watch is at work: what the other had handed over by then has left, and the gap
-# that limits ask for has passed.
+# A watch becomes active this long before its period: by then the other watch's submitted probes have been
+# sent, and the gap that the limits require has passed.
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
-# Why slots that are left to the other were skipped (schemas/records/watch_slot.yaml).
+# The `reason` of slots that are skipped in favour of the other watch (schemas/records/watch_slot.yaml).
 REASON = "limit"
 
 
 class Precedence:
-    """Of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
+    """Precedence of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
 
-    `skipped` counts the slots that were left to the other.
+    `skipped` counts the slots that were skipped in favour of another watch.
     """
 
     def __init__(self, run: Run, vantage: str, begins_ns: int) -> None:
@@ -44,7 +44,7 @@ class Precedence:
         elif time.time_ns() >= self._from_ns:
             self.update(time.time_ns())
             if lock.is_shared(self._second):
-                # Late, so not expected: the other has handed over slots that are not due yet.
+                # Started late: the other watch may already have submitted probes that are not due yet.
                 time.sleep(BEFORE_NS / SECOND_NS)
         return self
 
@@ -54,13 +54,13 @@ class Precedence:
         self._locks.close()
 
     def update(self, now_ns: int) -> None:
-        """To be called several times a second: takes the right of way shortly before the period."""
+        """Take precedence shortly before the period. Call this several times a second."""
         if not self._gives_way and not self._active and now_ns >= self._from_ns:
             self._active = True
             self._locks.enter_context(lock.shared(self._first))
 
     def reason_to_skip(self) -> str | None:
-        """Why a slot may not be handed to the prober now; None if it may."""
+        """Return why no probe may be submitted now; None if it may."""
         if not self._gives_way or not lock.is_shared(self._first):
             return None
         self.skipped += 1

@@ -1,8 +1,8 @@
-"""Slots: the moments at which names are to be probed, fixed on the grid of UTC, and what became of each.
+"""Plans probes on a fixed grid of UTC, feeds them to the prober and logs each one.
 
-A name's slots lie `interval` apart, from whole multiples of it since 1970 on; names and vantage points are
-spread evenly over the interval, so that neither one vantage point's probes nor those of all come in a burst.
-Nothing is counted from the last probe, so nothing drifts.
+The probes of a name are `interval` apart, aligned to whole multiples of it since 1970. Names and vantage
+points are spread evenly over the interval, so that neither one vantage point nor all together send bursts.
+Times do not depend on earlier probes, so they do not drift.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scanner.driver.feed import FIRST_SLOT, Feed
 Purpose = Literal["watch", "owned", "control"]
 SECOND_NS = 10**9
 
-# How long before its time a slot is handed to the prober.
+# How long before its time a planned probe is submitted to the prober.
 AHEAD_NS = 2 * SECOND_NS
 
 
@@ -37,7 +37,7 @@ class Series:
     of: int
 
     def times(self, start_ns: int) -> Iterator[int]:
-        """Planned times (UTC, ns) from `start_ns` on, without end."""
+        """Yield planned times (UTC, ns) from `start_ns` on, endlessly."""
         offset = self.interval_ns * self.index // self.of
         first = -(-(start_ns - offset) // self.interval_ns)
         while True:
@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class PlannedProbe:
-    """One planned probe. `number` from 0."""
+    """One planned probe; `number` counts from 0."""
 
     number: int
     planned_ns: int
@@ -61,7 +61,7 @@ def series(
     interval_s: float,
     vantage: tuple[int, int],
 ) -> list[Series]:
-    """The series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
+    """Return the series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
     pairs = [(name, family) for name in names for family in families]
     vantage_index, of = vantage
     return [
@@ -95,7 +95,7 @@ def plan(
 
 
 class Feeder:
-    """Hands slots to the prober shortly before their time, and notes each in `log` (a line of JSON)."""
+    """Submits planned probes to the prober shortly before their time; logs each as a JSON line in `log`."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Feeder:
             self._log = log.open("a", encoding="utf-8")
 
     def tick(self, now_ns: int) -> None:
-        """Hand over what is due soon; says `end` when there is no more."""
+        """Submit the probes that are due soon; send `end` after the last one."""
         while self._next is not None and self._next.planned_ns <= now_ns + AHEAD_NS:
             self._submit(self._next)
             self._next = next(self._probes, None)
@@ -148,7 +148,7 @@ class Feeder:
         reason = None if ip is None else self._reason_to_skip()
         if reason is not None:
             entry["skipped"] = reason
-        # Noted first: a slot that the prober knows is always in the log.
+        # Logged first: every probe that the prober knows is in the log.
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
         if ip is not None and reason is None:
@@ -165,9 +165,9 @@ class Feeder:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log of slots (the feeder's, or the prober's of skipped ones); empty if there is none.
+    """Read a log of slots (the feeder's, or the prober's of skipped ones); empty if the file does not exist.
 
-    A last line that was cut when its writer was killed is left out. InputError for any other broken line.
+    Ignores a last line without line feed, whose writer was killed. InputError for any other broken line.
     """
     if not path.is_file():
         return []
@@ -177,7 +177,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except ValueError as error:
-            # Where a killed writer's half line is, the next writer's first one follows in the same line.
+            # After a killed writer's partial line, the next writer's first entry follows on the same line.
             if "{" not in line[1:]:
                 raise InputError(f"{path}, line {number}, is not JSON: move the file away") from error
             entries.append(json.loads(line[line.rindex("{") :]))

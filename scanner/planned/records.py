@@ -1,5 +1,4 @@
-"""What became of every slot, as records of kind watch_slot: slots = probed + skipped, each skipped one with
-its reason."""
+"""Builds the watch_slot records: every slot is either probed or skipped, with a reason if skipped."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ SKIPPED = "skipped.jsonl"
 
 
 def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
-    """The rows of slots among the prober's rows, by number of the slot."""
+    """Return the rows of planned probes among the prober's rows, by slot number."""
     mask = [target >= FIRST_SLOT for target in segments["target"].to_pylist()]
     return {row["target"] - FIRST_SLOT: row for row in segments.filter(pa.array(mask)).to_pylist()}
 
 
 def fed(folder: Path) -> Iterable[dict[str, Any]]:
-    """The slots that were handed to the prober, from their log."""
+    """Return the entries of the feeder's log: the slots that came due."""
     return read_log(folder / LOG)
 
 
 def planned(slots: Iterable[PlannedProbe]) -> Iterable[dict[str, Any]]:
-    """Slots of a plan in the form of the log, for those that were never handed over."""
+    """Yield log entries for planned probes that never came due."""
     for slot in slots:
         yield {
             "slot": slot.number,
@@ -55,11 +54,10 @@ def build(
     origin: Callable[[str], tuple[int | None, str | None]],
     unfed_reason: str,
 ) -> pa.Table:
-    """The table of watch_slot records.
+    """Build the table of watch_slot records.
 
-    `all_slots` in the log's form; `probed` from `of_segments`; `common` are the columns that are the same in
-    all rows. `unfed_reason`: why slots that were never handed over were skipped. FirstflightError if the sums
-    do not hold.
+    `all_slots` are log entries; `probed` is from `of_segments`; `common` are the columns that all rows share.
+    `unfed_reason`: why slots that never came due were skipped. FirstflightError if the sums do not hold.
     """
     skipped = {entry["slot"] - FIRST_SLOT: entry for entry in read_log(folder / SKIPPED)}
     rows: list[dict[str, Any]] = []
@@ -87,7 +85,7 @@ def write(table: pa.Table, path: Path) -> None:
 
 
 def counts(table: pa.Table) -> dict[str, int]:
-    """Slots, probed ones, and skipped ones by reason, for the stage's report."""
+    """Count slots, probed ones, and skipped ones by reason, for the stage's report."""
     found = {"slots": table.num_rows, "probed": 0}
     for state, reason in zip(table["state"].to_pylist(), table["reason"].to_pylist(), strict=True):
         name = "probed" if state == "probed" else f"skipped_{reason}"
@@ -116,7 +114,7 @@ def _state_columns(
     elif entry["ip"] is None:
         reason, late = "no_address", None
     else:
-        reason, late = "cut", None  # on its way when the prober was killed: nobody knows
+        reason, late = "cut", None  # submitted before the prober was killed: outcome unknown
     return {"state": "skipped", "reason": reason, "late_us": late}
 
 

@@ -1,6 +1,6 @@
-"""The `resolve` stage: every name of the run's list to addresses and HTTPS records, from one vantage point.
+"""The `resolve` stage: resolves the run's names to addresses and HTTPS records from one vantage point.
 
-Only the resolver is contacted, so names on an opt-out list are resolved as well; they are not probed.
+Only the resolver is contacted, so names on an opt-out list are resolved too; they are not probed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from scanner.resolver.names import configured_resolver, read_targets
 from scanner.resolver.query import Resolver
 from scanner.resolver.segments import Segments, rows
 
-# How often the stop file is looked for.
+# How often the stop file is checked.
 LOOK_EVERY_S = 0.2
 
 
 def stage(run: Run, key: StageKey) -> None:
     """Write dns_answer.parquet (record kind `dns_answer`) of `key`.
 
-    ResolverDown (exit 3) if the resolver does not answer at the start, or stops; Interrupted after SIGINT or
-    SIGTERM. Both keep what was answered, and the next call goes on from there.
+    ResolverDown (exit 3) if the resolver does not answer at the start or stops answering; Interrupted after
+    SIGINT or SIGTERM. Both keep the answers so far, and the next call continues from there.
     """
     settings = run.settings.resolve
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
-        rules.check_lists(run)  # nobody is asked for names that could not be probed
+        rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
         names = read_targets(run)
         resolver = configured_resolver(settings)
         common = {
@@ -72,7 +72,7 @@ def stage(run: Run, key: StageKey) -> None:
 
 
 def _account(counts: Counter[str], names: int) -> None:
-    """Every name has one status per query type, no more and no less."""
+    """Check that every name has exactly one status per query type."""
     for qtype in QTYPES:
         found = sum(n for key, n in counts.items() if key.startswith(f"{qtype}_"))
         if found != names:
@@ -84,7 +84,7 @@ def _account(counts: Counter[str], names: int) -> None:
 async def _until_signal(
     run: Run, names: list[Name], resolver: Resolver, settings: Resolve, done: Done
 ) -> None:
-    """Resolve all names; SIGINT, SIGTERM and the run's stop file end it in order, with Interrupted."""
+    """Resolve all names; SIGINT, SIGTERM and the run's stop file cancel it gracefully, with Interrupted."""
     work = asyncio.create_task(
         resolve_all(names, resolver, concurrency=settings.concurrency, rate=settings.rate, done=done)
     )

@@ -1,5 +1,5 @@
-"""A period of a watch while it runs: the prober fed at the planned times, the capture beside it, addresses
-resolved anew, networks that fall silent paused."""
+"""Runs one period of a watch: feeds the prober at the planned times, captures, resolves addresses again and
+pauses networks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from scanner.resolver.names import configured_resolver
 
 @dataclass(frozen=True)
 class Period:
-    """A period that was planned: whose it is, its slots, the names by domain, and the report of its stage."""
+    """A planned period: run and key, planned probes, names by domain, and the report of its stage."""
 
     run: Run
     key: StageKey
@@ -43,36 +43,36 @@ class Period:
 
     @property
     def folder(self) -> Path:
-        """Where it is written down."""
+        """The folder of its files."""
         return self.run.layout.stage("watch", self.key)
 
     @property
     def here(self) -> Vantage:
-        """The vantage point, as declared."""
+        """The vantage point's settings."""
         return self.run.settings.vantage_named(self.key.vantage)
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The period's name in messages."""
         return f"{self.key.vantage}, period {self.key.repetition}"
 
     def asn_of(self, ip: str) -> int | None:
-        """The AS that announces an address."""
+        """Return the AS that announces an address."""
         return self.mapper.origin(ip).asn
 
 
 def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> None:
-    """Run the prober with the capture beside it until the period is over.
+    """Run the prober and the capture until the period ends.
 
     Adds warnings and the clock's step to the period's report. Raises Interrupted when the run is stopped, and
-    FirstflightError when prober or capture cannot go on.
+    FirstflightError when prober or capture fail.
     """
     run, report, folder = period.run, period.report, period.folder
     with files.explain_os_errors(folder):
         (folder / "segments").mkdir(parents=True, exist_ok=True)
     addresses = _addresses(period, watched)
     addresses.resolve()
-    # Those of the period before may still wait for answers at the others.
+    # The previous period may still wait for answers on the other half of the ports.
     ports = run.settings.ports_at(period.here, half=period.key.repetition % 2)
     argv = _arguments(period, ports)
     feed = Feed()
@@ -87,10 +87,10 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
         begun = False
 
         def look() -> None:
-            """What is to be looked after all the time while the prober runs."""
+            """Do the periodic work while the prober runs."""
             nonlocal begun
             if not begun:
-                # Threads only now: the child processes have been started.
+                # Only now, because threads must not exist when child processes are started.
                 begun = True
                 addresses.resolve_every(run.settings.watch.resolve_every_s)
             if capture is not None:
@@ -127,7 +127,7 @@ def _addresses(period: Period, watched: Sequence[Name]) -> Addresses:
 
 def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Precedence) -> Feeder:
     settings = period.run.settings
-    # A slot that was handed over before the stage was cut is not probed twice.
+    # A probe that was submitted before the stage was killed is not submitted again.
     begun = {entry["slot"] for entry in records.fed(period.folder)}
     return Feeder(
         feed,
@@ -142,7 +142,7 @@ def _feeder(period: Period, feed: Feed, addresses: Addresses, precedence: Preced
 
 
 def _arguments(period: Period, ports: str) -> list[str]:
-    """The prober's command line: seed and connection IDs from the run's own, for this period alone."""
+    """Return the prober's command line, with a seed and connection IDs derived for this period."""
     run, key = period.run, period.key
     secret = str(run.manifest["cid_key"])
     return process.arguments(
@@ -158,7 +158,7 @@ def _arguments(period: Period, ports: str) -> list[str]:
 
 
 def _clock_ns() -> int:
-    """What the clock of the day is ahead of one that nobody sets."""
+    """Return how far the wall clock is ahead of the monotonic clock."""
     return time.time_ns() - time.monotonic_ns()
 
 

@@ -1,5 +1,4 @@
-"""What a period of a watch leaves: a watch_slot record for every slot, a quic_probe record for each that was
-probed."""
+"""Writes the records of a watch period: watch_slot for every slot, quic_probe for each probed one."""
 
 from __future__ import annotations
 
@@ -22,16 +21,15 @@ from scanner.resolver.engine import Name
 from scanner.resolver.names import configured_resolver
 from scanner.watch.period import Period
 
-# Names of owned servers that are in no list.
+# The list_id of owned names that are in no list.
 OWNED_LIST_ID = "owned"
 
 
 def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     """Write watch_slot.parquet and quic_probe.parquet, and count them in the period's report.
 
-    `ruleset` names the block lists in force; `unfed_reason` is why a slot was never handed to the prober.
-    Raises UsageError when what was written down before does not fit the plan, FirstflightError when the
-    counts do not balance.
+    `ruleset` is the hash of the rule files in force; `unfed_reason` is why a slot never came due. Raises
+    UsageError when earlier log entries do not fit the plan, FirstflightError when the counts do not balance.
     """
     run, report, folder = period.run, period.report, period.folder
     closed = closed_segments(folder / "segments")
@@ -67,7 +65,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
 
 
 def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
-    """Write quic_probe.parquet; give the counts by outcome, checked to balance."""
+    """Write quic_probe.parquet; return the counts by outcome, checked to balance."""
     run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"
     found = counts.of(rows)
@@ -89,7 +87,7 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
 
 
 def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Table:
-    """What a plan of `scanner.driver.choose` would say of each row."""
+    """Return the columns that a plan of `scanner.driver.choose` would hold for each row."""
     columns: list[dict[str, Any]] = []
     for domain, ip in zip(rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
         name = known.get(domain)
@@ -100,7 +98,7 @@ def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Ta
                 "ip": ip,
                 "list_id": OWNED_LIST_ID if name is None else name.list_id,
                 "rank": None if name is None else name.rank,
-                "address_rank": None,  # as the description says: no part of tables over names
+                "address_rank": None,  # excludes watch rows from tables over names (quic_probe.yaml)
                 "resolver": resolver,
             }
         )
