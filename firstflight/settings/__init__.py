@@ -2,7 +2,7 @@
 
 `load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
 sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
-folder and are made absolute, so that every stage, wherever it starts, means the same files.
+folder and are made absolute, so that they mean the same files in every stage's working directory.
 """
 
 from firstflight.settings.read import check, load, sentence

@@ -1,4 +1,4 @@
-"""All sections together: what must hold between them, and what the vantage points make of them."""
+"""All sections together: checks across sections, and values per vantage point."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Settings(Section):
     vantage: tuple[Vantage, ...] = ()
 
     @model_validator(mode="after")
-    def _stands_together(self) -> Settings:
+    def _is_consistent(self) -> Settings:
         if not self.vantage:
             raise ValueError(
                 'there is no [[vantage]]: name at least one, for example [[vantage]] name = "here"'
@@ -58,7 +58,7 @@ class Settings(Section):
         return self
 
     def vantage_named(self, name: str) -> Vantage:
-        """The vantage point called `name`; UsageError if there is none."""
+        """Return the vantage point called `name`; UsageError if there is none."""
         for vantage in self.vantage:
             if vantage.name == name:
                 return vantage
@@ -66,11 +66,11 @@ class Settings(Section):
         raise UsageError(f"no vantage point is called {name}; the settings name {known}")
 
     def rate_at(self, vantage: Vantage) -> float:
-        """New probes per second at that vantage point."""
+        """Return the new probes per second at that vantage point."""
         return self.probe.rate if vantage.rate is None else vantage.rate
 
     def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
-        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
+        """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half."""
         ports = vantage.ports or self.probe.ports
         if half is None:
             return ports
@@ -81,5 +81,5 @@ class Settings(Section):
         return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
 
     def index_of(self, name: str) -> int:
-        """Which of the vantage points that is, from 0."""
+        """Return the index of that vantage point, from 0."""
         return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)

@@ -1,6 +1,6 @@
-"""One process at a time: a file that a run, a stage or an embedded store is locked by.
+"""Lock files of runs, stages and embedded stores.
 
-flock: the kernel lifts the lock when its holder dies, however it dies. The file says who holds it.
+Uses flock: the kernel releases the lock when its holder ends, however it ends. The file names the holder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _POLL_S = 0.05
 def locked(
     path: Path, what: str, wait_s: float = 0, refusal: type[FirstflightError] = UsageError
 ) -> Iterator[None]:
-    """Hold the lock at `path` alone during the block.
+    """Hold the lock at `path` exclusively during the block.
 
-    Raises `refusal` naming the holder if `what` is still held after `wait_s` seconds; UsageError or
-    FirstflightError if the file cannot be made.
+    Raises `refusal` naming the holder if `what` is still locked after `wait_s` seconds; UsageError or
+    FirstflightError if the file cannot be created.
     """
     try:
         handle = _open_file(path)
@@ -41,16 +41,16 @@ def locked(
         _write_holder(handle)
         yield
     finally:
-        os.close(handle)  # and with it the lock
+        os.close(handle)  # releases the lock
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock at `path` alone."""
+    """Return whether a process holds the lock at `path` exclusively."""
     return _is_unavailable(path, fcntl.LOCK_SH)
 
 
 def holder_pid(path: Path) -> int | None:
-    """The id of the process that holds the lock at `path` alone; None if none does, or it did not say."""
+    """Return the id of the process that holds the lock at `path` exclusively; None if none or unknown."""
     if not is_locked(path):
         return None
     try:
@@ -61,32 +61,32 @@ def holder_pid(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def shared(path: Path) -> Iterator[None]:
-    """Hold the lock at `path` during the block, beside others that hold it so.
+    """Hold a shared lock at `path` during the block.
 
-    FirstflightError if the file cannot be made.
+    FirstflightError if the file cannot be created.
     """
     handle = _open_file(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
+        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for a concurrent check
         yield
     finally:
         os.close(handle)
 
 
 def is_shared(path: Path) -> bool:
-    """Whether some process holds the lock at `path`, alone or beside others."""
+    """Return whether a process holds the lock at `path`, exclusive or shared."""
     return _is_unavailable(path, fcntl.LOCK_EX)
 
 
 def _open_file(path: Path) -> int:
-    """The file of a lock, made if it is missing."""
+    """Open a lock file; create it if it does not exist."""
     with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _is_unavailable(path: Path, kind: int) -> bool:
-    """Whether a lock of that kind (LOCK_SH, LOCK_EX) cannot be had at `path` now."""
+    """Return whether a lock of that kind (LOCK_SH, LOCK_EX) is unavailable at `path` now."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -119,7 +119,7 @@ def _refusal(what: str, wait_s: float, holder: str) -> str:
 
 
 def _write_holder(handle: int) -> None:
-    """Write who holds it. On a full disk the lock holds all the same, only its holder stays unnamed."""
+    """Write the holder into the file. On a full disk the lock is valid, but its holder is unnamed."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     text = json.dumps({"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat()})
     with contextlib.suppress(OSError):
