@@ -1,4 +1,4 @@
-"""What a person sees of a running campaign: bars on a terminal, plain lines elsewhere (standard error)."""
+"""Shows a running campaign on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_EVERY_S = 30.0
 
 
 class Console:
-    """Follows the `progress.json` of the stages at work. An asynchronous context manager."""
+    """Follows the `progress.json` of running stages. An asynchronous context manager."""
 
     def __init__(self) -> None:
         self._bars = progress.Bars() if sys.stderr.isatty() else None
@@ -40,18 +40,18 @@ class Console:
             self._bars.__exit__(kind, error, trace)
 
     def print_line(self, text: str) -> None:
-        """Print a line, above the bars if there are any."""
+        """Print a line, above any bars."""
         if self._bars is not None:
             self._bars.print(text)
         else:
             progress.print_line(text)
 
     def begin(self, who: str, folders: list[Path]) -> None:
-        """`who` is at work, telling its progress in these folders, one after the other."""
+        """Start to follow `who`, whose stages write progress to these folders one after the other."""
         self._running[who] = folders
 
     def end(self, who: str) -> None:
-        """`who` has ended."""
+        """Stop to follow `who`."""
         self._look()
         self._running.pop(who, None)
 
@@ -72,7 +72,7 @@ class Console:
 
     @staticmethod
     def _progress(folders: list[Path]) -> progress.State | None:
-        # The last stage that has begun to tell something is the one at work.
+        # The last stage that has written progress is the running one.
         for folder in reversed(folders):
             state = progress.read(folder)
             if state is not None:

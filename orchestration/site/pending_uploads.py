@@ -1,8 +1,7 @@
-"""The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
-store.
+"""Pending uploads of a vantage point: record files in its folder of runs that are not in the store yet.
 
-Loading is the loader's (store/load/): exactly once, however often it is tried. `load_pending` tries
-whatever waits, so that what a day could not load comes in with a later one.
+The loader (store/load/) loads each file exactly once, however often it is tried. `load_pending` tries all
+pending files, so that a later run also loads what an earlier one could not.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class PendingUpload:
     key: StageKey
     loaded: bool
     measured_at: datetime
-    message: str | None  # of the last try
+    message: str | None  # error of the last attempt
 
 
 def uploads() -> Iterator[PendingUpload]:
-    """Everything that was measured here and is still on disk, oldest first."""
+    """Yield everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
         for stage, report in stages.of_reports(run):
             key = report.key(run.id)
@@ -49,13 +48,12 @@ def uploads() -> Iterator[PendingUpload]:
 
 
 def _is_over(run: Run, report: StageReport) -> bool:
-    """Whether the stage will not go on: it came to its end, or was ended with a run that is stopped."""
+    """Return whether the stage will not continue: it is done, or was interrupted and its run is stopped."""
     return report.state == "done" or (report.state == "interrupted" and run.layout.stop_file.exists())
 
 
 def is_loaded(run: Run, key: StageKey) -> bool:
-    """Whether all that the stages of a key have written was loaded after they had ended: by itself, or with
-    the whole run, as a campaign does."""
+    """Return whether the output of all stages of a key was loaded after they ended, alone or with the run."""
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
     def loaded_after_all(of: StageKey | None) -> bool:
@@ -70,9 +68,9 @@ def is_loaded(run: Run, key: StageKey) -> bool:
 
 
 def load_pending() -> tuple[int, list[FirstflightError]]:
-    """Load what waits; how many parts came in, and why the others did not.
+    """Load all pending uploads; return the number of loaded parts, and the errors of the others.
 
-    The first fault of the store itself ends it: the rest would meet the same.
+    The first error of the store itself ends the loop, because the rest would fail too.
     """
     from firstflight.errors import InputError
     from store.load import loader
@@ -85,7 +83,7 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
         where = f"{upload.run.id} {upload.key}"
         try:
             loader.stage(upload.run, upload.key)
-        except InputError as error:  # of this file alone
+        except InputError as error:  # concerns only this file
             faults.append(error)
             print_line(f"{where}: not loaded: {error}")
         except FirstflightError as error:
@@ -99,10 +97,10 @@ def load_pending() -> tuple[int, list[FirstflightError]]:
 
 
 def clean(keep_days: float) -> list[str]:
-    """Remove what is older than `keep_days` and not needed any more, captures and all; the runs' ids.
+    """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
-    At a vantage point: runs that are wholly loaded, and inputs that no run uses. At the centre: runs of the
-    schedule that have ended and are loaded, and lists and tables but the newest of each.
+    At a vantage point: completely loaded runs, and inputs that no run uses. At the centre: scheduled runs
+    that have ended and are loaded, and all lists and tables except the newest of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[PendingUpload]] = {}
@@ -120,21 +118,21 @@ def clean(keep_days: float) -> list[str]:
             shutil.rmtree(run.path)
             removed.append(run.id)
     for cached in (runs_root() / "cache").glob("*"):
-        about = cached.stat()
-        # A run that uses it has a hard link to it.
-        if about.st_nlink == 1 and datetime.fromtimestamp(about.st_mtime, UTC) < before:
+        status = cached.stat()
+        # A run that uses the file has a hard link to it.
+        if status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < before:
             cached.unlink()
     return removed
 
 
 def _newest(runs: Sequence[Run], stage: str) -> str | None:
-    """The run of the newest list or table that the schedule has fetched, by its date."""
+    """Return the id of the run with the newest list or table that the schedule fetched, by date."""
     fetched = [run for run in runs if run.manifest.get("kind") == stage and run.done(stage)]
     return max(((str(run.manifest["date"]), run.id) for run in fetched), default=(None, None))[1]
 
 
 def _is_over_at_centre(run: Run, before: datetime) -> bool:
-    """Whether a run of the schedule at the centre began before that, will not go on, and is in the store."""
+    """Return whether a scheduled run at the centre began before that, has ended, and is in the store."""
     manifest = run.manifest
     if not manifest.get("dag_run") or manifest.get("vantage"):
         return False
@@ -143,5 +141,5 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
     kind = manifest.get("kind")
     if kind in stages.names(stages.at_centre()):  # a list or table of a day
         return True
-    # Nobody writes down the end of a watch's day.
+    # The end of a day's watch run is not recorded in its manifest.
     return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")
