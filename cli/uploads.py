@@ -1,4 +1,4 @@
-"""`firstflight spool`: what a vantage point measured and has not yet loaded."""
+"""`firstflight uploads` (alias `spool`): lists, loads and removes a vantage point's pending uploads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 from firstflight.system import stdout, terminal
 
 
-@click.group(epilog="Example: firstflight spool status")
+@click.group(epilog="Example: firstflight uploads status")
 def command() -> None:
-    """See, load and clear what this vantage point keeps (docs/operations.md)."""
+    """List, load and remove this vantage point's pending uploads (docs/operations.md)."""
 
 
-@command.command(epilog="Example: firstflight spool status")
+@command.command(epilog="Example: firstflight uploads status")
 def status() -> None:
     """List what was measured here, and whether it is in the store."""
     from orchestration.site import pending_uploads
@@ -25,9 +25,9 @@ def status() -> None:
         terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
 
 
-@command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight spool load")
+@command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight uploads load")
 def load() -> None:
-    """Load what waits into the store; what is there already stays as it is."""
+    """Load all pending uploads into the store; rows that are already there do not change."""
     from firstflight.run.run import runs_root
     from orchestration.site import pending_uploads
     from store import confined_command as confined
@@ -35,7 +35,7 @@ def load() -> None:
 
     runs = {part.run.path: part.run for part in pending_uploads.uploads()}
     stores = {run.settings.store.url for run in runs.values()}
-    if len(stores) == 1:  # which is so unless somebody changed the settings of the schedule
+    if len(stores) == 1:  # always, unless the settings of the schedule were changed
         read = [path for folder in runs for path in reached.paths(folder)]
         confined.changing(stores.pop(), readable=read, writable=[runs_root()])
     loaded, faults = pending_uploads.load_pending()
@@ -44,12 +44,12 @@ def load() -> None:
         raise faults[0]
 
 
-@command.command(epilog="Example: firstflight spool clean --keep-days 90")
+@command.command(epilog="Example: firstflight uploads clean --keep-days 90")
 @click.option("--keep-days", type=click.FloatRange(min=0, max=36_500), required=True, metavar="N")
 def clean(keep_days: float) -> None:
-    """Remove runs that are wholly loaded and older than N days, with their captures and inputs.
+    """Remove runs that are completely loaded and older than N days, with their captures and inputs.
 
-    At the centre: runs of the schedule that have ended, and lists and tables but the newest.
+    At the centre: scheduled runs that have ended, and lists and tables except the newest.
     """
     from orchestration.site import pending_uploads
 
