@@ -1,4 +1,4 @@
-"""The `targets` stage: the names of a run, from Tranco, CrUX or the user's own file, as targets.parquet."""
+"""The `targets` stage: writes a run's names, from Tranco, CrUX or the user's file, to targets.parquet."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from schemas import records
 def stage(run: Run) -> None:
     """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
 
-    Rejected lines stand in the stage's report with their numbers, the rest is done. InputError if no line
-    holds a name; FetchError if the list has to be fetched and cannot be.
+    The stage's report lists rejected lines with their numbers. InputError if no line holds a name; FetchError
+    if the list cannot be fetched.
     """
     settings = run.settings
     with run.stage("targets") as report:
@@ -39,7 +39,7 @@ def stage(run: Run) -> None:
 
 
 def read(targets: Targets, network: Network, contact: str) -> TargetList:
-    """The list that the settings name; `contact` goes into what is asked of its host."""
+    """Read the list that the settings name; `contact` is sent with requests to its host."""
     if targets.source == "file":
         assert targets.file is not None  # settings check it
         return own_list.read(targets.file, targets.top)
