@@ -1,4 +1,4 @@
-"""The dissect stage: from the captures of a probe stage to quic_connection.parquet."""
+"""The dissect stage: turns the captures of a probe stage into quic_connection.parquet."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from schemas import records
 def stage(run: Run, key: StageKey) -> None:
     """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
-    InputError if there is no capture, if one is gone (nothing is written then), or if one breaks off (what
-    comes before that place is written all the same).
+    InputError if there is no capture, if one is missing (nothing is written then), or if one is damaged (the
+    connections before that position are written).
     """
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
@@ -44,11 +44,11 @@ def stage(run: Run, key: StageKey) -> None:
         report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, table, out)
         if broken:
-            raise InputError(f"{broken}; the connections before that place are in {out}")
+            raise InputError(f"{broken}; the connections before that position are in {out}")
 
 
 def with_provenance(found: pa.Table, key: StageKey, tool_version: str, names: dict[str, str]) -> pa.Table:
-    """The dissector's rows with what the campaign knows; `names` = capture path -> name in records."""
+    """Return the dissector's rows with provenance; `names` = capture path -> name in records."""
     schema = records.load("quic_connection").arrow_schema()
     common = {**key.columns(), "tool_version": tool_version}
     columns = []
@@ -70,22 +70,22 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
         )
-    # A killed stage leaves a part, which its next try takes over.
+    # A killed stage leaves a `.part` file, which its next attempt renames.
     missing = [path.name for path in taken if path not in present and not capture.part_of(path).is_file()]
     if missing:
-        # The connections of the others alone would take the place of all.
+        # Otherwise the connections of the others would look complete.
         raise InputError(
-            f"{', '.join(missing)} in {folder} is gone, which capture.json names: put it back, "
-            "or take its entry out of capture.json"
+            f"{', '.join(missing)} in {folder} is missing, which capture.json names: put it back, "
+            "or remove its entry from capture.json"
         )
     return present
 
 
 def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | None:
-    """Run the dissector into `folder`. Returns its sentence about a capture that breaks off, or None."""
+    """Run the dissector with output to `folder`. Returns its message about a damaged capture, or None."""
     probe = settings.probe
-    # A probe is over when its window is, so its connection need not be held for longer; and none may have to
-    # leave earlier. Each probe has up to `attempts` connections.
+    # A connection is kept as long as its probe's answer window. The table must hold all concurrent ones, so
+    # that none is evicted earlier; each probe has up to `attempts` connections.
     idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
     rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
     live = math.ceil(2 * rate * probe.attempts * idle_s)
@@ -104,11 +104,11 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
         argv += [option, str(value)]
     process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
-        _, said = process.communicate()
+        _, messages = process.communicate()
     except KeyboardInterrupt as error:
         children.stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
-    broken = binaries.unreadable(process.returncode, said)
+    broken = binaries.unreadable(process.returncode, messages)
     return broken[-1] if broken else None
 
 
@@ -117,5 +117,5 @@ def _account(run: Run, report: StageReport, table: pa.Table, out: Path) -> None:
     report.counts = dict(sorted(Counter(table["first_answer"].to_pylist()).items()))
     undecrypted = table.num_rows - sum(hello is not None for hello in table["hello_time_ns"].to_pylist())
     if undecrypted:
-        report.warnings.append(f"{undecrypted} connections without a ClientHello that opens")
+        report.warnings.append(f"{undecrypted} connections without a ClientHello that can be decrypted")
     run.add_output(report, out)
