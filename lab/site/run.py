@@ -1,4 +1,4 @@
-"""Starts the programs of a site, watches over them, and ends all of them."""
+"""Starts, monitors and stops the programs of a site."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ AGAIN_S = 5.0
 
 @dataclass
 class Started:
-    """A program that runs, with its log; `at`: when it was started (monotonic)."""
+    """A started program with its log; `at`: start time (monotonic)."""
 
     part: Part
     process: subprocess.Popen[bytes]
     log: Path
     from_byte: int
     answered: bool = False
-    ended: float | None = None  # when that was seen (monotonic)
+    ended: float | None = None  # when its end was noticed (monotonic)
     at: float = field(default_factory=time.monotonic)
 
     def output(self) -> str:
-        """What it has written since it was started."""
+        """Return what it has written since its start."""
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
 
     def why(self) -> str:
-        """Why it has ended, for people."""
+        """Return why it has ended, for messages."""
         status = self.process.returncode
         if status < 0:
             return f"was killed by signal {-status}"
@@ -51,7 +51,7 @@ class Started:
         return f"ended with status {status}: {lines[-1] if lines else 'no output'}"
 
     def fault(self) -> FirstflightError:
-        """That it has ended, with the end of its log."""
+        """Return an error that it has ended, with the end of its log."""
         end = "\n".join(self.output().strip().splitlines()[-8:])
         return FirstflightError(
             f"the site's {self.part.name} ended with status {self.process.returncode}; see {self.log}:\n{end}"
@@ -59,7 +59,7 @@ class Started:
 
 
 class Programs:
-    """The programs of one site; a context manager that ends all it started, in any case."""
+    """The programs of one site; a context manager that always stops all programs it started."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -72,7 +72,7 @@ class Programs:
         self.end_all()
 
     def start(self, part: Part) -> Started:
-        """Start a program on its host, in a session of its own; its log goes on where it was."""
+        """Start a program on its host, in a separate session; its log is appended to."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()
         from_byte = log.stat().st_size
@@ -93,7 +93,7 @@ class Programs:
         return started
 
     def wait_ready(self, names: list[str], ready_s: float = READY_S) -> None:
-        """Wait until each of these has said that it is up; FirstflightError with its log otherwise."""
+        """Wait until each of these is up; FirstflightError with the end of its log otherwise."""
         for name in names:
             self.started[name].at = time.monotonic()
         waiting = [self.started[name] for name in names if self.started[name].part.ready]
@@ -110,7 +110,7 @@ class Programs:
             time.sleep(0.1)
 
     def is_up(self, started: Started) -> bool:
-        """Whether it runs, has said that it is up, and has answered its first question."""
+        """Return whether it runs, has logged that it is up, and has answered its first request."""
         part = started.part
         if started.process.poll() is not None:
             return False
@@ -126,19 +126,20 @@ class Programs:
 
     @property
     def page(self) -> str:
-        """The address of the page on the machine's loopback."""
+        """The URL of the page on the machine's loopback."""
         port = re.findall(r"READY (\d+)", self.started["page"].output())[-1]
         return f"http://127.0.0.1:{port}"
 
     def restart_ended(self, write: Callable[[str], None]) -> None:
-        """Start again what has ended, when what it stands on is up."""
+        """Restart programs that have ended, when all programs of lower levels are up."""
         for started in sorted(self.started.values(), key=lambda started: started.part.level):
             status = started.process.poll()
             if status is None:
                 continue
             if started.ended is None:
                 started.ended = time.monotonic()
-            # Who ends by itself has a reason, such as a worker that the centre does not yet believe dead.
+            # A program that exits by itself is restarted after a delay: for example, the centre refuses a
+            # worker whose predecessor does not count as dead yet.
             if status >= 0 and time.monotonic() - started.ended < AGAIN_S:
                 continue
             below = [other for other in self.started.values() if other.part.level < started.part.level]
@@ -147,9 +148,9 @@ class Programs:
                 self.start(started.part)
 
     def end_all(self) -> None:
-        """Ask all to end, workers first, for they take leave of the centre; then kill what is left."""
+        """Stop all programs, workers first, because they sign off at the centre; then kill the rest."""
         everything = list(self.started.values())
-        # Airflow's tasks leave the group of their worker, and the stages below them outlive it for a while.
+        # Airflow's tasks leave the process group of their worker, and their stages outlive it for a while.
         tree = identities(descendants([started.process.pid for started in everything]))
         for level in sorted(Level, reverse=True):
             ending = [started for started in everything if started.part.level is level]
@@ -166,7 +167,7 @@ class Programs:
 
 
 def enter(lab: Path, host: str) -> list[str]:
-    """The command prefix that runs a program on a host of the lab."""
+    """Return the command prefix that runs a program on a host of the lab."""
     return [sys.executable, "-P", "-m", "cli", "lab", "exec", "--state", str(lab), host]
 
 
