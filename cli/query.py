@@ -66,7 +66,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
         if not equals or not key:
             raise UsageError(f"--param {pair}: write it as KEY=VALUE, for example --param since=2026-11-01")
         if key in found:
-            raise UsageError(f"--param {key} stands there twice")
+            raise UsageError(f"--param {key} is given twice")
         found[key] = value
     return found
 

@@ -119,7 +119,7 @@ def _entry(run: Any) -> dict[str, Any]:
 
 
 def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
-    # A watch may go on for more periods than its settings name.
+    # A watch may have more periods than its settings name.
     done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
     share = f"{done} of {wanted}" if done <= wanted else done
     terminal.echo(

@@ -101,7 +101,7 @@ class _Limited:
             if self._left < 0:
                 raise requests.RequestException(f"it has more than {self._max_bytes} bytes")
             if time.monotonic() > self._until:
-                raise requests.Timeout(f"it did not come within {MAX_BODY_S:.0f} s")
+                raise requests.Timeout(f"it was not complete within {MAX_BODY_S:.0f} s")
             yield piece
 
     def __getattr__(self, name: str) -> Any:

@@ -127,7 +127,7 @@ class Capture:
             )
 
     def check(self) -> None:
-        """FirstflightError if tcpdump is no longer running (interface gone) or its disk is full."""
+        """Raise FirstflightError if tcpdump has ended (interface removed) or its disk is almost full."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise FirstflightError(self._failure("ended while the probe ran"))
@@ -212,7 +212,7 @@ def records(folder: Path) -> list[CaptureRecord]:
         for record in found:
             path_names.component(record.file)
     except (AttributeError, KeyError, TypeError, path_names.UnsafeName) as error:
-        raise InputError(f"{path} is no list of captures ({error}): put the right one back") from error
+        raise InputError(f"{path} is not a list of captures ({error}): restore the file") from error
     return found
 
 

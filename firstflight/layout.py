@@ -53,7 +53,7 @@ class RunLayout:
 
     @property
     def manifest(self) -> Path:
-        """State, versions, seeds, stages."""
+        """File with state, versions, seeds, stages."""
         return self.root / "manifest.json"
 
     @property

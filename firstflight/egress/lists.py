@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.AS
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _NOT_A_NAME = "is no address, network or range, and no name either"
 
-# Of `10.1.2.0-24`: 25 addresses, or a slip for the 256 of `10.1.2.0/24`.
+# `10.1.2.0-24` means 25 addresses, or by mistake the 256 of `10.1.2.0/24`.
 _AMBIGUOUS = "may be a range or a network: write out the last address, or a slash"
 
 

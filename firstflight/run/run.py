@@ -122,11 +122,11 @@ class Run:
     def check_not_stopped(self) -> None:
         """Raise Interrupted (exit 130) if the stop file exists."""
         if self.layout.stop_file.exists():
-            way_on = f"and `firstflight campaign run --resume {self.id}` goes on"
+            hint = f"and `firstflight campaign run --resume {self.id}` continues"
             if self.manifest.get("dag_run"):
-                way_on = "and loaded; for the rest start another run of the DAG"
+                hint = "and loaded; for the rest start another run of the DAG"
             raise Interrupted(
-                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {way_on}"
+                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {hint}"
             )
 
     # ---- stages

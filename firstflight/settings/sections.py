@@ -1,4 +1,4 @@
-"""The sections of a campaign's settings file, each a table of TOML: names, types, bounds and defaults."""
+"""The sections of a campaign's settings file, each a TOML table: names, types, bounds and defaults."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Probe(Section):
     families: tuple[Literal[4, 6], ...] = (4, 6)
     # Source ports, bound while the probe runs; above Linux's default ephemeral range.
     ports: PortRange = "61000-61063"
-    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = drawn for the run
+    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = random per run
     blocklist: tuple[FileSetting, ...] = ()
     optout: tuple[FileSetting, ...] = ()
     allow_net: tuple[LabNetwork, ...] = ()
@@ -191,7 +191,7 @@ class Backoff(Section):
     least_probes: int = Field(default=30, ge=5)  # minimum in either, for a decision
     factor: float = Field(default=2.0, gt=1)
     least_share: float = Field(default=0.1, gt=0, lt=1)  # a lower share never causes a pause
-    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = not in this repetition
+    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = never in this repetition
 
 
 class Clock(Section):
@@ -203,7 +203,7 @@ class Clock(Section):
 
 
 class Capture(Section):
-    """The capture beside the probe."""
+    """The capture of the probe's traffic."""
 
     enabled: bool = True
     snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes

@@ -37,7 +37,7 @@ def why_no_scan(
                 f"the newest {name} is of {extra['date']}, {age} days old, and max_age_days is "
                 f"{max_age_days}: run the DAG {name} for a newer day, or allow more"
             )
-    came = {extra.get("run") for extra in triggered_by}
-    if came and not came & {extra["run"] for extra in taken.values()}:
-        return "only older lists and tables have come (a backfill); the newest was scanned when it came"
+    published = {extra.get("run") for extra in triggered_by}
+    if published and not published & {extra["run"] for extra in taken.values()}:
+        return "only older lists and tables have come (a backfill); the newest ones are already scanned"
     return None

@@ -55,8 +55,10 @@ class OpenScan(Open):
         params = context["params"]
         with airflow_errors():
             taken = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
-        came = [event.extra or {} for each in context["triggering_asset_events"].values() for event in each]
-        reason = events.why_no_scan(taken, came, datetime.now(UTC).date(), params["max_age_days"])
+        triggers = [
+            event.extra or {} for each in context["triggering_asset_events"].values() for event in each
+        ]
+        reason = events.why_no_scan(taken, triggers, datetime.now(UTC).date(), params["max_age_days"])
         if reason is not None:
             raise AirflowSkipException(reason)
         # All declared ones, also those that do not take part: turns depend on this list (shared_limits.py).

@@ -48,7 +48,7 @@ def describe(settings: Settings) -> Iterator[str]:
             seconds = names * QUERIES_PER_NAME / settings.resolve.rate + probes / rate + probe.timeout_s
             longest = max(longest, seconds)
             line += (
-                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit holds it up"
+                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
             )
         if vantage.command:
             line += f"; behind {' '.join(vantage.command)}"

@@ -132,7 +132,7 @@ def check_code(centre_version: str, vantage: VantagePoint) -> None:
     if centre_version != tool_version():
         raise NotTheSame(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
-            "nothing was sent; bring both to one version (docs/operations.md) and the task will go on"
+            "nothing was sent; install one version on both (docs/operations.md) and the task will go on"
         )
 
 
@@ -148,7 +148,7 @@ def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
             source.stream(entry.name, part, entry.bytes)
             if files.sha256_of(part) != entry.sha256:
                 raise CentreUnreachable(
-                    f"{entry.name} came from the centre cut short or changed: it is fetched again"
+                    f"{entry.name} arrived from the centre cut short or changed: it is fetched again"
                 )
         downloaded = 1
     with files.explain_os_errors(target):

@@ -17,7 +17,7 @@ REFUSED_DETAIL = "its network was paused: too many timeouts or Retries"
 
 
 class Pause(BaseModel):
-    """One pause of one AS. `suspect_from_ns`: the first probe of the window that showed it."""
+    """One pause of one AS. `suspect_from_ns`: time of the first probe in the window that caused it."""
 
     asn: int
     sign: Sign

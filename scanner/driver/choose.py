@@ -85,6 +85,6 @@ def write_targets(
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(
-                f"{path} does not fit the DNS answers or the port any more, and some of it has been probed: "
+                f"{path} no longer matches the DNS answers or the port, and some of it has been probed: "
                 "run the probe stage with --again"
             )

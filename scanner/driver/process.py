@@ -110,7 +110,9 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
             signal.signal(signum, signal.SIG_IGN)
         children.stop(process, GRACE_S)
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted("stopped by a signal; what was probed is kept, and --resume goes on") from error
+            raise Interrupted(
+                "stopped by a signal; what was probed is kept, and --resume continues"
+            ) from error
         raise
     finally:
         feed.close()
@@ -118,7 +120,9 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
     if status in (0, 1):
         return
     if status == 130:
-        raise Interrupted("the prober was stopped by a signal; what was probed is kept, and --resume goes on")
+        raise Interrupted(
+            "the prober was stopped by a signal; what was probed is kept, and --resume continues"
+        )
     reason = _last_line(log) or f"ended with status {status}"
     if status == 2:
         raise UsageError(f"the prober refused: {reason}")

@@ -26,7 +26,7 @@ def read_segments(paths: Sequence[Path]) -> pa.Table:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"cannot read the segment {path}: {error}") from error
     if not tables:
-        raise InputError("the prober left no segment")
+        raise InputError("the prober wrote no segment")
     table = pa.concat_tables(tables).sort_by("target")
     if pc.count_distinct(table["target"]).as_py() != table.num_rows:
         raise InputError(f"a target has two rows in the segments of {paths[0].parent}")

@@ -71,7 +71,7 @@ def stage(run: Run, key: StageKey) -> None:
 
 
 def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:
-    """Run the prober with the capture beside it, until every target has a row in a closed segment."""
+    """Run the prober and the capture until every target has a row in a closed segment."""
     settings, manifest = run.settings, run.manifest
     vantage = settings.vantage_named(key.vantage)
     folder = run.layout.stage("probe", key)

@@ -26,5 +26,5 @@ def count(run: Run, report: StageReport) -> dict[str, int]:
     rejected = len(report.rejected)
     accounting.balance(lines - rejected, found.sent, found.by_outcome, str(key))
     if report.counts != found.for_report():
-        raise FirstflightError(f"{key}: quic_probe.parquet does not hold what the stage reported")
+        raise FirstflightError(f"{key}: quic_probe.parquet does not match the stage's report")
     return {"targets": lines, "rejected": rejected, **found.for_report()}

@@ -80,7 +80,7 @@ def series(
 def plan(
     of: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0
 ) -> Iterator[PlannedProbe]:
-    """The slots of several series in order of time, from `start_ns` to before `end_ns` (None: without
+    """Yield the planned probes of several series in time order, from `start_ns` to before `end_ns` (None: no
     end)."""
 
     def timed(index: int, one: Series) -> Iterator[tuple[int, int]]:

@@ -59,7 +59,7 @@ def merge(
         own = plan
     for column in ("domain", "ip"):
         if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
-            raise InputError(f"the segments' column {column} does not fit targets.csv")
+            raise InputError(f"the segments' column {column} does not match targets.csv")
     asn, cdn = _origins(segments["ip"], origin)
     length = segments.num_rows
     stage: dict[str, Any] = {

@@ -60,7 +60,7 @@ def stage(run: Run, key: StageKey) -> None:
                 if todo:
                     asyncio.run(_until_signal(run, todo, resolver, settings, done))
         except ResolverDown as error:
-            kept = f"; {finished} of {len(names)} names are done and kept, do the stage again for the rest"
+            kept = f"; {finished} of {len(names)} names are done and kept, run the stage again for the rest"
             raise ResolverDown(f"{error}{kept if finished else ''}") from None
         finally:
             segments.close()
@@ -104,7 +104,7 @@ async def _until_signal(
     except asyncio.CancelledError:
         run.check_not_stopped()
         raise Interrupted(
-            "stopped by a signal; what was resolved is kept, and the stage goes on there"
+            "stopped by a signal; what was resolved is kept, and the stage continues there"
         ) from None
     finally:
         looking.cancel()

@@ -59,7 +59,7 @@ class Addresses:
                         self._known.pop(key, None)  # no longer exists; failures are no evidence of that
         if outcomes and all(outcome.rcode is None for outcome in outcomes):
             raise InputError(
-                f"the resolver {self._resolver.label} answers nothing ({outcomes[0].status}): "
+                f"the resolver {self._resolver.label} does not answer ({outcomes[0].status}): "
                 "is [resolve] resolver right?"
             )
 
@@ -78,7 +78,7 @@ class Addresses:
                 try:
                     self.resolve()
                 except (FirstflightError, OSError) as error:
-                    progress.print_line(f"addresses stay as they were: {error}")
+                    progress.print_line(f"addresses are not updated: {error}")
 
         self._thread = threading.Thread(target=work, name="addresses", daemon=True)
         self._thread.start()

@@ -92,7 +92,7 @@ class Segments:
             ) from error
         columns = table.select(["domain", "status", "resolver"]).to_pydict()
         triples = list(zip(columns["domain"], columns["status"], columns["resolver"], strict=True))
-        again = {domain for domain, status, asked in triples if status in UNANSWERED or asked != resolver}
+        again = {domain for domain, status, by in triples if status in UNANSWERED or by != resolver}
         kept = table.filter(pa.array([domain not in again for domain, _, _ in triples]))
         self._next = int(found[-1].stem.removeprefix("seg-")) + 1
         self._write(kept)
@@ -151,4 +151,4 @@ def _statuses(table: pa.Table) -> Counter[str]:
     """Count (name, query type) pairs by status: rows without record, and first records."""
     columns = table.select(["qtype", "status", "answer_rank"]).to_pydict()
     triples = zip(columns["qtype"], columns["status"], columns["answer_rank"], strict=True)
-    return Counter(f"{qtype}_{status}" for qtype, status, place in triples if not place)
+    return Counter(f"{qtype}_{status}" for qtype, status, answer_rank in triples if not answer_rank)

@@ -166,6 +166,6 @@ def _note_clock(period: Period, step_us: int) -> None:
     period.report.facts["clock_step_us"] = step_us
     if abs(step_us) > period.run.settings.watch.grace_ms * 1000:
         period.report.warnings.append(
-            f"the clock here was set by {step_us / 1e6:.1f} s during the period: planned times were "
-            "kept by the clock before, stamps are the kernel's"
+            f"the local clock was set by {step_us / 1e6:.1f} s during the period: planned times "
+            "follow the clock before that, stamps are the kernel's"
         )

@@ -47,7 +47,7 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     if table.num_rows != len(period.probes):
         raise UsageError(
             f"{folder} holds {table.num_rows} slots and the period has {len(period.probes)}: the settings or "
-            "the list have changed since it began; do the stage with --again"
+            "the list have changed since it began; run the stage with --again"
         )
     out = folder / "watch_slot.parquet"
     planned_records.write(table, out)
