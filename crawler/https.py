@@ -120,15 +120,17 @@ def explained(what: str) -> Iterator[None]:
         yield
     except requests.exceptions.SSLError as error:
         raise FetchError(
-            f"cannot fetch {what}: the host's certificate is not trusted ({_root(error)}); "
+            f"cannot fetch {what}: the host's certificate is not trusted ({_root_cause(error)}); "
             "if it is signed by a private authority, name its file as [network] ca_bundle"
         ) from error
     except requests.exceptions.Timeout as error:
         raise FetchError(f"cannot fetch {what}: no answer in time; try again later") from error
     except requests.exceptions.ConnectionError as error:
-        raise FetchError(f"cannot fetch {what}: {_root(error)}; is there a way to that host?") from error
+        raise FetchError(
+            f"cannot fetch {what}: {_root_cause(error)}; is there a way to that host?"
+        ) from error
     except requests.exceptions.RequestException as error:
-        raise FetchError(f"cannot fetch {what}: {_root(error)}") from error
+        raise FetchError(f"cannot fetch {what}: {_root_cause(error)}") from error
 
 
 def get_text(session: Session, url: str) -> str:
@@ -160,7 +162,7 @@ def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_B
             out.write(chunk)
 
 
-def _root(error: BaseException) -> str:
+def _root_cause(error: BaseException) -> str:
     """Return the message of the innermost cause, which requests and urllib3 wrap several times."""
     cause: BaseException = error
     while True:

@@ -126,10 +126,10 @@ class Child:
             env={**os.environ, **(environment or {})},
         )
 
-    def wait(self, write: Callable[[str], None], may_go_on: Callable[[], bool] = lambda: True) -> int:
+    def wait(self, write: Callable[[str], None], may_continue: Callable[[], bool] = lambda: True) -> int:
         """Wait for the end; call `write` with each line. Returns the exit status (negative: a signal).
 
-        When `may_go_on` returns False the child is stopped gracefully (status 130).
+        When `may_continue` returns False the child is stopped gracefully (status 130).
         """
         stream = self._process.stdout
         assert stream is not None
@@ -139,7 +139,7 @@ class Child:
         while self._process.poll() is None:
             time.sleep(0.1)
             if time.monotonic() - asked_at >= ASK_EVERY_S:
-                if not may_go_on():
+                if not may_continue():
                     self.stop()
                 asked_at = time.monotonic()
         reader.join(timeout=5)  # a grandchild may hold the pipe open

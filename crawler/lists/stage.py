@@ -32,7 +32,7 @@ def stage(run: Run) -> None:
         for line, reason in found.rejected:
             print_line(f"targets: line {line} rejected: {reason}")
         if not found.targets:
-            raise InputError(_nothing(found))
+            raise InputError(_empty_list(found))
         _write(run, found)
         report.rows_out = len(found.targets)
         run.add_output(report, run.layout.targets)
@@ -73,7 +73,7 @@ def _write(run: Run, found: TargetList) -> None:
         pq.write_table(table, part, compression="zstd")
 
 
-def _nothing(found: TargetList) -> str:
+def _empty_list(found: TargetList) -> str:
     if not found.rejected:
         return f"the target list {found.list_id} holds no name"
     line, reason = found.rejected[0]

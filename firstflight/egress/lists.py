@@ -31,7 +31,7 @@ def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
         for path in paths:
             for number, entry in entries(path):
                 if isinstance(entry, str) and not names_too:
-                    raise _wrong(path, number, entry, "is no address, network or range")
+                    raise _fault(path, number, entry, "is no address, network or range")
 
 
 def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
@@ -46,7 +46,7 @@ def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
             if entry is not None:
                 yield number, entry_of(entry)
         except ValueError as error:
-            raise _wrong(path, number, line.strip(), str(error)) from error
+            raise _fault(path, number, line.strip(), str(error)) from error
 
 
 def content(line: str) -> str | None:
@@ -136,5 +136,5 @@ def _check_name(name: str, *, wildcard: bool) -> None:
         raise ValueError("is the number of an AS: write its networks")
 
 
-def _wrong(path: Path, number: int, text: str, why: str) -> InputError:
+def _fault(path: Path, number: int, text: str, why: str) -> InputError:
     return InputError(f"{path}, line {number}: {text!r} {why}; correct it, nothing was sent")

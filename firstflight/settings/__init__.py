@@ -5,7 +5,7 @@ sentence (file, key, what is wrong). An unknown key is a fault. Relative paths a
 folder and are made absolute, so that they mean the same files in every stage's working directory.
 """
 
-from firstflight.settings.read import check, load, sentence
+from firstflight.settings.read import check, fault_message, load
 from firstflight.settings.sections import (
     AsData,
     Backoff,
@@ -29,6 +29,6 @@ __all__ = [
     "Vantage",
     "VantagePoint",
     "check",
+    "fault_message",
     "load",
-    "sentence",
 ]

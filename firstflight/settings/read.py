@@ -40,10 +40,10 @@ def check(data: Mapping[str, Any], where: str, base: Path, *, check_files: bool 
     try:
         return Settings.model_validate(dict(data), context={"base": base, "check_files": check_files})
     except ValidationError as error:
-        raise UsageError("\n".join(sentence(where, fault) for fault in error.errors())) from error
+        raise UsageError("\n".join(fault_message(where, fault) for fault in error.errors())) from error
 
 
-def sentence(where: str, fault: Any) -> str:
+def fault_message(where: str, fault: Any) -> str:
     """Return the message for a fault that pydantic found in the file `where`."""
     key = ".".join(str(part) for part in fault["loc"]) or "settings"
     if fault["type"] == "extra_forbidden":

@@ -38,7 +38,7 @@ def print_line(text: str) -> None:
     print(f"site: {text}", file=sys.stderr, flush=True)
 
 
-def raise_site(programs: Programs, port: int) -> None:
+def start_site(programs: Programs, port: int) -> None:
     """Prepare and start all programs; the web page listens on `port` of the machine's loopback."""
     site = programs.site
     plan.prepare(site)
@@ -117,7 +117,7 @@ def main() -> int:
         signal.signal(signum, _raise_stopped)
     state = locate(None)
     try:
-        with _alone(folder), _lab(state, folder):
+        with _locked(folder), _running_lab(state, folder):
             net = internet.load(state.behaviour_file)
             site = Site(
                 folder=folder,
@@ -129,7 +129,7 @@ def main() -> int:
                 paused=options.paused,
             )
             with Programs(site) as programs:
-                raise_site(programs, options.port)
+                start_site(programs, options.port)
                 _announce(site, programs)
                 while True:
                     time.sleep(1)
@@ -143,7 +143,7 @@ def main() -> int:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Lock the folder, and kill the processes that a killed site left running there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -163,7 +163,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lab(state: State, folder: Path) -> Iterator[None]:
+def _running_lab(state: State, folder: Path) -> Iterator[None]:
     """Start the lab unless it is up; on exit, stop it if this site, or a killed one here, started it."""
     ours = folder / "raised.json"
     record = state.running()

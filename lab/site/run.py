@@ -42,7 +42,7 @@ class Started:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
 
-    def why(self) -> str:
+    def exit_reason(self) -> str:
         """Return why it has ended, for messages."""
         status = self.process.returncode
         if status < 0:
@@ -50,7 +50,7 @@ class Started:
         lines = self.output().strip().splitlines()
         return f"ended with status {status}: {lines[-1] if lines else 'no output'}"
 
-    def fault(self) -> FirstflightError:
+    def exit_error(self) -> FirstflightError:
         """Return an error that it has ended, with the end of its log."""
         end = "\n".join(self.output().strip().splitlines()[-8:])
         return FirstflightError(
@@ -102,7 +102,7 @@ class Programs:
                 if self.is_up(started):
                     waiting.remove(started)
                 elif started.process.poll() is not None:
-                    raise started.fault()
+                    raise started.exit_error()
                 elif time.monotonic() - started.at > ready_s:
                     raise FirstflightError(
                         f"the site's {started.part.name} was not up after {ready_s:.0f} s; see {started.log}"
@@ -144,7 +144,7 @@ class Programs:
                 continue
             below = [other for other in self.started.values() if other.part.level < started.part.level]
             if all(self.is_up(other) for other in below):
-                write(f"{started.part.name} {started.why()}; it is started again")
+                write(f"{started.part.name} {started.exit_reason()}; it is started again")
                 self.start(started.part)
 
     def end_all(self) -> None:

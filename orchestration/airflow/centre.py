@@ -99,7 +99,7 @@ class Gather(FirstflightOperator):
         self.run = run
         self.ends = list(ends)  # task ids, the last of each vantage point
 
-    look_again = timedelta(seconds=10)
+    poll_every = timedelta(seconds=10)
 
     def execute(self, context: Context) -> None:
         """Check the tasks' states; reschedule, without occupying a slot, until the deadline at the latest."""
@@ -125,7 +125,7 @@ class Gather(FirstflightOperator):
             self.log.warning("the report no longer waits for %s", ", ".join(waiting))
             return
         self.log.info("waiting until %s for %s", f"{due:%Y-%m-%d %H:%M} UTC", ", ".join(waiting))
-        raise reschedule(min(due, datetime.now(UTC) + self.look_again))
+        raise reschedule(min(due, datetime.now(UTC) + self.poll_every))
 
 
 def _is_finished(task: str, states: dict[str, Any]) -> bool:

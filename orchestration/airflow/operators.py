@@ -34,10 +34,10 @@ CENTRE_EXECUTOR = "LocalExecutor"
 # Retries after two minutes, four, eight, ... an hour, so that a database or vantage point may be down for a
 # night. The variable shortens the delay for tests.
 RETRY_DELAY_S = float(os.environ.get("FIRSTFLIGHT_RETRY_DELAY_S", "120"))
-LOOK_AGAIN = timedelta(seconds=min(60.0, RETRY_DELAY_S))
+POLL_EVERY = timedelta(seconds=min(60.0, RETRY_DELAY_S))
 # A task that is queued again before the scheduler has processed the end of its last attempt counts as killed
 # (Airflow 3.3: "finished with state success, but the task instance's state attribute is running").
-AWAY = timedelta(seconds=10)
+MIN_DELAY = timedelta(seconds=10)
 RETRIES: dict[str, Any] = {
     "retries": 24,
     "retry_delay": timedelta(seconds=RETRY_DELAY_S),
@@ -81,12 +81,12 @@ class FirstflightOperator(BaseOperator):
         self._child = Child(arguments, _provenance(context))
         paused = False
 
-        def may_go_on() -> bool:
+        def may_continue() -> bool:
             nonlocal paused
             paused = not stops() and is_paused(context)
             return not paused
 
-        status = self._child.wait(self.log.info, may_go_on)
+        status = self._child.wait(self.log.info, may_continue)
         if status == EXIT_INTERRUPTED and stops():
             self.log.info("the run is stopped: what was measured is kept and loaded, nothing more is sent")
             return
@@ -94,7 +94,7 @@ class FirstflightOperator(BaseOperator):
             sentence = "the DAG is paused: the stage has ended in order and continues when the DAG does"
             self.log.info(sentence)
             if resumes:
-                raise reschedule(datetime.now(UTC) + LOOK_AGAIN)
+                raise reschedule(datetime.now(UTC) + POLL_EVERY)
             raise AirflowException(sentence)
         if status != 0 and check:
             raise self.failed(*arguments[:2])
@@ -113,7 +113,7 @@ class FirstflightOperator(BaseOperator):
 def reschedule(at: datetime) -> Exception:
     """Return the exception that frees the task's slot and starts the task again at `at`, without counting
     a retry."""
-    at = max(at, datetime.now(UTC) + AWAY)
+    at = max(at, datetime.now(UTC) + MIN_DELAY)
     again: Exception = AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
     return again
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from firstflight.run.run import Run
 
 # Interval of checks for a stop while a repetition is not due yet; each check starts a process.
-WHILE_WAITING = timedelta(hours=1)
+POLL_WHILE_WAITING = timedelta(hours=1)
 
 
 class FetchInputs(FirstflightOperator):
@@ -41,7 +41,9 @@ class FetchInputs(FirstflightOperator):
         from orchestration.site import inputs
 
         with airflow_errors():
-            run = inputs.fetch(str(self.run), inputs.here(self.vantage), *centre_of(str(self.run)))
+            run = inputs.fetch(
+                str(self.run), inputs.local_vantage_point(self.vantage), *centre_of(str(self.run))
+            )
         return run.id
 
 
@@ -134,7 +136,7 @@ class StageOperator(FirstflightOperator):
         if now < due:
             self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
             # Not in one interval: a run may be stopped meanwhile.
-            raise reschedule(min(due, now + WHILE_WAITING))
+            raise reschedule(min(due, now + POLL_WHILE_WAITING))
 
 
 class TimedStageOperator(StageOperator):

@@ -69,7 +69,7 @@ class Campaign:
         return all(self.run.done(stage.name, key) for stage in self.measuring)
 
     @property
-    def way_on(self) -> str:
+    def resume_hint(self) -> str:
         """The hint how to continue a run that was stopped."""
         return f"go on with: firstflight campaign run --resume {self.run.id}"
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from firstflight.system import progress
 
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 LINE_EVERY_S = 30.0
 
 
@@ -57,7 +57,7 @@ class Console:
 
     async def _follow(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
             self._look()
 
     def _look(self) -> None:

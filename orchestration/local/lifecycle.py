@@ -15,7 +15,7 @@ from orchestration.local.console import Console
 from orchestration.local.manifest import totals, write_state
 
 # How often the stop file is checked.
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 
 
 def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
@@ -27,10 +27,10 @@ def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) 
     """
     with run.lock():
         write_state(run, "running", message=None)
-        return asyncio.run(_until_the_end(run, kind))
+        return asyncio.run(_run_until_done(run, kind))
 
 
-async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
+async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -54,7 +54,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
             task.uncancel()
             how = "stopped" if run.layout.stop_file.exists() else "interrupted"
             write_state(run, how, ended_at=_now())
-            console.print_line(f"{how} in order; {campaign.way_on}")
+            console.print_line(f"{how} in order; {campaign.resume_hint}")
             return runner.EXIT_INTERRUPTED
         except FirstflightError as error:
             write_state(run, "failed", ended_at=_now(), message=str(error))
@@ -74,7 +74,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
 async def _look_for_stop_file(run: Run, stop: Callable[[], None]) -> None:
     """Call `stop` when the run's stop file exists."""
     while not run.layout.stop_file.exists():
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_EVERY_S)
     stop()
 
 

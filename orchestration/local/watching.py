@@ -24,7 +24,7 @@ class Watching(Campaign):
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def way_on(self) -> str:
+    def resume_hint(self) -> str:
         """The hint after a stop: missed periods cannot be repeated, but their rows can be loaded."""
         return f"load what was probed with: firstflight load {self.run.id}"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import requests
 
 
-class NotTheSame(FirstflightError):
+class Mismatch(FirstflightError):
     """The local clock or code differs from the centre's; nothing is measured until they agree."""
 
 
@@ -81,7 +81,7 @@ def fetch(
     """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
     `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Raises
-    CentreUnreachable, NotTheSame, UnsafeName or BadOffer.
+    CentreUnreachable, Mismatch, UnsafeName or BadOffer.
     """
     import requests
 
@@ -96,7 +96,7 @@ def fetch(
         clock = "not compared" if offset_s is None else f"{offset_s:+.1f} s"
         fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
         if not run.layout.manifest.is_file():
-            _settle(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
+            _localise_settings(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
             # Last, because the manifest makes the folder a run.
             here = {"vantage": vantage.name, "clock_offset_s": offset_s}
             files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
@@ -119,18 +119,18 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
 
 
 def check_clock(offset: Offset, vantage: VantagePoint) -> None:
-    """Raise NotTheSame if the local clock is too far off the centre's."""
+    """Raise Mismatch if the local clock is too far off the centre's."""
     if offset.exceeds():
-        raise NotTheSame(
+        raise Mismatch(
             f"the clock of {vantage.name} is {offset}: nothing was sent; set it (chronyc tracking) and the "
             "task will go on"
         )
 
 
 def check_code(centre_version: str, vantage: VantagePoint) -> None:
-    """Raise NotTheSame if the local code is not the centre's version."""
+    """Raise Mismatch if the local code is not the centre's version."""
     if centre_version != tool_version():
-        raise NotTheSame(
+        raise Mismatch(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
             "nothing was sent; install one version on both (docs/operations.md) and the task will go on"
         )
@@ -160,7 +160,7 @@ def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
     return downloaded
 
 
-def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
+def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
     """Replace the settings that are local to this vantage point; `clock`: the URL of the centre's Date.
 
     BadOffer if the settings must not be used at this vantage point; settings.json is removed then.
@@ -188,6 +188,6 @@ def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
     files.write_json(path, stored)
 
 
-def here(name: str) -> VantagePoint:
+def local_vantage_point(name: str) -> VantagePoint:
     """Return the vantage point `name` of the local vantage_points.toml."""
     return vantage_points.declared().named(name)

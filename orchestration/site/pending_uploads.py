@@ -20,7 +20,7 @@ from orchestration import stages
 
 
 @dataclass(frozen=True)
-class PendingUpload:
+class Upload:
     """Record files of one run, vantage point and repetition, and whether they are in the store."""
 
     run: Run
@@ -30,7 +30,7 @@ class PendingUpload:
     message: str | None  # error of the last attempt
 
 
-def uploads() -> Iterator[PendingUpload]:
+def uploads() -> Iterator[Upload]:
     """Yield everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
         for stage, report in stages.of_reports(run):
@@ -38,7 +38,7 @@ def uploads() -> Iterator[PendingUpload]:
             if stage.measures is None or key is None or not _is_over(run, report):
                 continue
             load = run.report(stages.LOAD, key)
-            yield PendingUpload(
+            yield Upload(
                 run=run,
                 key=key,
                 loaded=is_loaded(run, key),
@@ -103,7 +103,7 @@ def clean(keep_days: float) -> list[str]:
     that have ended and are loaded, and all lists and tables except the newest of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
-    parts: dict[str, list[PendingUpload]] = {}
+    parts: dict[str, list[Upload]] = {}
     for upload in uploads():
         parts.setdefault(upload.run.id, []).append(upload)
     runs = Run.all()

@@ -137,7 +137,7 @@ def load(path: Path) -> VantagePoints:
         return VantagePoints.model_validate(data)
     except ValidationError as error:
         raise UsageError(
-            "\n".join(settings.sentence(str(path), fault) for fault in error.errors())
+            "\n".join(settings.fault_message(str(path), fault) for fault in error.errors())
         ) from error
 
 

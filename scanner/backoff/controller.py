@@ -25,14 +25,14 @@ class Controller:
     """Controls the pauses of one prober. Call `update` several times a second."""
 
     def __init__(
-        self, manners: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
+        self, settings: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
     ) -> None:
-        self._manners = manners
+        self._settings = settings
         self._folder = folder
         self._asn_of = asn_of
         self._feed = feed
         self._label = label
-        self._detector = Detector(manners)
+        self._detector = Detector(settings)
         self._read: set[Path] = set()
         self._asn: dict[str, int | None] = {}
         # Rows in closed segments: of listed targets, and of planned probes.
@@ -51,11 +51,11 @@ class Controller:
             if path not in self._read:
                 self._read.add(path)
                 self._read_segment(path)
-        if not self._manners.enabled:
+        if not self._settings.enabled:
             return
         for pause in self._active():
-            due = pause.paused_at_ns + self._manners.resume_after_s * SECOND_NS
-            if self._manners.resume_after_s and now_ns >= due:
+            due = pause.paused_at_ns + self._settings.resume_after_s * SECOND_NS
+            if self._settings.resume_after_s and now_ns >= due:
                 pause.resumed_at_ns = now_ns
                 self._detector.restart_window(pause.asn, now_ns)
                 self._feed.resume(pause.asn)
@@ -93,7 +93,7 @@ class Controller:
         return [pause for pause in self.pauses if pause.resumed_at_ns is None]
 
     def _pause(self, asn: int) -> None:
-        if self._manners.resume_after_s:
+        if self._settings.resume_after_s:
             self._feed.pause(asn)
         else:
             self._feed.refuse(asn)
@@ -107,7 +107,7 @@ class Controller:
                 self.listed_rows += 1
             else:
                 self.planned_rows += 1
-            if not self._manners.enabled or sent_at is None or outcome in NOT_SENT:
+            if not self._settings.enabled or sent_at is None or outcome in NOT_SENT:
                 continue
             if ip not in self._asn:
                 self._asn[ip] = self._asn_of(ip)

@@ -63,8 +63,8 @@ class _Network:
 class Detector:
     """Collects probe outcomes per AS and reports which ASes to pause."""
 
-    def __init__(self, manners: Backoff) -> None:
-        self._manners = manners
+    def __init__(self, settings: Backoff) -> None:
+        self._settings = settings
         self._networks: dict[int, _Network] = {}
         self._updated: set[int] = set()
         self._not_before: dict[int, int] = {}
@@ -72,9 +72,9 @@ class Detector:
     def add(self, asn: int, probe: SentProbe) -> None:
         """Add the outcome of a probe to `asn`."""
         network = self._networks.setdefault(asn, _Network(probe.sent_ns))
-        manners = self._manners
-        early = probe.sent_ns < network.first_ns + manners.baseline_s * SECOND_NS
-        if early or len(network.baseline) < manners.least_probes:
+        settings = self._settings
+        early = probe.sent_ns < network.first_ns + settings.baseline_s * SECOND_NS
+        if early or len(network.baseline) < settings.least_probes:
             network.baseline.append(probe)
             return
         if probe.sent_ns < self._not_before.get(asn, 0):
@@ -98,10 +98,10 @@ class Detector:
                 yield verdict
 
     def _verdict(self, asn: int, network: _Network) -> Verdict | None:
-        oldest = network.newest_ns - self._manners.window_s * SECOND_NS
+        oldest = network.newest_ns - self._settings.window_s * SECOND_NS
         # Probes end out of order (an answer sooner than a timeout), so all are checked.
         network.window = deque(probe for probe in network.window if probe.sent_ns > oldest)
-        if len(network.window) < self._manners.least_probes:
+        if len(network.window) < self._settings.least_probes:
             return None
         for sign in SIGNS:
             before = _count(network.baseline, sign), len(network.baseline)
@@ -114,8 +114,8 @@ class Detector:
         """Whether the share is `factor` times as high, not small, and significantly higher than before."""
         share_before, share_now = before[0] / before[1], now[0] / now[1]
         return (
-            share_now >= self._manners.factor * share_before
-            and share_now >= self._manners.least_share
+            share_now >= self._settings.factor * share_before
+            and share_now >= self._settings.least_share
             and fisher(before, now) < CHANCE
         )
 

@@ -9,7 +9,7 @@ from firstflight.layout import StageKey
 from firstflight.run.run import Run
 
 
-def capture_beside(
+def probe_capture(
     run: Run, key: StageKey, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
     """Return the capture for the probes of a key; a context of None if the settings disable it."""

@@ -31,7 +31,7 @@ def check_lists(run: Run) -> None:
     lists.check(run.settings.probe.blocklist, run.settings.probe.optout)
 
 
-def keep(run: Run, rules: Sequence[Path]) -> None:
+def copy_into_run(run: Run, rules: Sequence[Path]) -> None:
     """Copy each rule file into the run, named by its hash, so that a `ruleset` can be looked up later."""
     for path in rules:
         kept = run.layout.rule_copy(files.sha256_of(path), path.name)

@@ -21,7 +21,7 @@ from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
-from scanner.driver.capture import capture_beside
+from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import closed_segments, targets_in
 from scanner.planned import control
@@ -54,7 +54,7 @@ def stage(run: Run, key: StageKey) -> None:
             probed_already=bool(earlier),
         )
         in_force = rules.rule_files(run)
-        rules.keep(run, in_force)
+        rules.copy_into_run(run, in_force)
         answered = sum(1 for path in earlier for target in targets_in(path) if target < FIRST_SLOT)
         stopped: Interrupted | None = None
         # Killed before the summary was written: the prober, with nothing left to send, writes it now.
@@ -93,7 +93,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
     controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
-        running = stack.enter_context(capture_beside(run, key))
+        running = stack.enter_context(probe_capture(run, key))
         progress = stack.enter_context(Progress(folder, f"{key.vantage} probe {key.repetition}", targets))
 
         def watch() -> None:

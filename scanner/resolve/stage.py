@@ -23,7 +23,7 @@ from scanner.resolver.query import Resolver
 from scanner.resolver.segments import Segments, rows
 
 # How often the stop file is checked.
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -95,7 +95,7 @@ async def _until_signal(
 
     async def look_for_stop_file() -> None:
         while not run.layout.stop_file.exists():
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
         work.cancel()
 
     looking = asyncio.create_task(look_for_stop_file())

@@ -45,7 +45,7 @@ class Addresses:
 
     def resolve(self) -> None:
         """Resolve all names once. InputError if the resolver answered no query at all."""
-        answers = asyncio.run(self._ask_all())
+        answers = asyncio.run(self._query_all())
         outcomes = [outcome for _, found in answers for outcome in found.values()]
         for name, found in answers:
             with self._lock:
@@ -100,7 +100,7 @@ class Addresses:
         with files.replacing(path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
 
-    async def _ask_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
+    async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
         pace = Pace(self._settings.rate)
         room = asyncio.Semaphore(self._settings.concurrency)
 

@@ -84,7 +84,7 @@ class Asker:
             asked_at_ns, start = time.time_ns(), time.perf_counter_ns()
             self._transport, self._waited_ns = None, 0
             try:
-                message = await self._chase(name, rdtype, edns)
+                message = await self._follow_aliases(name, rdtype, edns)
                 rcode: int | None = message.rcode
             except Failed as failure:
                 message, rcode = Message(failure.status, 0, detail=failure.detail), None
@@ -113,7 +113,9 @@ class Asker:
             await self._socket.close()  # type: ignore[no-untyped-call]
             self._socket = None
 
-    async def _chase(self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool) -> Message:
+    async def _follow_aliases(
+        self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool
+    ) -> Message:
         """Send a query, and follow a CNAME that the resolver left unresolved."""
         aliases: tuple[answer.Alias, ...] = ()
         while True:

@@ -19,7 +19,7 @@ from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
 from scanner.driver import process
-from scanner.driver.capture import capture_beside
+from scanner.driver.capture import probe_capture
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments
 from scanner.planned import records
@@ -78,7 +78,7 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     feed = Feed()
     controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
-        capture = stack.enter_context(capture_beside(run, period.key, ports))
+        capture = stack.enter_context(probe_capture(run, period.key, ports))
         progress = stack.enter_context(Progress(folder, period.label, len(period.probes)))
         feeder = _feeder(period, feed, addresses, precedence)
         stack.callback(feeder.close)

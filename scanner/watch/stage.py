@@ -61,7 +61,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
             raise UsageError(f"the period of {(times[1] - times[0]) / SECOND_NS:g} s holds no slot")
         report.rows_in = len(slots)
         in_force = rules.rule_files(run)
-        rules.keep(run, in_force)
+        rules.copy_into_run(run, in_force)
         known = {name.domain: name for name in names}
         period = Period(run, key, slots, known, Mapper(run.layout.as_data), report)
         stopped: Interrupted | None = None
