@@ -1,1 +1,1 @@
-"""The command line: the one place that knows every part of firstflight."""
+"""The command line: the only package that imports every part of firstflight."""

@@ -1,4 +1,4 @@
-"""`python -m cli`: the same as the installed `firstflight`."""
+"""`python -m cli`: equivalent to the installed `firstflight`."""
 
 from cli.main import main
 

@@ -1,4 +1,4 @@
-"""`firstflight campaign`: run a whole campaign, or go on with one."""
+"""`firstflight campaign`: runs or resumes a campaign."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from firstflight.system import terminal
 
 @click.group(epilog="Example: firstflight campaign run --config lab/campaign.toml --dry-run")
 def command() -> None:
-    """Run a whole measurement campaign, or go on with one."""
+    """Run a measurement campaign, or resume one."""
 
 
-# Flags that stand for one setting each; every other one is reached by --set.
+# Flags that set one setting each; --set reaches the others.
 NAMED = {
     "repetitions": "campaign.repetitions",
     "contact": "campaign.contact",
@@ -33,7 +33,7 @@ NAMED = {
     epilog="Example: firstflight campaign run --config lab/campaign.toml --repetitions 3 --set probe.rate=100"
 )
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings (TOML).")
-@click.option("--resume", metavar="RUN", help="Go on with this run; its own settings hold.")
+@click.option("--resume", metavar="RUN", help="Resume this run, with its own settings.")
 @click.option("--repetitions", type=click.IntRange(min=1), metavar="N")
 @click.option("--contact", metavar="TEXT", help="How operators reach you; sent in every close.")
 @click.option("--date", metavar="YYYY-MM-DD", help="Day of the Tranco list.")
@@ -44,7 +44,7 @@ NAMED = {
     "--store", metavar="URL", help="chdb:PATH or clickhouse://USER@HOST:PORT/DB?password_file=FILE."
 )
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Describe what would be done; fetch and send nothing.")
 def run(
     config: Path | None,
     resume: str | None,
@@ -54,8 +54,9 @@ def run(
 ) -> None:
     """Run the campaign that FILE describes; the run id is the last line of standard output.
 
-    Ctrl-C ends in order (exit 130); what was written is kept, and --resume RUN goes on. Exit 1: done, but a
-    vantage point or a later stage failed (`firstflight runs` says which); if every one did, with its status.
+    Ctrl-C stops gracefully (exit 130); what was written is kept, and --resume RUN continues. Exit 1: done,
+    but a vantage point or a later stage failed (`firstflight runs` shows which); if all vantage points
+    failed, the status of the first.
     """
     from firstflight import settings
     from firstflight.egress import lists
@@ -66,7 +67,7 @@ def run(
     given = [f"{NAMED[flag]}={_toml(value)}" for flag, value in named.items() if value is not None]
     given += overrides
     if (config is None) == (resume is None):
-        raise UsageError("give either --config FILE for a new run or --resume RUN to go on with one")
+        raise UsageError("give either --config FILE for a new run or --resume RUN to continue one")
     if resume is not None:
         the_run = Run.open(resume)
         if stages.plan_of(the_run) is stages.Plan.WATCH:
@@ -106,7 +107,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _toml(value: object) -> str:
-    """A flag's value as --set takes it: numbers as they are, text as a TOML string."""
+    """Return a flag's value in the syntax of --set: numbers unchanged, text as a TOML string."""
     if isinstance(value, int | float):
         return str(value)
-    return terminal.as_json(str(value))  # a string of JSON is one of TOML
+    return terminal.as_json(str(value))  # a JSON string is a TOML string too

@@ -1,4 +1,4 @@
-"""`firstflight db`: the tables of the store."""
+"""`firstflight db`: creates and lists the tables of the store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from firstflight.system import stdout, terminal
 
 @click.group(epilog="Example: firstflight db migrate")
 def command() -> None:
-    """Create the tables and views of the store, and say what stands there."""
+    """Create the tables and views of the store, and show their state."""
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE=chdb:/data/store firstflight db migrate")
 def migrate() -> None:
-    """Bring tables, views and comments to this version of firstflight; a second time does nothing."""
+    """Update tables, views and comments to this version of firstflight; idempotent."""
     from store import confined_command as confined
     from store import migrate as migration
     from store import open_store
@@ -37,7 +37,7 @@ def status() -> None:
 
     stdout.check_open()
     confined.asking()
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         terminal.echo(f"store: {store.place}")
         for row in migration.applied(store):
             terminal.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")
@@ -59,10 +59,10 @@ def status() -> None:
 @click.argument("table", required=False)
 @click.argument("months", required=False, metavar="MONTHS|forever")
 def retention(table: str | None, months: str | None) -> None:
-    """Say, or set, for how many months the rows of a table are kept; without arguments list all.
+    """Show or set for how many months the rows of a table are kept; without arguments list all.
 
-    Older rows are dropped a whole month at a time, when the engine comes round to it. Record files stay, and
-    can be loaded again.
+    Older rows are dropped by whole months, when the engine next merges. Record files are kept and can be
+    loaded again.
     """
     from firstflight.errors import UsageError
     from store import confined_command as confined

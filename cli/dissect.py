@@ -1,4 +1,4 @@
-"""`firstflight dissect`: hands over to the native dissector, whose options are documented here."""
+"""`firstflight dissect`: executes the Rust dissector, which parses and documents its own options."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ from firstflight.system import binaries
 def command(arguments: tuple[str, ...]) -> None:
     """Turn captures into records."""
     program = str(binaries.find("firstflight-dissect"))
-    # It takes this process's place: signals, standard streams and exit status are its own.
+    # Replaces this process: signals, standard streams and exit status are the dissector's.
     sys.stdout.flush()
     os.execv(program, [program, *arguments])

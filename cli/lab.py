@@ -1,4 +1,4 @@
-"""`firstflight lab`: the test Internet. Imports inside the functions keep `lab exec` fast."""
+"""`firstflight lab`: manages the test Internet. Imports inside the functions keep `lab exec` fast."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BEHAVIOUR = click.option(
     epilog="Example: firstflight lab up && firstflight lab exec hamburg dig site-001.cloudflare.test"
 )
 def command() -> None:
-    """Raise, use and remove the test Internet."""
+    """Start, use and remove the test Internet."""
 
 
 @command.command(epilog="Example: firstflight lab up --capture-edges")
@@ -36,10 +36,10 @@ def command() -> None:
     "--realtime/--no-realtime",
     default=True,
     show_default=True,
-    help="Let the link emulator and servers with declared delays run before other work, where allowed.",
+    help="Run the link emulator and servers with declared delays at real-time priority, where allowed.",
 )
 def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime: bool) -> None:
-    """Raise the lab; returns when all of it is ready."""
+    """Start the lab; returns when all services are ready."""
     from lab import internet, launch
     from lab.state import locate
 
@@ -55,7 +55,7 @@ def up(state: str | None, behaviour: Path | None, capture_edges: bool, realtime:
 @command.command(epilog="Example: firstflight lab down")
 @_STATE
 def down(state: str | None) -> None:
-    """Remove the lab; fine when there is none."""
+    """Remove the lab; no error if there is none."""
     from lab import launch
     from lab.state import locate
 
@@ -84,7 +84,7 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
 def truth(state: str | None, behaviour: Path | None, form: str, as_table1: bool) -> None:  # noqa: ARG001
-    """Print what each probe must give: of the lab as raised last, else of the behaviour file."""
+    """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
     from dataclasses import asdict
 
     from lab import internet
@@ -103,7 +103,7 @@ def truth(state: str | None, behaviour: Path | None, form: str, as_table1: bool)
 @_STATE
 @click.argument("number", type=int)
 def epoch(state: str | None, number: int) -> None:
-    """Move the names that vary to where they are in that epoch."""
+    """Move the names that vary to their addresses in that epoch."""
     from lab import launch
     from lab.state import locate
 

@@ -1,4 +1,4 @@
-"""`firstflight load`: record files into the store."""
+"""`firstflight load`: loads record files into the store."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from firstflight.system import terminal
 def command(what: tuple[str, ...]) -> None:
     """Load runs (all their record files) or single record files (Parquet) into the store.
 
-    Loading again changes nothing; a file that was made again replaces its rows. A file that cannot be read,
-    contradicts its kind or is refused by the store is named and left out; the others are loaded (exit 1, 3).
+    Loading is idempotent; a file that was written again replaces its rows. A file that cannot be read,
+    contradicts its kind or is refused by the store is reported and skipped; others are loaded (exit 1, 3).
     """
     from firstflight.run.run import Run
     from store import confined_command as confined
@@ -34,17 +34,17 @@ def command(what: tuple[str, ...]) -> None:
     runs = [Run.open(name) for name in what if not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
     confined.changing(readable=[path for one in given for path in reached.paths(one)])
-    from store.load import loader  # may bring threads of Arrow's
+    from store.load import loader  # imported after confinement: Arrow may start threads
 
     results: list[loader.Result] = []
     for run in runs:
-        results += loader.load_run_folder(run, told=_tell)
+        results += loader.load_run_folder(run, told=_report)
     if files:
-        results += loader.load_files(files, told=_tell)
-    _sum_up(results)
+        results += loader.load_files(files, told=_report)
+    _print_totals(results)
 
 
-def _tell(result: object) -> None:
+def _report(result: object) -> None:
     from store.load.loader import Loaded, Refused
 
     if isinstance(result, Refused):
@@ -53,8 +53,8 @@ def _tell(result: object) -> None:
         terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
 
 
-def _sum_up(results: Sequence[object]) -> None:
-    """Print the balance; end with 1 or 3 if something was refused (interfaces.md)."""
+def _print_totals(results: Sequence[object]) -> None:
+    """Print the totals; exit with 1 or 3 if a file was refused (interfaces.md)."""
     from firstflight.errors import InputError
     from store.load.loader import Loaded, Refused
     from store.load.record_file import Contradiction

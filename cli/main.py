@@ -1,7 +1,7 @@
 """`firstflight`: finds the subcommand, imports only what it needs, runs it.
 
-Subcommands live one per module in this folder; each module defines one `click` command or group
-called `command`. They are imported when used, so that `firstflight lab exec` starts fast.
+Each module in this folder defines one subcommand: a `click` command or group called `command`. Modules are
+imported when used, so that `firstflight lab exec` starts fast.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ from firstflight.system import stdout, terminal
 
 # subcommand -> (module, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "campaign": ("cli.campaign", "Run a whole measurement campaign, or go on with one."),
+    "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
-    "lab": ("cli.lab", "Raise, use and remove the test Internet."),
+    "lab": ("cli.lab", "Start, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
-    "query": ("cli.query", "Ask the store one of the named questions."),
-    "report": ("cli.report", "Make a page about a run, or print the tables of the papers."),
+    "query": ("cli.query", "Run a named query on the store."),
+    "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
-    "spool": ("cli.spool", "What a vantage point keeps until it is in the store."),
-    "sql": ("cli.sql", "Ask the store a question (read-only)."),
+    "spool": ("cli.uploads", "The same as uploads."),
+    "sql": ("cli.sql", "Run a query on the store (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
     "store": ("cli.store", "Share the embedded store with several programs."),
     "trace": ("cli.trace", "Show the packets behind a row."),
-    "watch": ("cli.watch", "Probe names at set times, again and again."),
+    "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
+    "watch": ("cli.watch", "Probe names repeatedly at set times."),
 }
 
-# Commands that hand their arguments on to another program as they are.
-HANDING_ON = {"probe", "dissect", "lab"}
+# Commands that pass their arguments unchanged to another program.
+PASS_THROUGH = {"probe", "dissect", "lab"}
 
 TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
-"""Environment variable: any value shows where an error came from that nobody foresaw."""
+"""Environment variable: any value shows the traceback of an unexpected error."""
 
 VERSION = click.version_option(version("firstflight"), prog_name="firstflight")
 
 
 def add_version(command: click.Command) -> None:
-    """Give a command and all below it `--version`; those that stand for a native program have its own."""
+    """Add `--version` to a command and all its subcommands, except those that execute a Rust program."""
     if command.add_help_option and all(option.name != "version" for option in command.params):
         VERSION(command)
     if isinstance(command, click.Group):
@@ -84,7 +85,7 @@ class LazyGroup(click.Group):
 )
 @VERSION
 def root() -> None:
-    """Hold the subcommands; does nothing by itself."""
+    """Group the subcommands; does nothing itself."""
 
 
 def main() -> None:
@@ -96,33 +97,33 @@ def main() -> None:
         status = root.main(prog_name="firstflight", standalone_mode=False)
         sys.stdout.flush()
     except FirstflightError as error:
-        _end(str(error), error.exit_status)
+        _fail(str(error), error.exit_status)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        _end(_usage(error), 2)
+        _fail(_usage_message(error), 2)
     except (click.Abort, KeyboardInterrupt):
-        _end("interrupted", 130)
+        _fail("interrupted", 130)
     except BrokenPipeError:
-        _drop_output()  # the reader has seen enough
+        _drop_output()  # the reader has closed the pipe
         sys.exit(0)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else _where_without_a_name()
+        where = f" ({error.filename})" if error.filename else _likely_cause()
         terminal.echo(f"firstflight: the system refused to go on: {error.strerror or error}{where}", err=True)
         _drop_output()
         sys.exit(3)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        _end(_unforeseen(error), 1)
+        _fail(_internal_error(error), 1)
     # Without standalone mode click gives the status of `ctx.exit` as the value; commands give none.
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _check_arguments(arguments: list[str]) -> None:
-    """Arguments end up in records, messages and questions, all of which are UTF-8."""
-    if arguments and arguments[0] in HANDING_ON:
+    """Refuse arguments that are not UTF-8, because records, messages and queries are UTF-8."""
+    if arguments and arguments[0] in PASS_THROUGH:
         return
     for argument in arguments:
         try:
@@ -131,44 +132,45 @@ def _check_arguments(arguments: list[str]) -> None:
             raise UsageError(f"the argument {os.fsencode(argument)!r} is no text in UTF-8") from error
 
 
-def _usage(error: click.ClickException) -> str:
-    """What click found wrong, as one sentence with the place of the help."""
-    said = " ".join(error.format_message().split())
+def _usage_message(error: click.ClickException) -> str:
+    """Return click's error as one sentence that refers to the help."""
+    message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     if context is None:
-        return said
-    return f"{said.removesuffix('.')} (see {context.command_path} --help)"
+        return message
+    return f"{message.removesuffix('.')} (see {context.command_path} --help)"
 
 
-def _unforeseen(error: Exception) -> str:
-    """A fault of ours: which, and in which of our files, without a screen of Python."""
+def _internal_error(error: Exception) -> str:
+    """Return the message for an internal error: the exception and its location, without a traceback."""
     ours = Path(__file__).resolve().parent.parent
-    places = [
+    locations = [
         f"{Path(frame.filename).relative_to(ours)}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).is_relative_to(ours) and ".venv" not in Path(frame.filename).parts
     ]
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    message = " ".join(f"{type(error).__name__}: {error}".split())
     return (
-        f"a fault of firstflight itself, {said} ({places[-1] if places else 'outside of its files'}): "
-        f"please report it; {TRACEBACK_VARIABLE}=1 shows all of it"
+        f"a fault of firstflight itself, {message} "
+        f"({locations[-1] if locations else 'outside of its files'}): "
+        f"please report it; {TRACEBACK_VARIABLE}=1 shows the traceback"
     )
 
 
-def _end(sentence: str, status: int) -> NoReturn:
+def _fail(sentence: str, status: int) -> NoReturn:
     terminal.echo(f"firstflight: {sentence}", err=True)
     sys.exit(status)
 
 
-def _where_without_a_name() -> str:
-    """What an error of the system without a file's name is about, if it can be told."""
+def _likely_cause() -> str:
+    """Return the likely cause of a system error without a file name; empty if unknown."""
     try:
         os.getcwd()  # noqa: PTH109
     except OSError:
-        return " (the folder that this was started in is gone: change to another one)"
+        return " (the working directory no longer exists: change to another one)"
     return ""
 
 
 def _drop_output() -> None:
-    """What could not be written is tried again when Python ends, and would fail again."""
+    """Redirect standard output to /dev/null: Python flushes it at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

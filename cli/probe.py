@@ -1,4 +1,4 @@
-"""`firstflight probe`: hands all arguments to the native prober, which then takes this process's place."""
+"""`firstflight probe`: executes the Rust prober with all arguments, in place of this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = "firstflight-prober"
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Probe how QUIC servers answer the first flight: `firstflight probe --help` tells the options.
+    """Probe how QUIC servers answer the first flight: `firstflight probe --help` lists the options.
 
     Example: firstflight probe --targets targets.csv --contact 'research@example.org' > probes.jsonl
     """

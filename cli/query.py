@@ -1,4 +1,4 @@
-"""`firstflight query`: the named queries."""
+"""`firstflight query`: runs a named query."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from firstflight.system import terminal
     help="A parameter of the query; can be given several times.",
 )
 @options.output_format
-@click.option("--about", is_flag=True, help="Say what the query's parameters and columns mean; ask nothing.")
-@click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with the parameters in it; ask nothing.")
+@click.option("--about", is_flag=True, help="Describe the query's parameters and columns; do not run it.")
+@click.option("--sql", "show_sql", is_flag=True, help="Print the SQL with its parameters; do not run it.")
 def command(
     name: str | None, given: tuple[str, ...], output_format: str, about: bool, show_sql: bool
 ) -> None:
-    """Put the named query NAME to the store and print the answer; without NAME, list the queries.
+    """Run the named query NAME on the store and print the result; without NAME, list the queries.
 
     docs/queries.md describes them all.
     """
@@ -54,7 +54,7 @@ def command(
         terminal.echo(asked.rendered(parameters, Dialect(DATABASE)))
     else:
         confined.asking()
-        with interrupt.heard():
+        with interrupt.exit_on_sigint():
             answer = query.formatted(name, parameters, output_format)
         stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 
@@ -66,7 +66,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
         if not equals or not key:
             raise UsageError(f"--param {pair}: write it as KEY=VALUE, for example --param since=2026-11-01")
         if key in found:
-            raise UsageError(f"--param {key} stands there twice")
+            raise UsageError(f"--param {key} is given twice")
         found[key] = value
     return found
 

@@ -1,4 +1,4 @@
-"""`firstflight report`: a page about a run, and the papers' tables, from the store and from captures."""
+"""`firstflight report`: creates a page about a run, or prints the papers' tables, from store or captures."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from firstflight.system import stdout, terminal
 def command(
     context: click.Context, out: Path | None, run: str | None, vantage: str | None, day: datetime | None
 ) -> None:
-    """Make a page about a run, or print the tables of the papers.
+    """Create a page about a run, or print the tables of the papers.
 
-    The page is one file that needs no server, no network and no script; its path is printed.
+    The page is one file that needs no server, network or script; its path is printed.
     """
     if context.invoked_subcommand is not None:
         if out or run or vantage or day:
             raise click.UsageError(
                 f"--out, --run, --vantage and --day before {context.invoked_subcommand} have no meaning: "
-                "leave them away, or write behind it what belongs to it"
+                "omit them, or write the subcommand's options after it"
             )
         return
     if out is None:
@@ -57,13 +57,13 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     from store import confined_command as confined
     from store import open_store
 
-    provenance.tool_version()  # kept for the page: it is asked of a program
+    provenance.tool_version()  # cached for the page, because it runs git
     confined.asking(added_to=[confined.nearest_folder(out)])
-    # Its list of fonts; those of the page come with it.
+    # The folder of matplotlib's font cache; the page's fonts come with firstflight.
     os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
-    from reports.page import page  # brings threads of numpy's
+    from reports.page import page  # imported after confinement: numpy starts threads
 
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         gathered = page.collect(store, run, vantage, day)
     if gathered is None:
         terminal.echo("the store holds no run: the page says so", err=True)
@@ -79,7 +79,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     "--truth",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Declared values to print beside (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
+    help="Declared values for comparison (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 @click.option(
@@ -91,12 +91,12 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
     default=1,
     show_default=True,
     metavar="N",
-    help="Of the bootstrap.",
+    help="Seed of the bootstrap.",
 )
 def table1(run: str | None, truth: Path | None, output_format: str, resamples: int, seed: int) -> None:
-    """Print Table 1: share of names with instant ACK per CDN, the paper's way and by outcome.
+    """Print Table 1: share of names with instant ACK per CDN, as the paper counts and by outcome.
 
-    The table gives percent; jsonl and csv give shares from 0 to 1, declared ones as declared_*.
+    The table prints percent; jsonl and csv print shares from 0 to 1, declared ones as declared_*.
     """
     from firstflight.system import interrupt
     from reports.numbers import truth as truths
@@ -106,10 +106,10 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
     stdout.check_open()
     declared = truths.read(truth) if truth else None
     confined.asking()
-    from reports.tables import table1 as made  # brings threads of numpy's
+    from reports.tables import table1 as made  # imported after confinement: numpy starts threads
     from reports.tables import text
 
-    with interrupt.heard(), open_store() as store:
+    with interrupt.exit_on_sigint(), open_store() as store:
         table = made.collect(store, run, resamples=resamples, seed=seed)
     if output_format == "table":
         sys.stdout.write(text.table1(table, declared, terminal=sys.stdout.isatty()))
@@ -129,8 +129,8 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.
 
-    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys. Those that cannot be read are
-    named at the end (exit status 3).
+    DIR holds one capture per server, NAME.pcap, with its key log NAME.keys. Unreadable ones are named at the
+    end (exit status 3).
     """
     from reports.tables import table3 as made
     from reports.tables import text
@@ -156,7 +156,7 @@ def _jsonl(rows: list[dict[str, Any]]) -> str:
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
-    """An interval becomes two columns, *_low and *_high."""
+    """Return rows as CSV; an interval becomes two columns, *_low and *_high."""
     out = io.StringIO()
     flat = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""`firstflight runs`: runs with their states and counts."""
+"""`firstflight runs`: lists runs with states and counts, and stops them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import stdout, terminal
 
-# A campaign gives its stages 40 s to end in order (orchestration/runner.py).
+# A campaign gives its stages 40 s to shut down (orchestration/runner.py).
 STOP_WAIT_S = 60.0
 
 
@@ -23,8 +23,8 @@ STOP_WAIT_S = 60.0
 def command(names: tuple[str, ...], form: str) -> None:
     """List runs, oldest first, with state and counts; with RUN, its stages too.
 
-    `runs stop RUN...` ends runs in order: nothing new is sent, what is on its way is waited for, rows are
-    written. A run of a schedule is stopped at the centre; its vantage points hear of it within seconds.
+    `runs stop RUN...` stops runs gracefully: no new probe is sent, answers to probes in flight are awaited,
+    rows are written. Stop a scheduled run at the centre; its vantage points stop within seconds.
     """
     from firstflight.run.run import Run, runs_root
 
@@ -42,8 +42,8 @@ def command(names: tuple[str, ...], form: str) -> None:
             terminal.echo(terminal.as_json(entry))
         return
     if not entries:
-        way = "begin one: firstflight campaign run --config FILE"
-        terminal.echo(f"no runs in {runs_root()}; {way}", err=True)
+        hint = "begin one: firstflight campaign run --config FILE"
+        terminal.echo(f"no runs in {runs_root()}; {hint}", err=True)
     for entry in entries:
         _print(entry, with_stages=bool(names))
 
@@ -55,12 +55,12 @@ def _stop(run: Any) -> None:
     manifest = run.manifest
     if manifest.get("dag_run"):
         where = manifest.get("vantage")
-        told = (
+        effect = (
             f"{where} stops, the others go on (stop it at the centre to end it everywhere)"
             if where
-            else "its vantage points stop within seconds of hearing it, and load what they have"
+            else "its vantage points stop within seconds and load what they have"
         )
-        terminal.echo(f"run {run.id}: {told}", err=True)
+        terminal.echo(f"run {run.id}: {effect}", err=True)
         return
     if not run.is_locked():
         terminal.echo(
@@ -71,7 +71,7 @@ def _stop(run: Any) -> None:
     while run.is_locked():
         if time.monotonic() > deadline:
             raise FirstflightError(
-                f"run {run.id} is told to stop and has not ended within {STOP_WAIT_S:.0f} s"
+                f"run {run.id} was stopped and has not ended within {STOP_WAIT_S:.0f} s; see its logs folder"
             )
         time.sleep(0.1)
     terminal.echo(f"run {run.id}: {run.manifest['state']}", err=True)
@@ -84,10 +84,10 @@ def _entry(run: Any) -> dict[str, Any]:
     manifest = run.manifest
     entries = stage_entries(run)
     state = manifest["state"]
-    # A scheduled run has no process of its own here; its report writes down its end.
+    # A scheduled run has no campaign process here; its report task records its end.
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
-        state = "cut"  # killed: nobody could write down its end
-    # One that was interrupted has written what it had.
+        state = "cut"  # killed before it could record its end
+    # Includes interrupted stages, which have written their rows so far.
     measuring = stages.names(stages.measuring())
     probes = [entry for entry in entries if entry["stage"] in measuring and entry["rows_out"] is not None]
     outcomes: dict[str, int] = {}
@@ -97,7 +97,7 @@ def _entry(run: Any) -> dict[str, Any]:
     done = sum(s["state"] == "done" for s in probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
-        # Of a schedule, whose stages ran elsewhere: what its report found in the store.
+        # A scheduled run, whose stages ran elsewhere: the counts that its report found in the store.
         count = sum(manifest["rows"].values())
         done = len(manifest["rows"]) * manifest["repetitions"] - len(manifest["missing"])
     return {
@@ -119,7 +119,7 @@ def _entry(run: Any) -> dict[str, Any]:
 
 
 def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
-    # A watch may go on for more periods than its settings name.
+    # A watch may have more periods than its settings name.
     done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
     share = f"{done} of {wanted}" if done <= wanted else done
     terminal.echo(
@@ -133,8 +133,8 @@ def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
     if not with_stages:
         return
     for stage in entry["stages"]:
-        place = f" {stage['vantage']} {stage['repetition']}" if stage["vantage"] else ""
-        terminal.echo(f"  {stage['stage']}{place}: {stage['state']}, {_rows(stage)}")
+        key = f" {stage['vantage']} {stage['repetition']}" if stage["vantage"] else ""
+        terminal.echo(f"  {stage['stage']}{key}: {stage['state']}, {_rows(stage)}")
         for text in [*stage["warnings"], *([stage["message"]] if stage["message"] else [])]:
             terminal.echo(f"    {text}")
 

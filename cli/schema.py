@@ -1,4 +1,4 @@
-"""`firstflight schema`: what the columns of a record kind are."""
+"""`firstflight schema`: describes the columns of a record kind."""
 
 from __future__ import annotations
 

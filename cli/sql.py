@@ -1,4 +1,4 @@
-"""`firstflight sql`: one question to the store."""
+"""`firstflight sql`: runs one query on the store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from firstflight.errors import InputError, UsageError
 @click.argument("query")
 @options.output_format
 def command(query: str, output_format: str) -> None:
-    """Ask the store QUERY (ClickHouse's SQL) and print the answer; nothing can be changed.
+    """Run QUERY (ClickHouse SQL) on the store and print the result; read-only.
 
-    `SELECT *` shows computed columns such as ack_to_sh_us too. `-` reads the query from standard input.
+    `SELECT *` includes computed columns such as ack_to_sh_us. `-` reads the query from standard input.
     """
     from firstflight.system import interrupt, stdout, terminal
     from store import ask
@@ -28,7 +28,7 @@ def command(query: str, output_format: str) -> None:
     stdout.check_open()
     text = _from_stdin() if query == "-" else query
     confined.asking()
-    with interrupt.heard():
+    with interrupt.exit_on_sigint():
         answer = ask.formatted(text, output_format)
     stdout.write(terminal.answer(*answer, terminal=sys.stdout.isatty()))
 

@@ -1,4 +1,4 @@
-"""`firstflight stage NAME`: one stage of a run, alone; the campaign runs each stage through this."""
+"""`firstflight stage NAME`: runs single stages of a run; the campaign runs every stage by this command."""
 
 from __future__ import annotations
 
@@ -34,27 +34,32 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 @click.option(
     "--vantage",
     metavar="V",
-    help="Vantage point (resolve, probe, dissect, watch; load: only what it measured).",
+    help="Vantage point (resolve, probe, dissect, watch; load: only its rows).",
 )
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
-@click.option("--period", type=click.FloatRange(min=1, max=DAY_S), metavar="SECONDS", help="watch: how long.")
+@click.option(
+    "--period",
+    type=click.FloatRange(min=1, max=DAY_S),
+    metavar="SECONDS",
+    help="watch: length of the period.",
+)
 @click.option(
     "--start",
     metavar="TIME",
-    help="watch: its first moment (UTC), for example 2026-11-20T12:00:00Z [the next whole minute].",
+    help="watch: begin of the period (UTC), for example 2026-11-20T12:00:00Z [the next whole minute].",
 )
 @click.option(
     "--centre-clock",
     type=click.IntRange(min=1),
     metavar="NS",
-    help="The time at the centre (ns since 1970) when it started this; the clock here is compared with it.",
+    help="The centre's time (ns since 1970) when it started this; the local clock is compared with it.",
 )
 @click.option(
     "--here",
     is_flag=True,
-    help="This is the vantage point, or the centre: do not go through its command (the campaign says so).",
+    help="This is the vantage point or the centre: do not use its command (set by the campaign).",
 )
-@click.option("--again", is_flag=True, help="Do it again although it is done; its output is replaced.")
+@click.option("--again", is_flag=True, help="Run it again although it is done; replaces its output.")
 def command(
     names: tuple[str, ...],
     run_name: str,
@@ -68,9 +73,9 @@ def command(
 ) -> None:
     """Run stages of a run, one after the other (targets, as_data, resolve, probe, dissect, watch, load).
 
-    A stage that sends or fetches runs behind the command of its vantage point, or of the centre, if the
-    settings name one: what is measured is measured from there. A stage that is done is left alone; one that
-    was cut goes on where it stopped. Where the run's stop file lies, nothing is sent (exit 130).
+    A stage that sends or fetches runs by the command of its vantage point or of the centre, if the settings
+    name one. A stage that is done is skipped; one that was interrupted continues where it stopped. If the
+    run's stop file exists, nothing is sent (exit 130).
     """
     run = Run.open(run_name)
     chosen = [stages.named(name) for name in names]
@@ -79,11 +84,11 @@ def command(
     key = _key(run, vantage, repetition)
     if here:
         _check_here(run, chosen, vantage)
-    behind = {} if here else execute.behind(run, vantage)
+    remote = {} if here else execute.remote_commands(run, vantage)
     sending = [stage for stage in chosen if stage.sends]
     if sending:
         run.check_not_stopped()
-        if key is not None and not any(stage.name in behind for stage in sending):
+        if key is not None and not any(stage.name in remote for stage in sending):
             warning = clock.compare(run, key, centre_clock)
             if warning is not None:
                 terminal.echo(warning, err=True)
@@ -92,21 +97,21 @@ def command(
     times = _Times(period, start)
     rejected = False
     for stage in chosen:
-        place = None if stage.scope is Scope.RUN else key
-        if stage.name in behind:
+        stage_key = None if stage.scope is Scope.RUN else key
+        if stage.name in remote:
             options = [*(times.options() if stage.timed else []), *["--again"] * again]
-            execute.elsewhere(run, stage, behind[stage.name], place, options)
+            execute.run_remote(run, stage, remote[stage.name], stage_key, options)
         elif stage.confined and len(chosen) > 1:
-            # It is confined for good, and the other stages could not do their work so.
-            execute.alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, place))
+            # Confinement is permanent, and the other stages could not work with it.
+            execute.run_alone(stage.name, runner.stage_argv((), None, [stage.name], run.path, stage_key))
         else:
             if stage.confined:
                 confined.changing(
                     run.settings.store.url, readable=[*reached.paths(run.path)], writable=[run.path]
                 )
-            execute.here(run, stage, place, again, times.arguments() if stage.timed else {})
+            execute.run_here(run, stage, stage_key, again, times.arguments() if stage.timed else {})
         if stage.scope is not Scope.KEY:
-            report = run.report(stage.name, place)
+            report = run.report(stage.name, stage_key)
             rejected = rejected or bool(report is not None and report.rejected)
     if rejected:  # the rest is done
         sys.exit(1)
@@ -114,17 +119,17 @@ def command(
 
 @dataclass(frozen=True)
 class _Times:
-    """The period that a timed stage is for, as given."""
+    """The period of a timed stage, as given by the options."""
 
     period_s: float | None
     start: str | None
 
     def arguments(self) -> dict[str, object]:
-        """For the stage's function."""
+        """Return the arguments of the stage's function."""
         return {"period_s": self.period_s, "start_ns": None if self.start is None else _utc_ns(self.start)}
 
     def options(self) -> list[str]:
-        """For the stage's command elsewhere."""
+        """Return the options of the stage's remote command."""
         return [
             *([] if self.period_s is None else ["--period", f"{self.period_s:g}"]),
             *([] if self.start is None else ["--start", self.start]),
@@ -136,7 +141,7 @@ def _timed() -> str:
 
 
 def _key(run: Run, vantage: str | None, repetition: int | None) -> StageKey | None:
-    """The key that the options name; UsageError for a vantage point that the run does not have."""
+    """Return the key that the options name; UsageError for an unknown vantage point."""
     if vantage is None or repetition is None:
         return None
     run.settings.vantage_named(vantage)
@@ -144,7 +149,7 @@ def _key(run: Run, vantage: str | None, repetition: int | None) -> StageKey | No
 
 
 def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> None:
-    """UsageError if --vantage or --repetition is missing."""
+    """Raise UsageError if --vantage or --repetition is missing."""
     if stage.scope is Scope.KEY and (vantage is None or repetition is None):
         raise UsageError(f"stage {stage.name} needs --vantage and --repetition")
     if stage.scope is Scope.EITHER and (vantage is None) != (repetition is None):
@@ -152,23 +157,23 @@ def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> N
 
 
 def _check_here(run: Run, chosen: Sequence[Stage], vantage: str | None) -> None:
-    """UsageError if a stage that sends or fetches belongs on a host of the lab, and this is not that host.
+    """Raise UsageError if a stage that sends or fetches belongs on a lab host, and this is not that host.
 
-    Where no host of that name exists, the lab's mark will do: a test's namespace has no names.
+    If no host of that name exists, the lab's mark is sufficient: a test's namespace has no names.
     """
     from firstflight.egress.lab import is_lab
     from lab import enter
 
     names = stages.names(chosen)
-    for name, (behind, _) in execute.behind(run, vantage).items():
-        host = enter.host_in(behind)
+    for name, (prefix, _) in execute.remote_commands(run, vantage).items():
+        host = enter.host_in(prefix)
         if name not in names or host is None:
             continue
         on = enter.is_on(host)
         if not (is_lab() if on is None else on):
             raise UsageError(
-                f"stage {name} runs on the lab's host {host}, and this is not it: leave --here away, or go "
-                f"there by firstflight lab exec {host}; nothing was sent"
+                f"stage {name} runs on the lab's host {host}, and this is not it: omit --here, or run the "
+                f"stage by firstflight lab exec {host}; nothing was sent"
             )
 
 

@@ -1,4 +1,4 @@
-"""`firstflight store`: the embedded store for several programs at once."""
+"""`firstflight store`: serves the embedded store to several programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firstflight.system import terminal
 
 @click.group(epilog="Example: firstflight store serve --port 9000")
 def command() -> None:
-    """Share the embedded store."""
+    """Serve the embedded store to several programs."""
 
 
 @command.command(
@@ -32,12 +32,12 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="File whose first line is the password [drawn at the first start].",
 )
-@click.option("--no-password", is_flag=True, help="Let in whoever reaches the port; on loopback only.")
+@click.option("--no-password", is_flag=True, help="Require no password; on loopback only.")
 @click.option(
     "--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve TLS only."
 )
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
-@click.option("--read-only", is_flag=True, help="Let nobody change anything.")
+@click.option("--read-only", is_flag=True, help="Refuse all changes.")
 def serve(
     host: str,
     port: int,
@@ -48,11 +48,11 @@ def serve(
     key: Path | None,
     read_only: bool,
 ) -> None:
-    """Put ClickHouse's native protocol before the embedded store that FIRSTFLIGHT_STORE names.
+    """Serve ClickHouse's native protocol for the embedded store that FIRSTFLIGHT_STORE names.
 
-    Any number of programs may then load and ask at once, with clickhouse-driver or with firstflight itself.
-    The store is held until the end (Ctrl-C or SIGTERM). Its address with user and password stands in the file
-    STORE.address, by which commands of the same user come in by themselves.
+    Any number of programs may then load and query concurrently, with clickhouse-driver or firstflight. The
+    store is locked until the end (Ctrl-C or SIGTERM). The file STORE.address holds its address with user and
+    password; commands of the same user connect by it automatically.
     """
     from store import secrets, served_address
     from store.clickhouse import listening
@@ -82,18 +82,18 @@ def serve(
         where, on = listening.address_of(listener)
         drawn = password is not None and password_file is None
         address: Path | None = None
-        told = []
+        warnings = []
         try:
             address = served_address.write(
                 place.path, where, on, DATABASE, user, password, tls=access.tls is not None, drawn=drawn
             )
         except UsageError as error:
-            if drawn:  # it stands nowhere else
+            if drawn:  # the password is stored nowhere else
                 raise
-            told.append(f"{error}: give clients the address yourself")
-        told += confine(place.path, only_reads=read_only and not place.empty)
+            warnings.append(f"{error}: give clients the address yourself")
+        warnings += confine(place.path, only_reads=read_only and not place.empty)
         seal(place.path)
-        # Only now: the engine starts threads, and those are bound that come after.
+        # Only now: the engine starts threads, and confinement covers only threads started after it.
         from store.clickhouse import server
 
         serving = server.NativeServer(place.path, DATABASE, listener, access)
@@ -109,7 +109,7 @@ def serve(
         terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
         if address is not None:
             terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
-        for sentence in told:
+        for sentence in warnings:
             terminal.echo(f"firstflight: {sentence}", err=True)
         serving.serve()
     if signal.SIGINT in caught:

@@ -1,4 +1,4 @@
-"""`firstflight trace`: the packets behind a row."""
+"""`firstflight trace`: shows the packets behind a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Show the packets behind a row, from the capture, with times since the Initial.
 
-    DOMAIN and IP as in the row (an empty DOMAIN is written ""). With jsonl: the rows of quic_packet.
+    DOMAIN and IP are the row's (write "" for an empty DOMAIN). jsonl prints the rows of quic_packet.
     """
     from firstflight.run.run import Run
     from reports import trace

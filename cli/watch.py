@@ -1,4 +1,4 @@
-"""`firstflight watch`: names probed at set times, for as long as it is told."""
+"""`firstflight watch`: probes names at set times, for a number of periods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstflight.system import terminal
 @click.option("--period", type=click.FloatRange(min=1), metavar="SECONDS", help="Length of a period.")
 @click.option("--periods", type=click.IntRange(min=1, max=100_000), default=1, show_default=True, metavar="N")
 @click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="Any other setting.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; fetch and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Describe what would be done; fetch and send nothing.")
 def command(
     config: Path, period: float | None, periods: int, overrides: tuple[str, ...], dry_run: bool
 ) -> None:
@@ -25,7 +25,7 @@ def command(
     vantage point.
 
     The run id is the last line of standard output. A slot that was not probed is a row with its reason.
-    Ctrl-C or `firstflight runs stop` ends in order (exit 130); what was probed is kept.
+    Ctrl-C or `firstflight runs stop` stops gracefully (exit 130); what was probed is kept.
     """
     from firstflight import settings
     from firstflight.egress import lists

@@ -1,1 +1,1 @@
-"""Where targets come from: top lists, routing tables, AS and CDN data."""
+"""Fetches the data that a run needs: top lists, routing tables, AS and CDN data."""

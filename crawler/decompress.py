@@ -1,4 +1,4 @@
-"""Compressed files of others, decompressed up to a bound: a few kilobytes of gzip hold gigabytes."""
+"""Decompresses untrusted files up to a size limit: a few kilobytes of gzip can hold gigabytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_BYTES = 1 << 30
 
 
 def gunzip(content: bytes, path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content of a gzip file (RFC 1952); `path` stands for it in messages.
+    """Return the content of a gzip file (RFC 1952), which messages call `path`.
 
-    InputError if it is damaged, cut short, or has more than `max_bytes`.
+    InputError if it is damaged, truncated, or has more than `max_bytes`.
     """
     pieces, left = [], max_bytes
     try:

@@ -1,4 +1,4 @@
-"""HTTPS for lists and routing tables: limits of time and size, retries, a CA bundle of the user's choice."""
+"""HTTPS for lists and routing tables: limits of time and size, retries, optional CA bundle."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 RETRIES = 3
 _CHUNK_BYTES = 1 << 20
-# A page, a list (a million names have 25 MB), a routing table (150 MB): what is larger is none.
+# Size limits of a page, a list (a million names have 25 MB) and a routing table (150 MB).
 MAX_PAGE_BYTES, MAX_LIST_BYTES, MAX_TABLE_BYTES = 16 << 20, 256 << 20, 2 << 30
-# For a whole body, however slowly it comes.
+# Time limit of a whole body.
 MAX_BODY_S = 3600.0
 
 
 class FetchError(FirstflightError):
-    """A host could not be reached, or did not give what was asked for (exit 1)."""
+    """A host is unreachable, or did not return the requested file (exit 1)."""
 
 
 class Session(requests.Session):
-    """A requests session with time limits and retries; `ca_bundle` wins over the environment's.
+    """A requests session with time limits and retries; `ca_bundle` overrides the environment's.
 
-    Every request says who asks: `firstflight/VERSION (CONTACT)`.
+    Every request has the User-Agent `firstflight/VERSION (CONTACT)`.
     """
 
     def __init__(self, ca_bundle: Path | None, contact: str = "") -> None:
         super().__init__()
         self.ca_bundle = ca_bundle
-        # A header field holds no line ends, and only ASCII is understood everywhere (RFC 9110 5.5).
+        # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
         who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
         self.headers["User-Agent"] = f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
         retry = Retry(
             total=RETRIES,
-            other=0,  # a certificate does not become trusted by trying again
+            other=0,  # retrying does not make a certificate trusted
             backoff_factor=0.5,
             status_forcelist=(429, 500, 503, 504),
             allowed_methods=("GET",),
             raise_on_status=False,
         )
         self.mount("https://", HTTPAdapter(max_retries=retry))
-        # For packages that take any status but 200 for "there is no such list".
+        # For packages that treat every status but 200 as "there is no such list".
         self.hooks["response"].append(_refuse_server_error)
-        # Before anything of a body is read, those of redirections included.
+        # Applies before any body is read, also for redirections.
         self.hooks["response"].append(self._limit)
         self.max_bytes = MAX_LIST_BYTES
 
     @contextmanager
     def at_most(self, max_bytes: int) -> Iterator[None]:
-        """Bodies may have so many bytes within the block, decompressed as HTTP says."""
+        """Limit bodies to `max_bytes` within the block, after HTTP content decoding."""
         before, self.max_bytes = self.max_bytes, max_bytes
         try:
             yield
@@ -70,7 +70,7 @@ class Session(requests.Session):
         response.raw = _Limited(response.raw, self.max_bytes)
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
-        """As requests', but never without a time limit."""
+        """Send a request as requests does, but always with a time limit."""
         if kwargs.get("timeout") is None:
             kwargs["timeout"] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
         return super().request(*args, **kwargs)
@@ -78,7 +78,7 @@ class Session(requests.Session):
     def merge_environment_settings(  # type: ignore[override]
         self, url: str, proxies: Any, stream: Any, verify: Any, cert: Any
     ) -> Mapping[str, Any]:
-        """As requests', but REQUESTS_CA_BUNDLE of the environment does not replace a chosen bundle."""
+        """Merge settings as requests does, but do not let REQUESTS_CA_BUNDLE replace a chosen bundle."""
         merged = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
         if self.ca_bundle is not None:
             merged["verify"] = str(self.ca_bundle)
@@ -86,7 +86,7 @@ class Session(requests.Session):
 
 
 class _Limited:
-    """urllib3's answer, of which no more is read than it may have, and for no longer than it may take."""
+    """urllib3's response with limits on size and duration of the body."""
 
     def __init__(self, raw: Any, max_bytes: int) -> None:
         self._raw = raw
@@ -95,13 +95,13 @@ class _Limited:
         self._until = time.monotonic() + MAX_BODY_S
 
     def stream(self, amount: int, decode_content: bool | None = None) -> Iterator[bytes]:
-        """As urllib3's; this is how requests reads every body."""
+        """Yield the body like urllib3's `stream`, by which requests reads every body."""
         for piece in self._raw.stream(min(amount, 1 << 16), decode_content=decode_content):
             self._left -= len(piece)
             if self._left < 0:
                 raise requests.RequestException(f"it has more than {self._max_bytes} bytes")
             if time.monotonic() > self._until:
-                raise requests.Timeout(f"it did not come within {MAX_BODY_S:.0f} s")
+                raise requests.Timeout(f"it was not complete within {MAX_BODY_S:.0f} s")
             yield piece
 
     def __getattr__(self, name: str) -> Any:
@@ -115,24 +115,26 @@ def _refuse_server_error(response: requests.Response, *_: Any, **__: Any) -> Non
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turn what requests raises inside the block into a FetchError: what was fetched, why not, what to do."""
+    """Turn exceptions of requests in the block into a FetchError with file, reason and remedy."""
     try:
         yield
     except requests.exceptions.SSLError as error:
         raise FetchError(
-            f"cannot fetch {what}: the host's certificate is not trusted ({_root(error)}); "
+            f"cannot fetch {what}: the host's certificate is not trusted ({_root_cause(error)}); "
             "if it is signed by a private authority, name its file as [network] ca_bundle"
         ) from error
     except requests.exceptions.Timeout as error:
         raise FetchError(f"cannot fetch {what}: no answer in time; try again later") from error
     except requests.exceptions.ConnectionError as error:
-        raise FetchError(f"cannot fetch {what}: {_root(error)}; is there a way to that host?") from error
+        raise FetchError(
+            f"cannot fetch {what}: {_root_cause(error)}; is there a way to that host?"
+        ) from error
     except requests.exceptions.RequestException as error:
-        raise FetchError(f"cannot fetch {what}: {_root(error)}") from error
+        raise FetchError(f"cannot fetch {what}: {_root_cause(error)}") from error
 
 
 def get_text(session: Session, url: str) -> str:
-    """The body at `url` as text; FetchError unless the status is 200."""
+    """Return the body at `url` as text; FetchError unless the status is 200."""
     with explained(url), session.at_most(MAX_PAGE_BYTES):
         response = session.get(url)
         if response.status_code != 200:
@@ -143,13 +145,12 @@ def get_text(session: Session, url: str) -> str:
 
 
 def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_BYTES) -> None:
-    """Write the body at `url` to `path` in one step: a download that is cut, or longer than `max_bytes`,
-    leaves nothing behind."""
+    """Write the body at `url` to `path` atomically; FetchError if it is truncated or exceeds `max_bytes`."""
     with (
         session.at_most(max_bytes),
         files.replacing(path) as part,
         explained(url),
-        # identity: what is stored is the file that the host has, byte by byte. urllib3 checks its length.
+        # identity: store the host's file byte by byte. urllib3 checks its length.
         session.get(url, stream=True, headers={"Accept-Encoding": "identity"}) as response,
         part.open("wb") as out,
     ):
@@ -161,16 +162,16 @@ def download(session: Session, url: str, path: Path, max_bytes: int = MAX_LIST_B
             out.write(chunk)
 
 
-def _root(error: BaseException) -> str:
-    """The innermost cause, in words: requests and urllib3 wrap it several times."""
-    seen: BaseException = error
+def _root_cause(error: BaseException) -> str:
+    """Return the message of the innermost cause, which requests and urllib3 wrap several times."""
+    cause: BaseException = error
     while True:
-        reason = getattr(seen, "reason", None)
-        inner = seen.__cause__ or (reason if isinstance(reason, BaseException) else None)
-        if inner is None and seen.args and isinstance(seen.args[0], BaseException):
-            inner = seen.args[0]
-        if inner is None or inner is seen:
+        reason = getattr(cause, "reason", None)
+        inner = cause.__cause__ or (reason if isinstance(reason, BaseException) else None)
+        if inner is None and cause.args and isinstance(cause.args[0], BaseException):
+            inner = cause.args[0]
+        if inner is None or inner is cause:
             break
-        seen = inner
-    text = getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
+        cause = inner
+    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
     return " ".join(str(text).split())

@@ -1,4 +1,4 @@
-"""Domain names as a target list gives them, brought to the one form that is resolved and sent as SNI."""
+"""Normalises domain names of target lists to the form that is resolved and sent as SNI."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 
 import idna
 
-# LDH labels (RFC 1123 2.1), plus the underscore that names in use have although host names may not.
+# LDH labels (RFC 1123 2.1), plus the underscore, which names in use have although host names may not.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 
 
 class NotAName(ValueError):
-    """A text that is no domain name; the message says why, in words that fit behind `line N: `."""
+    """A text that is no domain name; the message gives the reason, for use after `line N: `."""
 
 
 def normalise(text: str) -> str:
@@ -51,7 +51,7 @@ def normalise(text: str) -> str:
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """`text` quoted for a message: one line, no control characters, cut to about `limit` characters."""
+    """Quote `text` for a message: one line, no control characters, cut to about `limit` characters."""
     quoted = repr(text[: limit + 1])
     return quoted if len(quoted) <= limit + 2 else quoted[:limit] + "…" + quoted[0]
 

@@ -1,4 +1,4 @@
-"""Routing table, AS organisations and CDN map, once a day (docs/operations.md)."""
+"""Fetches routing table, AS organisations and CDN map once a day (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AS_DATA = Asset("as_data")
 
 with DAG(
     "as_data",
-    description="The day's routing table, as AS and CDN of every prefix",
+    description="The day's routing table, with AS and CDN of every prefix",
     schedule="@daily",
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
@@ -23,8 +23,8 @@ with DAG(
 ### Which AS and which CDN an address belongs to
 
 Fetches the day's newest routing table (RouteViews, IPv4 and IPv6) and the AS data of site.toml, `[as_data]`,
-converts them, and publishes the asset `as_data` with date, number of prefixes and what was left out. A table
-that is cut short is refused as a whole, and fetched again.
+converts them, and publishes the asset `as_data` with date, number of prefixes and counts of omitted routes. A
+truncated table is refused as a whole and fetched again.
 
 **Run it now:** *Trigger*, at the top right; no parameters. **An older day:** *Backfill*, or
 `airflow backfill create --dag-id as_data --from-date 2024-08-01 --to-date 2024-08-07`; RouteViews keeps all

@@ -1,4 +1,4 @@
-"""Names probed once a minute, and owned ones sixty times a minute, from every vantage point."""
+"""Probes names once a minute, and owned ones sixty times a minute, from every vantage point."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from orchestration.stages import Plan
 ROWS = Asset("watch_slot")
 VANTAGE_POINTS = vantage_points()
 NAMES = [vantage.name for vantage in VANTAGE_POINTS]
-# A period does not wait for whoever tries again: soon, or its slots are over. What comes too late for all of
-# them still writes them down, so it is tried for a day.
+# A period does not wait for retries: they must come soon, or its slots are missed. A task that is too late
+# for all slots still records them, so it is retried for a day.
 SOON = {
     **RETRIES,
     "retries": 300,
@@ -35,13 +35,13 @@ SOON = {
 with DAG(
     "cdn_watch",
     description="First answers of a few names, every minute of every hour",
-    # Early enough for the vantage points to fetch their inputs before the hour begins.
+    # Early enough for vantage points to fetch their inputs before the hour begins.
     schedule=CronTriggerTimetable("55 * * * *", timezone="UTC"),
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
     is_paused_upon_creation=True,
-    # A vantage point that is down keeps the runs of its hours open until it is back, for two days: no other
-    # hour and no other vantage point waits for that.
+    # The DAG runs of a vantage point that is down stay open until it is back, for two days; other hours and
+    # other vantage points do not wait for them.
     max_active_runs=64,
     max_active_tasks=ACTIVE_TASKS,
     dagrun_timeout=timedelta(days=2),
@@ -52,46 +52,45 @@ with DAG(
             NAMES, type="array", items={"enum": NAMES}, minItems=1, uniqueItems=True, title="Vantage points"
         ),
         "period_minutes": Param(
-            60, type="number", exclusiveMinimum=0, maximum=1440, description="Only of a run that you start."
+            60, type="number", exclusiveMinimum=0, maximum=1440, description="Only for a manual run."
         ),
         "begins_after_s": Param(
-            120, type="number", minimum=0, description="Only of a run that you start: seconds from now."
+            120, type="number", minimum=0, description="Only for a manual run: seconds from now."
         ),
         "minute_s": Param(
             None,
             type=["null", "number"],
             minimum=0.5,
-            description="How long a minute is; leave it alone but in the lab.",
+            description="Length of a minute; change it only in the lab.",
         ),
     },
     doc_md="""
 ### How does an edge behave from minute to minute?
 
 Each run is one hour: every vantage point probes the names of `watch.toml` once a minute, and those under
-`owned` sixty times a minute. One task per vantage point and hour paces itself; Airflow only starts it, five
-minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run; the
-hour's number plus one is its repetition.
+`owned` sixty times a minute. One task per vantage point and hour keeps the times itself; Airflow only starts
+it, five minutes early. A slot that was not probed is a row with its reason. The periods of a day share a run;
+the hour's number plus one is its repetition.
 
-**See what came:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and
+**See the results:** at the centre `firstflight query watch_hourly --param cdn=Cloudflare` (medians and
 quartiles), `firstflight query watch_names` (who answers how), `firstflight sql "SELECT * FROM
 watch_coverage"` (slots, skipped, why).
 
-**Run it now:** unpause it: what is left of this hour begins at once, and every hour after it by itself.
+**Run it now:** unpause it: the rest of this hour begins immediately, and every later hour automatically.
 *Trigger*, at the top right, starts a single period (`period_minutes`, beginning `begins_after_s` from now);
-leave the logical date as it is. For that time it takes the place of the hour's: limits hold for both
+do not change the logical date. A single period replaces the scheduled one for that time: limits hold for both
 together, so the hour's slots are skipped (`limit`).
 
 **Before you unpause it:** `watch.toml` names the list and, under `owned`, only names whose owner agreed. A
-watch that could pass a limit refuses to start.
+watch that could exceed a limit refuses to start.
 
-**Stop it:** pause the DAG. Probing ends in order within seconds; what is left of the hour is written as
-skipped (`stopped`), and probed after all if the DAG goes on within it. `firstflight runs stop RUN` at the
-centre (the value of `open`) ends the day's watch for good.
+**Stop it:** pause the DAG. Probing ends gracefully within seconds; the rest of the hour is recorded as
+skipped (`stopped`), or probed if the DAG is unpaused within the hour. `firstflight runs stop RUN` at the
+centre (the value of `open`) ends the day's watch permanently.
 
-**When something fails:** the task's log ends with one sentence; a task that is tried again goes on with what
-is left of its hour, and writes the rest down as skipped. Hours that nobody planned, because the centre was
-down, can be written so by *Backfill*: nothing is sent for the past. docs/operations.md has a page for each
-part.
+**When something fails:** the task's log ends with one sentence; a retried task continues with the rest of its
+hour, and records missed slots as skipped. *Backfill* records hours that were not scheduled because the centre
+was down as skipped; nothing is sent for the past. docs/operations.md has a page for each part.
 """,
 ):
     run = OpenWatch(task_id="open", as_data=Asset("as_data")).output
@@ -99,12 +98,12 @@ part.
 
     @task
     def period(**context) -> int:  # type: ignore[no-untyped-def]
-        """The number of the period within its run."""
+        """Return the number of the period within its run."""
         return period_of(context).number  # type: ignore[arg-type]
 
     @task.branch
     def choose(**context) -> list[str]:  # type: ignore[no-untyped-def]
-        """Skip the vantage points that the parameters leave out, without asking their workers."""
+        """Skip the vantage points that the parameters exclude, without using their workers."""
         return [f"{name}.fetch_inputs" for name in context["params"]["vantage_points"]]
 
     number = period()
@@ -116,6 +115,6 @@ part.
                 task_id="fetch_inputs", vantage=vantage.name, run=run, **{**SOON, **at_vantage(vantage)}
             ).output
             chosen >> here
-            place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
+            common = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
             sends = {**SOON, "pool": vantage.watch_pool}
-            chain(*stage_tasks(Plan.WATCH, place, sends, rows=ROWS))
+            chain(*stage_tasks(Plan.WATCH, common, sends, rows=ROWS))

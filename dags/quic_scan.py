@@ -1,4 +1,4 @@
-"""The instant-ACK campaign, from every vantage point, when a new list and a new table are there."""
+"""Runs the instant-ACK campaign from every vantage point, when a new list and a new table are available."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ROWS = Asset("quic_probe")
 
 with DAG(
     "quic_scan",
-    description="First answers of all names from every vantage point, when list and table are new",
+    description="First answers of all names from every vantage point, for a new list and table",
     schedule=[Asset("targets"), Asset("as_data")],
     start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
     catchup=False,
-    # Runs wait for a vantage point that is down, and nobody for them. A repetition that has not begun three
-    # days after its time is left out.
+    # Runs wait for a vantage point that is down; nothing waits for them. A repetition that has not begun
+    # three days after its due time is skipped.
     max_active_runs=64,
     max_active_tasks=ACTIVE_TASKS,
     dagrun_timeout=LONGEST,
@@ -40,7 +40,7 @@ with DAG(
             1440,
             type="number",
             minimum=0,
-            description="From the start of one repetition to the next: a day or more, less only in the lab.",
+            description="From the start of one repetition to the next: at least a day, less only in the lab.",
         ),
         "rate": Param(
             None,
@@ -59,34 +59,35 @@ with DAG(
             720,
             type="number",
             minimum=0,
-            description="The report waits so long for vantage points, and then names those that are missing.",
+            description="How long the report waits for vantage points; then it names those that are missing.",
         ),
     },
     doc_md="""
 ### How do the edges answer the first flight?
 
-`open` makes a run of the newest list and routing table; its value (*XCom*) is the run's id, by which rows
-and `firstflight runs` know it. Each vantage point then fetches its inputs from the
-centre and, per repetition, resolves the names, probes them under capture, dissects its capture, and loads
-its rows into the store. `report` writes the page when all have come in, or after `report_after_minutes`, and
-names who is missing; `late_report` does it again when the last has come.
+`open` creates a run with the newest list and routing table; its value (*XCom*) is the run's id, as in rows
+and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
+resolves the names, probes them under capture, dissects its capture, and loads its rows into the store.
+`report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
+points; `late_report` writes it again after the last one.
 
-**Run it now:** *Trigger*, at the top right. Its form has the parameters; leave the logical date as it is.
-Both lists must have been fetched (DAGs `targets`, `as_data`); when a new one of each has come, it starts by
-itself.
+**Run it now:** *Trigger*, at the top right. Its form has the parameters; do not change the logical date. Both
+lists must have been fetched (DAGs `targets`, `as_data`); the DAG starts automatically when there is a new one
+of each.
 
-**See what came:** the log of `report`, its page below `FIRSTFLIGHT_REPORTS`, or at the centre
+**See the results:** the log of `report`, its page below `FIRSTFLIGHT_REPORTS`, or at the centre
 `firstflight sql "SELECT vantage, outcome, count() FROM quic_probe WHERE run = 'RUN' GROUP BY ALL"`.
 
-**Where tasks run:** those of a vantage point on its worker alone (queue), one scan at a time (pool
-`scan_NAME`), at most `scan_rate` new probes per second. A vantage point that is down delays nobody: its
+**Where tasks run:** those of a vantage point only on its worker (queue), one scan at a time (pool
+`scan_NAME`), at most `scan_rate` new probes per second. A vantage point that is down delays no other: its
 tasks wait.
 
-**Stop it:** pause the DAG. Probing ends in order within seconds, nothing is lost, and goes on when the DAG
-does. `firstflight runs stop RUN` at the centre ends one run for good; what was probed is loaded and reported.
+**Stop it:** pause the DAG. Probing ends gracefully within seconds, nothing is lost, and it continues when the
+DAG is unpaused. `firstflight runs stop RUN` at the centre ends one run permanently; its rows are loaded and
+reported.
 
 **When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
-part. A stage that is tried again goes on where it stopped; rows are loaded exactly once.
+part. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
     run = OpenScan(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
@@ -94,12 +95,12 @@ part. A stage that is tried again goes on where it stopped; rows are loaded exac
 
     @task
     def repetitions(**context) -> list[int]:  # type: ignore[no-untyped-def]
-        """The numbers of the repetitions, from 1."""
+        """Return the numbers of the repetitions, from 1."""
         return list(range(1, context["params"]["repetitions"] + 1))
 
     @task.branch
     def choose(**context) -> list[str]:  # type: ignore[no-untyped-def]
-        """Skip the vantage points that the parameters leave out, without asking their workers."""
+        """Skip the vantage points that the parameters exclude, without using their workers."""
         return [f"{name}.fetch_inputs" for name in context["params"]["vantage_points"]]
 
     numbers = repetitions()
@@ -115,10 +116,10 @@ part. A stage that is tried again goes on where it stopped; rows are loaded exac
 
             @task_group(group_id="repetition")
             def repetition(number: int, here=here, vantage=vantage) -> None:  # type: ignore[no-untyped-def]
-                """One repetition at this vantage point."""
-                place = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
+                """Run one repetition at this vantage point."""
+                common = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
                 sends = {"pool": vantage.scan_pool, "max_active_tis_per_dagrun": 1}
-                chain(*stage_tasks(Plan.SCAN, place, sends, rows=ROWS))
+                chain(*stage_tasks(Plan.SCAN, common, sends, rows=ROWS))
 
             done = repetition.expand(number=numbers)
             ends.append(done)

@@ -1,4 +1,4 @@
-"""The list of names, once a day (docs/operations.md)."""
+"""Fetches the list of names once a day (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ with DAG(
 ### Which names are measured
 
 Fetches the target list of the run's day (site.toml, `[targets]`), checks every line, and publishes the asset
-`targets` with date, list id, number of names and of rejected lines. `quic_scan` starts when this and
-`as_data` have both come.
+`targets` with date, list id, number of names and of rejected lines. `quic_scan` starts when this asset and
+`as_data` are both updated.
 
 **Run it now:** *Trigger*, at the top right; no parameters. **An older day:** *Backfill*, or
-`airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: lists of the past are
-kept by their publisher. Older lists start no scan.
+`airflow backfill create --dag-id targets --from-date 2024-08-01 --to-date 2024-08-07`: the publisher keeps
+past lists. Older lists start no scan.
 
 **When it fails:** the task's log ends with one sentence; the task is tried again after 2, 4, 8 ... minutes.
 """,

@@ -1,4 +1,4 @@
-"""The dissect stage: from the captures of a probe stage to quic_connection.parquet."""
+"""The dissect stage: turns the captures of a probe stage into quic_connection.parquet."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from firstflight.system import binaries, children, files
 def stage(run: Run, key: StageKey) -> None:
     """Dissect all captures of `key` into quic_connection.parquet (docs/architecture.md).
 
-    InputError if there is no capture, if one is gone (nothing is written then), or if one breaks off (what
-    comes before that place is written all the same).
+    InputError if there is no capture, if one is missing (nothing is written then), or if one is damaged (the
+    connections before that position are written).
     """
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
         out = run.layout.quic_connection(key)
         stamps = {**key.columns(), "tool_version": report.tool_version}
-        with files.said_in_one_sentence(out):
+        with files.explain_os_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
                 broken = _dissect(run, captures, Path(folder), stamps)
@@ -38,7 +38,7 @@ def stage(run: Run, key: StageKey) -> None:
         report.rows_in = sum(known) if len(known) == len(taken) else None
         _account(run, report, summary["quic_connection"], out)
         if broken:
-            raise InputError(f"{broken}; the connections before that place are in {out}")
+            raise InputError(f"{broken}; the connections before that position are in {out}")
 
 
 def _captures(run: Run, key: StageKey) -> list[Path]:
@@ -49,13 +49,13 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
         raise InputError(
             f"there is no capture in {folder}: run the probe stage of {key.vantage} with capture enabled"
         )
-    # A killed stage leaves a part, which its next try takes over.
+    # A killed stage leaves a `.part` file, which its next attempt renames.
     missing = [path.name for path in taken if path not in present and not capture.part_of(path).is_file()]
     if missing:
-        # The connections of the others alone would take the place of all.
+        # Otherwise the connections of the others would look complete.
         raise InputError(
-            f"{', '.join(missing)} in {folder} is gone, which capture.json names: put it back, "
-            "or take its entry out of capture.json"
+            f"{', '.join(missing)} in {folder} is missing, which capture.json names: put it back, "
+            "or remove its entry from capture.json"
         )
     return present
 
@@ -68,8 +68,8 @@ def _dissect(run: Run, captures: list[Path], folder: Path, stamps: dict[str, str
     """
     settings = run.settings
     probe = settings.probe
-    # A probe is over when its window is, so its connection need not be held for longer; and none may have to
-    # leave earlier. Each probe has up to `attempts` connections.
+    # A connection is kept as long as its probe's answer window. The table must hold all concurrent ones, so
+    # that none is evicted earlier; each probe has up to `attempts` connections.
     idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
     rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
     live = math.ceil(2 * rate * probe.attempts * idle_s)
@@ -104,5 +104,5 @@ def _account(run: Run, report: StageReport, summary: dict[str, Any], out: Path) 
     report.counts = dict(sorted(summary["first_answer"].items()))
     undecrypted = summary["without_client_hello"]
     if undecrypted:
-        report.warnings.append(f"{undecrypted} connections without a ClientHello that opens")
+        report.warnings.append(f"{undecrypted} connections without a ClientHello that can be decrypted")
     run.add_output(report, out)

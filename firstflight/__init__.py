@@ -1,1 +1,1 @@
-"""The spine: settings, runs and their manifests, the store, the loader."""
+"""What all parts share: settings, runs and their reports, egress policy, access to the system."""

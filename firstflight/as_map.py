@@ -1,6 +1,6 @@
-"""Origin AS and CDN of an address, by the routing table and the AS -> CDN map of a run.
+"""Looks up origin AS and CDN of an address in the routing table and the AS -> CDN map of a run.
 
-The `as_data` stage (crawler/) writes both into the run's folder; whoever needs the answer asks `Mapper`.
+The `as_data` stage (crawler/) writes both into the run's folder; `Mapper` reads them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ RIB_FILE = "rib.pyasn"
 CDN_MAP_FILE = "cdn_map.toml"
 AS_DATA_FILE = "as_data.json"
 
-# An origin AS that no CDN's list holds (docs/definitions.md).
+# The CDN of an origin AS that is in no CDN's list (docs/definitions.md).
 OTHERS = "Others"
 
 
 class Origin(NamedTuple):
-    """Who announces an address. No route, or a route without a usable origin: both are None."""
+    """Origin AS and CDN of an address. Without a route or a usable origin both are None."""
 
     asn: int | None
     cdn: str | None
@@ -50,7 +50,7 @@ class Mapper:
         self.cdn_map_sha256 = hashlib.sha256(text).hexdigest()
 
     def origin(self, ip: str) -> Origin:
-        """Origin AS of the longest matching prefix, and its CDN. ValueError if `ip` is not an address."""
+        """Return origin AS and CDN of the longest matching prefix. ValueError if `ip` is not an address."""
         asn = self._routes.lookup(ip)[0]
         if asn is None:
             return Origin(None, None)
@@ -60,7 +60,7 @@ class Mapper:
 def read_cdn_map(path: Path) -> dict[int, str]:
     """Read an AS -> CDN file: a TOML table `[cdn]` of name = [AS numbers]. Returns {AS number: name}.
 
-    UsageError (one sentence) if the file is not of that shape, or if two CDNs claim one AS.
+    UsageError if the file has another structure, or if two CDNs claim one AS.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -86,11 +86,9 @@ def read_cdn_map(path: Path) -> dict[int, str]:
 def merge_cdn_map(cdn_of: dict[int, str], more: Iterable[tuple[int, str]], path: Path) -> None:
     """Add `more` (read from `path`) to `cdn_of`; UsageError if an AS belongs to another CDN already."""
     for asn, name in more:
-        holder = cdn_of.setdefault(asn, name)
-        if holder != name:
-            raise UsageError(
-                f"{path}: AS{asn} is claimed by {name} and by {holder}: leave it with one of them"
-            )
+        first = cdn_of.setdefault(asn, name)
+        if first != name:
+            raise UsageError(f"{path}: AS{asn} is claimed by {name} and by {first}: leave it to one of them")
 
 
 def _is_asn(value: object) -> bool:

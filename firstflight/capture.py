@@ -1,7 +1,7 @@
-"""A capture beside the probe: tcpdump started, seen to be capturing, watched, stopped, its losses read.
+"""Captures packets beside the probe: starts tcpdump, waits until it captures, monitors and stops it.
 
-The capture is taken in nanoseconds. It is written as NAME.part and renamed when tcpdump has closed it, and
-each one has an entry in `capture.json` of its folder, so that a run that was cut and resumed has several.
+Time stamps have nanosecond resolution. A capture is written as NAME.part and renamed when tcpdump has closed
+it. Each capture has an entry in its folder's `capture.json`; a resumed run has several captures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Self
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import children, files, path_names
 
-# A capture is stopped, and the probe with it, before the disk cannot take another moment of it.
+# With less free disk space than this, the capture and the probe are stopped.
 LEAST_FREE_BYTES = 65_536
 MAX_SNAPLEN = 262_144
 _LISTENING = re.compile(rb"listening on ")
@@ -35,7 +35,7 @@ _STATISTICS = {
 
 @dataclass
 class CaptureRecord:
-    """One entry of capture.json. Counts are tcpdump's own; null = it did not say (it was killed)."""
+    """One entry of capture.json. Counts are tcpdump's; null = not reported (tcpdump was killed)."""
 
     file: str
     interface: str
@@ -52,8 +52,8 @@ class CaptureRecord:
 class Capture:
     """Context manager around one tcpdump.
 
-    Entering returns when tcpdump is capturing; leaving waits until the kernel has handed over the last
-    packets, stops it and writes `capture.json`. `check` says whether it still runs.
+    Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last packets,
+    stops tcpdump and writes `capture.json`. `check` verifies that it still runs.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class Capture:
             "-i",
             interface,
             "-n",  # no names: a resolver would add traffic
-            "-p",  # leaves the interface's promiscuous mode alone
-            "-U",  # what has been captured is in the file, whatever happens next
+            "-p",  # does not change the interface's promiscuous mode
+            "-U",  # writes each packet to the file at once
             "--time-stamp-precision=nano",
             "-s",
             str(snaplen),
             "-B",
             str(buffer_kib),
-            # Debian's tcpdump gives up root for a user that cannot write here; others keep what they are.
+            # Debian's tcpdump drops root for a user that cannot write here; otherwise it keeps its user.
             *(["-Z", "root"] if os.geteuid() == 0 else []),
             "-w",
             str(self._part),
             bpf,
         ]
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = b""
+        self._messages = b""
 
     def __enter__(self) -> Self:
         self._part.parent.mkdir(parents=True, exist_ok=True)
@@ -102,24 +102,24 @@ class Capture:
     ) -> None:
         assert self._process is not None
         if self._process.poll() is None:
-            # The kernel hands packets over when a block of its ring is full, or after a second (tcpdump's
-            # read timeout, retire_blk_tov): a capture stopped before loses what is in the open block.
+            # The kernel delivers packets when a block of its ring is full, or after a second (tcpdump's read
+            # timeout, retire_blk_tov): a capture stopped before loses the packets in the open block.
             time.sleep(self.drain_s)
         status = children.stop(self._process)
         self.record.ended_ns = time.time_ns()
         assert self._process.stderr is not None
-        self._said += self._process.stderr.read()
+        self._messages += self._process.stderr.read()
         self._process.stderr.close()
-        text = self._said.decode(errors="replace")
+        text = self._messages.decode(errors="replace")
         for name, pattern in _STATISTICS.items():
             found = pattern.search(text)
             setattr(self.record, name, int(found[1]) if found else None)
-        with files.said_in_one_sentence(self.path):
+        with files.explain_os_errors(self.path):
             whole = keep_whole_packets(self._part)
             self._part.replace(self.path)
         _add_record(self.path.parent, self.record)
         if error is None and status != 0:
-            raise FirstflightError(self._sentence("ended badly"))
+            raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
         if error is None and self.record.captured is not None and whole < self.record.captured:
             raise FirstflightError(
@@ -127,10 +127,10 @@ class Capture:
             )
 
     def check(self) -> None:
-        """FirstflightError if tcpdump is no longer running (interface gone) or its disk is full."""
+        """Raise FirstflightError if tcpdump has ended (interface removed) or its disk is almost full."""
         assert self._process is not None
         if self._process.poll() is not None:
-            raise FirstflightError(self._sentence("ended while the probe ran"))
+            raise FirstflightError(self._failure("ended while the probe ran"))
         disk = os.statvfs(self.path.parent)
         free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
         if free < LEAST_FREE_BYTES:
@@ -140,7 +140,7 @@ class Capture:
             )
 
     def losses(self) -> list[str]:
-        """Sentences about packets that are missing from the capture; empty if none is, for `warnings`."""
+        """Return warnings about packets that are missing from the capture; empty if none is."""
         record = self.record
         dropped = (record.dropped_by_kernel or 0) + (record.dropped_by_interface or 0)
         if record.captured is None:
@@ -150,41 +150,40 @@ class Capture:
         return []
 
     def _wait_until_listening(self, limit_s: float) -> None:
-        """Wait for tcpdump's own line (printed after socket and filter stand) and the file's header."""
+        """Wait for tcpdump's start message (printed when socket and filter are ready) and the file header."""
         assert self._process is not None and self._process.stderr is not None
         deadline = time.monotonic() + limit_s
         pipe = self._process.stderr
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
-            while not _LISTENING.search(self._said):
+            while not _LISTENING.search(self._messages):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise FirstflightError(f"tcpdump did not start capturing within {limit_s:.0f} s")
                 chunk = os.read(pipe.fileno(), 4096)
                 if not chunk:
                     self._process.wait()
-                    raise UsageError(self._sentence("could not start"))
-                self._said += chunk
+                    raise UsageError(self._failure("could not start"))
+                self._messages += chunk
         while not (self._part.is_file() and self._part.stat().st_size >= 24):
             if time.monotonic() > deadline:
                 raise FirstflightError(f"tcpdump listens but writes no file {self._part}")
             time.sleep(0.005)
 
-    def _sentence(self, what: str) -> str:
-        lines = [line for line in self._said.decode(errors="replace").splitlines() if line.strip()]
+    def _failure(self, what: str) -> str:
+        lines = [line for line in self._messages.decode(errors="replace").splitlines() if line.strip()]
         if self._process is not None and self._process.stderr is not None and not self._process.stderr.closed:
             lines += self._process.stderr.read().decode(errors="replace").splitlines()
         errors = [
             line for line in lines if not line.startswith("tcpdump: listening") and "packet" not in line
         ]
-        reason = "; ".join(line.removeprefix("tcpdump: ") for line in errors[-2:]) or "it said nothing"
+        reason = "; ".join(line.removeprefix("tcpdump: ") for line in errors[-2:]) or "it gave no reason"
         return f"tcpdump {what} on {self.record.interface}: {reason}"
 
 
 def next_path(folder: Path) -> Path:
-    """The next free capture name in a folder: probe.pcap, then probe-2.pcap, ...
+    """Return the next free capture name in a folder: probe.pcap, then probe-2.pcap, ...
 
-    A capture left as `.part` by a process that was killed is kept under its final name first, without the
-    packet that was being written.
+    First renames a `.part` that a killed process left to its final name, without its last partial packet.
     """
     for part in folder.glob("*.pcap.part"):
         keep_whole_packets(part)
@@ -196,14 +195,14 @@ def next_path(folder: Path) -> Path:
 
 
 def part_of(path: Path) -> Path:
-    """Where a capture stands while it is written, and stays when its writer is killed."""
+    """Return the path of a capture while it is written; it stays there when its writer is killed."""
     return path.with_name(path.name + ".part")
 
 
 def records(folder: Path) -> list[CaptureRecord]:
-    """The entries of a folder's capture.json, oldest first; InputError if it is broken.
+    """Read the entries of a folder's capture.json, oldest first; InputError if it is broken.
 
-    Their `file` is a plain name: a capture lies in its folder.
+    Their `file` is a plain name: a capture is in that folder.
     """
     path = folder / "capture.json"
     if not path.is_file():
@@ -213,12 +212,12 @@ def records(folder: Path) -> list[CaptureRecord]:
         for record in found:
             path_names.component(record.file)
     except (AttributeError, KeyError, TypeError, path_names.UnsafeName) as error:
-        raise InputError(f"{path} is no list of captures ({error}): put the right one back") from error
+        raise InputError(f"{path} is not a list of captures ({error}): restore the file") from error
     return found
 
 
 def keep_whole_packets(path: Path) -> int:
-    """Cut a pcap file (native byte order, as tcpdump writes it) behind its last whole packet; count those."""
+    """Truncate a pcap file (native byte order) after its last whole packet; return the number of packets."""
     size = path.stat().st_size
     if size < 24:
         return 0
@@ -237,7 +236,7 @@ def keep_whole_packets(path: Path) -> int:
 
 
 def default_interface() -> str:
-    """The interface of the default route (IPv4, else IPv6); UsageError if there is none."""
+    """Return the interface of the default route (IPv4, else IPv6); UsageError if there is none."""
     with Path("/proc/net/route").open() as table:
         for line in table:
             fields = line.split()
@@ -249,7 +248,7 @@ def default_interface() -> str:
             if fields[0] == "0" * 32 and fields[1] == "00" and fields[-1] != "lo":
                 return fields[-1]
     raise UsageError(
-        "there is no default route to tell the interface to capture on: set [[vantage]] interface"
+        "there is no default route that selects the interface to capture on: set [[vantage]] interface"
     )
 
 

@@ -1,10 +1,10 @@
-"""Errors that a person reads: one sentence saying what is wrong, where, and what to do."""
+"""Errors for users: one sentence that says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
 
 class FirstflightError(Exception):
-    """Base of every error shown as one sentence; `exit_status` is what the command ends with."""
+    """Base of every error shown as one sentence; `exit_status` is the command's exit status."""
 
     exit_status = 1
 
@@ -16,12 +16,12 @@ class UsageError(FirstflightError):
 
 
 class InputError(FirstflightError):
-    """Unreadable input: what came before it is kept (exit 3)."""
+    """Unreadable input: results before it are kept (exit 3)."""
 
     exit_status = 3
 
 
 class Interrupted(FirstflightError):
-    """Stopped in order by a signal, or by the run's stop file (exit 130)."""
+    """Stopped gracefully by a signal or by the run's stop file (exit 130)."""
 
     exit_status = 130

@@ -1,6 +1,6 @@
-"""Where everything of a run lies. The one module that builds paths below a run's folder.
+"""Paths of a run. The only module that builds paths below a run's folder.
 
-RUN/ holds what the whole run has, RUN/VANTAGE/REPETITION/ what one vantage point measured in one repetition
+RUN/ holds the files of the whole run, RUN/VANTAGE/REPETITION/ those of one vantage point and repetition
 (docs/architecture.md, "A run on disk").
 """
 
@@ -18,7 +18,7 @@ _RULES = "rules"
 _LOAD = "load"
 _LOCK = "lock"
 _STOP = "stop"
-# A vantage point of such a name would share a folder with the run itself.
+# Names that no vantage point may have, because the run itself uses them.
 OWN_NAMES = frozenset({TARGETS, AS_DATA, LISTS, _LOGS, _RULES, _LOAD, _LOCK, _STOP})
 
 REPORT = "report.json"
@@ -26,7 +26,7 @@ REPORT = "report.json"
 
 @dataclass(frozen=True, order=True)
 class StageKey:
-    """What a vantage point measures in one repetition of a run (of a watch: one period).
+    """Identifies what a vantage point measures in one repetition of a run (of a watch: one period).
 
     `run` is the run's id, `repetition` counts from 1. The same three columns identify its rows.
     """
@@ -39,12 +39,12 @@ class StageKey:
         return f"{self.vantage}, repetition {self.repetition}"
 
     def columns(self) -> dict[str, str | int]:
-        """The columns of a row that say where it belongs."""
+        """Return the columns of a row that identify its key."""
         return {"run": self.run, "vantage": self.vantage, "repetition": self.repetition}
 
 
 class RunLayout:
-    """Paths of one run, whose folder is `root`. Nothing is looked up or created."""
+    """Paths of one run, whose folder is `root`. Does not create anything."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -53,7 +53,7 @@ class RunLayout:
 
     @property
     def manifest(self) -> Path:
-        """State, versions, seeds, stages."""
+        """File with state, versions, seeds, stages."""
         return self.root / "manifest.json"
 
     @property
@@ -68,7 +68,7 @@ class RunLayout:
 
     @property
     def inputs(self) -> Path:
-        """What the centre offers to the vantage points of a scheduled run."""
+        """The files that the centre offers to the vantage points of a scheduled run."""
         return self.root / "inputs.json"
 
     @property
@@ -78,7 +78,7 @@ class RunLayout:
 
     @property
     def stop_file(self) -> Path:
-        """While it exists, the run ends in order and nothing more is sent."""
+        """While it exists, the run stops gracefully and nothing more is sent."""
         return self.root / _STOP
 
     @property
@@ -93,83 +93,83 @@ class RunLayout:
 
     @property
     def lists(self) -> Path:
-        """Block and opt-out lists that a scheduled run carries along."""
+        """Folder of the block and opt-out lists of a scheduled run."""
         return self.root / LISTS
 
     def list_copy(self, kind: str, number: int, name: str) -> Path:
-        """Copy of the block or opt-out list `number` of a scheduled run."""
+        """Return the path of block or opt-out list `number` of a scheduled run."""
         return self.lists / f"{kind}-{number}-{name}"
 
     def rule_copy(self, sha256: str, name: str) -> Path:
-        """Copy of a rule file that a stage used, named by its content."""
+        """Return the path of the copy of a rule file that a stage used, named by its hash."""
         return self.root / _RULES / f"{sha256[:12]}-{name}"
 
     def log(self, name: str, key: StageKey | None = None) -> Path:
-        """Output of a process that the campaign ran."""
+        """Return the log file of a process that the campaign ran."""
         where = "" if key is None else f"-{key.vantage}-{key.repetition}"
         return self.root / _LOGS / f"{name}{where}.log"
 
     # ---- of a stage
 
     def folder(self, key: StageKey) -> Path:
-        """Folder of all stages of a key. ValueError for the key of another run."""
+        """Return the folder of all stages of a key. ValueError for the key of another run."""
         if key.run != self.root.name:
             raise ValueError(f"{key} belongs to run {key.run}, not to {self.root.name}")
         return self.root / key.vantage / str(key.repetition)
 
     def stage(self, name: str, key: StageKey | None = None) -> Path:
-        """Folder of a stage's output; `key` for the stages of a vantage point and repetition."""
+        """Return the folder of a stage's output; `key` for the stages of a vantage point and repetition."""
         return (self.root if key is None else self.folder(key)) / name
 
     def report(self, stage: str, key: StageKey | None = None) -> Path:
-        """Report of a stage."""
+        """Return the path of a stage's report."""
         return self.stage(stage, key) / REPORT
 
     def stage_lock(self, stage: str, key: StageKey | None = None) -> Path:
-        """Locked by the process that does a stage."""
+        """Return the lock file of the process that runs a stage."""
         return self.stage(stage, key) / _LOCK
 
     def reports(self) -> Iterator[Path]:
-        """Reports of all stages that exist; copies put aside under other names are left out."""
+        """Yield the reports of all stages that exist, without copies under other folder names."""
         yield from self.root.glob(f"*/{REPORT}")
         for path in self.root.glob(f"*/[0-9]*/*/{REPORT}"):
             if path.parts[-3].isdecimal():
                 yield path
 
     def key_of(self, path: Path) -> StageKey:
-        """The key below whose folder `path` lies. ValueError if it does not lie below one."""
+        """Return the key whose folder contains `path`. ValueError if there is none."""
         vantage, repetition = path.relative_to(self.root).parts[:2]
         return StageKey(self.root.name, vantage, int(repetition))
 
     def clock(self, key: StageKey) -> Path:
-        """How far the clock at the vantage point was off."""
+        """Return the path of the vantage point's clock comparison."""
         return self.folder(key) / "clock.json"
 
     # ---- record files
 
     def dns_answer(self, key: StageKey) -> Path:
-        """Record file of the resolve stage."""
+        """Return the path of the resolve stage's record file."""
         return self.stage("resolve", key) / "dns_answer.parquet"
 
     def quic_probe(self, key: StageKey) -> Path:
-        """Record file of the probe stage, or of the watch stage of that period."""
+        """Return the record file of the probe stage, or of the watch stage of that period."""
         watched = self.stage("watch", key) / "quic_probe.parquet"
         return watched if watched.is_file() else self.stage("probe", key) / watched.name
 
     def quic_connection(self, key: StageKey) -> Path:
-        """Record file of the dissect stage."""
+        """Return the path of the dissect stage's record file."""
         return self.stage("dissect", key) / "quic_connection.parquet"
 
     def capture(self, key: StageKey) -> Path:
-        """Capture beside the probe; a resumed stage adds probe-2.pcap, probe-3.pcap, ..."""
+        """Return the path of the probe's capture; a resumed stage adds probe-2.pcap, probe-3.pcap, ..."""
         return self.stage("capture", key) / "probe.pcap"
 
     def captures(self, key: StageKey) -> list[Path]:
-        """All whole captures of a key, oldest first."""
+        """Return all complete captures of a key, oldest first."""
         found = self.stage("capture", key).glob("probe*.pcap")
         # probe.pcap, probe-2.pcap, ..., probe-10.pcap
         return sorted(found, key=lambda path: (len(path.name), path.name))
 
     def name_of(self, path: Path) -> str:
-        """A file's name in records: RUN/ and the path within the run."""
+        """Return a file's name in records: RUN/ and the path within the run."""
         return f"{self.root.name}/{path.relative_to(self.root)}"

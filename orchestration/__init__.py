@@ -1,1 +1,1 @@
-"""Runs stages: as a campaign on this machine, or on a schedule under Airflow."""
+"""Runs stages: as a campaign on this machine, or on a schedule with Airflow."""

@@ -1,4 +1,4 @@
-"""Runs one stage, in this process or behind the command of its vantage point or of the centre."""
+"""Runs one stage: in this process, as a child, or by the command of its vantage point or of the centre."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from orchestration import runner, stages
 from orchestration.stages import Stage
 
 
-def behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
-    """Stages that do not run here: stage -> command to put before it, and firstflight's path there."""
+def remote_commands(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None]]:
+    """Return the stages that run elsewhere: stage -> command prefix, and firstflight's path there."""
     found: dict[str, tuple[Command, str | None]] = {}
     if run.settings.centre.command:
         fetching = [stage.name for stage in stages.STAGES if stage.fetches]
@@ -32,22 +32,22 @@ def behind(run: Run, vantage: str | None) -> dict[str, tuple[Command, str | None
     return found
 
 
-def elsewhere(
+def run_remote(
     run: Run, stage: Stage, command: tuple[Command, str | None], key: StageKey | None, options: Sequence[str]
 ) -> None:
-    """Run a stage behind a command, as the campaign does; ends with its status if it did not get done.
+    """Run a stage by a command prefix, as the campaign does; exit with its status if it did not succeed.
 
-    Whether it did is decided by a report that did not exist before: the status may be the command's own.
+    Success requires a new report of the stage: the exit status may be the prefix command's own.
     """
     name = stage.name
     if "--again" not in options and run.done(name, key):
         terminal.echo(f"{name}: already done", err=True)
         return
     before = run.report(name, key)
-    _hear_signals()
+    _install_signal_handlers()
     argv = runner.stage_argv(*command, [name], run.path, key, options)
-    status = _ended(name, argv)
-    # What an earlier try left says nothing of this one: the command may never have reached the place.
+    status = _run_process(name, argv)
+    # A report of an earlier attempt does not count: the command may not have started the stage.
     report = run.report(name, key)
     if report is not None and report != before and run.done(name, key):
         return
@@ -59,49 +59,51 @@ def elsewhere(
     )
 
 
-def alone(name: str, argv: Sequence[str]) -> None:
-    """Run a stage as a process of its own; ends with its status if that is not 0."""
-    _hear_signals()
-    status = _ended(name, argv)
+def run_alone(name: str, argv: Sequence[str]) -> None:
+    """Run a stage as a child process; exit with its status if that is not 0."""
+    _install_signal_handlers()
+    status = _run_process(name, argv)
     if status:
         sys.exit(status)
 
 
-def _ended(name: str, argv: Sequence[str]) -> int:
-    """The status of a process that runs a stage."""
+def _run_process(name: str, argv: Sequence[str]) -> int:
+    """Run the process of a stage on this terminal and return its exit status."""
     status = runner.run_in_terminal(argv)
     if status < 0:
-        raise FirstflightError(f"stage {name} was ended by signal {-status}")
+        raise FirstflightError(f"stage {name} was killed by signal {-status}")
     return status
 
 
-def here(run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]) -> None:
-    """Run a stage in this process, unless it is done; with `again` its output is removed before."""
+def run_here(
+    run: Run, stage: Stage, key: StageKey | None, again: bool, arguments: Mapping[str, object]
+) -> None:
+    """Run a stage in this process, unless it is done; with `again` remove its output first."""
     if not stage.looks_itself and not again and run.done(stage.name, key):
         terminal.echo(f"{stage.name}: already done", err=True)
         return
     if again:
         for folder in stage.folders:
             _remove(run.layout.stage(folder, key))
-    _hear_signals()
+    _install_signal_handlers()
     keys = () if key is None else (key,)
     stage.function()(run, *keys, **arguments)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a stage's output; FirstflightError if some of it stays, which would pass for the new one's."""
-    with files.said_in_one_sentence(folder), suppress(FileNotFoundError):
+    """Remove a stage's output; FirstflightError if some of it remains, which would look like new output."""
+    with files.explain_os_errors(folder), suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
-def _hear_signals() -> None:
-    """Set the handlers again before each stage: the asyncio loop of the one before has restored the defaults.
+def _install_signal_handlers() -> None:
+    """Set the signal handlers before each stage: the asyncio loop of the previous one restored the defaults.
 
-    SIGINT too, since a shell starts background jobs with it ignored.
+    Also sets SIGINT, because a shell starts background jobs with it ignored.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, _raise_interrupted)
 
 
-def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
+def _raise_interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Interrupted("stopped by a signal; what was written is kept")

@@ -1,8 +1,8 @@
-"""Runs `firstflight` commands as child processes: argument list, output, orderly end.
+"""Runs `firstflight` commands as child processes: argument list, output, graceful shutdown.
 
-Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks and the command line in a thread of
-their own (`Child`). A child has a session of its own, so the terminal's Ctrl-C reaches it only through us,
-once; if this process dies, even by kill -9, the child ends in order by itself.
+Campaigns wait for them in an event loop (`run_to_end`), Airflow tasks block on them (`Child`). A child runs
+in a separate session, so the terminal's Ctrl-C reaches it only once, through this process; if this process
+dies, even by kill -9, the child shuts down gracefully.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from firstflight.system.terminal import visible
 
 T = TypeVar("T")
 
-# What a stage may take to end in order after SIGINT: the prober waits for answers, the capture drains.
+# Time for a stage to shut down after SIGINT: the prober waits for answers, the capture drains.
 GRACE_S = 40.0
 EXIT_INTERRUPTED = Interrupted.exit_status
-# How often a child's owner is asked whether it should go on.
+# How often a child's owner is asked whether it should continue.
 ASK_EVERY_S = 5.0
 
 
 def this_program() -> list[str]:
-    """Argument list that starts the firstflight that runs now, whatever PATH and working directory are."""
+    """Return the argument list that starts this installation, whatever PATH and working directory are."""
     return [sys.executable, "-P", "-m", "cli"]
 
 
 def expand(command: Command) -> list[str]:
-    """A command of the settings; `firstflight` as its program means this one."""
+    """Return a command of the settings; its program `firstflight` means this installation."""
     if command and command[0] == "firstflight":
         return [*this_program(), *command[1:]]
     return list(command)
@@ -54,10 +54,9 @@ def stage_argv(
     key: StageKey | None = None,
     more: Sequence[str] = (),
 ) -> list[str]:
-    """Argument list of `firstflight stage NAMES... --run RUN ...` behind a command prefix, with `more`
-    options.
+    """Return the argument list of `firstflight stage NAMES... --run RUN ...`, with prefix and `more` options.
 
-    With a key it carries the time here, with which the vantage point compares its clock.
+    With a key it includes the local time, for the vantage point to compare its clock.
     """
     argv = [*expand(prefix), *([program] if program else this_program()), "stage", *names, "--run", str(run)]
     argv.append("--here")
@@ -70,10 +69,10 @@ def stage_argv(
 async def run_to_end(argv: Sequence[str], log: Path) -> int:
     """Run a process to its end, its output appended to `log`. Returns the exit status (negative: a signal).
 
-    When the task is cancelled the process and everything in its session get SIGINT and time to end in order.
-    UsageError if the program cannot be started.
+    On cancellation the process and all others in its session get SIGINT and time to shut down. UsageError if
+    the program cannot be started.
     """
-    with files.said_in_one_sentence(log):
+    with files.explain_os_errors(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     with output:
@@ -101,7 +100,7 @@ async def run_to_end(argv: Sequence[str], log: Path) -> int:
 
 
 def run_in_terminal(argv: Sequence[str]) -> int:
-    """Run a process on the terminal of this one, in its session; it is ended in order if this one is.
+    """Run a process in this session, on this terminal; stop it gracefully if this process is interrupted.
 
     Returns the exit status (negative: a signal).
     """
@@ -114,10 +113,10 @@ def run_in_terminal(argv: Sequence[str]) -> int:
 
 
 class Child:
-    """One `firstflight` command whose output goes, line by line, to whoever waits for it."""
+    """One `firstflight` command whose output is passed on line by line."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start `firstflight ARGUMENTS`, the same installation as ours, with variables besides ours."""
+        """Start `firstflight ARGUMENTS` of this installation, with additional environment variables."""
         self.last_line = ""
         self._process = children.start(
             [*this_program(), *arguments],
@@ -127,44 +126,44 @@ class Child:
             env={**os.environ, **(environment or {})},
         )
 
-    def wait(self, say: Callable[[str], None], may_go_on: Callable[[], bool] = lambda: True) -> int:
-        """Wait for the end; `say` gets each line of output. Returns the exit status (negative: a signal).
+    def wait(self, write: Callable[[str], None], may_continue: Callable[[], bool] = lambda: True) -> int:
+        """Wait for the end; call `write` with each line. Returns the exit status (negative: a signal).
 
-        As soon as `may_go_on` denies it the child is asked to end in order (130 then).
+        When `may_continue` returns False the child is stopped gracefully (status 130).
         """
         stream = self._process.stdout
         assert stream is not None
-        reader = threading.Thread(target=self._read, args=(stream, say), daemon=True)
+        reader = threading.Thread(target=self._read, args=(stream, write), daemon=True)
         reader.start()
         asked_at = time.monotonic()
         while self._process.poll() is None:
             time.sleep(0.1)
             if time.monotonic() - asked_at >= ASK_EVERY_S:
-                if not may_go_on():
+                if not may_continue():
                     self.stop()
                 asked_at = time.monotonic()
         reader.join(timeout=5)  # a grandchild may hold the pipe open
         return self._process.returncode
 
     def interrupt(self) -> None:
-        """Ask the child to end in order, and do not wait for it."""
+        """Send SIGINT to the child without waiting."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def stop(self) -> None:
-        """Ask the child to end in order, and wait until it does."""
+        """Stop the child gracefully and wait for its end."""
         children.stop(self._process, GRACE_S)
 
-    def _read(self, stream: IO[bytes], say: Callable[[str], None]) -> None:
+    def _read(self, stream: IO[bytes], write: Callable[[str], None]) -> None:
         for raw in stream:
             line = visible(raw.decode(errors="replace").rstrip())
             if line:
                 self.last_line = line.removeprefix("firstflight: ")
-                say(line)
+                write(line)
 
 
 def last_line(log: Path) -> str:
-    """The last line that a process wrote to its log, without the program's name; empty if it wrote none."""
+    """Return the last line of a process's log, without the program's name; empty if there is none."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -179,15 +178,15 @@ def _signal_session(pid: int, signum: int) -> None:
 
 
 async def together(tasks: Iterable[Coroutine[None, None, T]]) -> list[T]:
-    """Run tasks at the same time, results in order. When one raises, the others are stopped first."""
+    """Run tasks concurrently; return their results in order. If one raises, stop the others first."""
     running = [asyncio.create_task(task) for task in tasks]
     try:
         return list(await asyncio.gather(*running))
     except BaseException:
         for task in running:
-            # A task that is already cancelling ends in order; a second cancel would cut that short.
+            # A task that is already cancelling shuts down gracefully; a second cancel would abort that.
             if not task.cancelling():
                 task.cancel()
-        # Every child comes to its orderly end before the reason is passed on.
+        # Wait for every child to end before raising.
         await asyncio.gather(*running, return_exceptions=True)
         raise

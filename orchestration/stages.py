@@ -1,4 +1,4 @@
-"""The one table of stages, in the order of the flow.
+"""The table of stages, in the order in which they run.
 
 To add a stage: write a module with a function `stage(run)` (scope RUN) or `stage(run, key)` (scope KEY), its
 record kinds (schemas/records), and an entry here. The command line, campaigns, dry runs, schedules, counts
@@ -25,7 +25,7 @@ class Scope(Enum):
 
 
 class Plan(Enum):
-    """What a run does: names probed in repetitions, or watched in periods."""
+    """The kind of a run: probes names in repetitions, or watches them in periods."""
 
     SCAN = "scan"
     WATCH = "watch"
@@ -42,21 +42,21 @@ class Stage:
     entry: str
     scope: Scope
     plans: frozenset[Plan] = BOTH
-    # Contacts those who are measured, or asks about them: runs only from where the settings say.
+    # Contacts measured hosts or the resolver: runs only at the vantage point that the settings name.
     sends: bool = False
-    # Fetches lists and tables: runs behind the centre's command.
+    # Fetches lists and tables: runs by the centre's command.
     fetches: bool = False
-    # Has a capture beside it, in the folder `capture` of its key.
+    # Takes a capture, in the folder `capture` of its key.
     captures: bool = False
-    # Reads captures: not run where the settings take none.
+    # Reads captures: not run if the settings disable captures.
     needs_capture: bool = False
-    # What its rows are called in the plural: the stage whose rows a run is about.
+    # The plural of what its rows hold, if the stage measures.
     measures: str | None = None
     # Takes --period and --start.
     timed: bool = False
-    # Looks itself at what is done, so it runs again although it is done.
+    # Determines itself what is left to do, so it runs although it is done.
     looks_itself: bool = False
-    # Confines its process to the store and the run (store/confine), for good.
+    # Permanently confines its process to the store and the run (store/confine).
     confined: bool = False
     # Record kinds that it writes.
     kinds: tuple[str, ...] = ()
@@ -65,16 +65,16 @@ class Stage:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders below a run or key that hold its output."""
+        """The folders below a run or key that hold its output."""
         return (self.name, "capture") if self.captures else (self.name,)
 
     def function(self) -> Callable[..., None]:
-        """The function that does the work; imported now."""
+        """Import and return the function that does the work."""
         found: Callable[..., None] = importlib.import_module(self.entry).stage
         return found
 
     def count(self, run: Run, report: Any) -> dict[str, int]:
-        """Counts of one finished report, for the run's totals."""
+        """Return the counts of one finished report, for the run's totals."""
         if self.totals is None:
             return dict(report.counts)
         module, _, function = self.totals.partition(":")
@@ -117,27 +117,27 @@ LOAD = "load"
 
 
 def named(name: str) -> Stage:
-    """The stage of that name; KeyError if there is none."""
+    """Return the stage of that name; KeyError if there is none."""
     return {stage.name: stage for stage in STAGES}[name]
 
 
 def names(chosen: Iterable[Stage] | None = None) -> list[str]:
-    """Names of stages (None: of all), in the order of the flow."""
+    """Return the names of stages (None: of all), in order."""
     return [stage.name for stage in (STAGES if chosen is None else chosen)]
 
 
 def at_centre() -> list[Stage]:
-    """Stages that fetch what a run needs before it measures."""
+    """Return the stages that fetch what a run needs before it measures."""
     return [stage for stage in STAGES if stage.scope is Scope.RUN]
 
 
 def at_vantage(plan: Plan) -> list[Stage]:
-    """Stages that send from each vantage point, in order."""
+    """Return the stages that send from each vantage point, in order."""
     return [s for s in STAGES if s.scope is Scope.KEY and s.sends and plan in s.plans]
 
 
 def afterwards(plan: Plan, *, captured: bool = True) -> list[Stage]:
-    """Stages that work on what a vantage point measured, in order; they send nothing."""
+    """Return the stages that process a vantage point's measurements, in order; they send nothing."""
     return [
         s
         for s in STAGES
@@ -146,17 +146,17 @@ def afterwards(plan: Plan, *, captured: bool = True) -> list[Stage]:
 
 
 def measuring(plan: Plan | None = None) -> list[Stage]:
-    """The stages whose rows a run is about (None: of every plan)."""
+    """Return the stages that measure (None: of every plan)."""
     return [s for s in STAGES if s.measures is not None and (plan is None or plan in s.plans)]
 
 
 def plan_of(run: Run) -> Plan:
-    """Whether a run is a watch or a scan."""
+    """Return whether a run is a watch or a scan."""
     return Plan.WATCH if run.manifest.get("kind") == Plan.WATCH.value else Plan.SCAN
 
 
 def of_reports(run: Run) -> Iterator[tuple[Stage, Any]]:
-    """The run's reports with their stages; reports of stages that this version does not know are left out."""
+    """Yield the run's reports with their stages, without stages that this version does not know."""
     known = {stage.name: stage for stage in STAGES}
     for report in run.reports():
         if report.stage in known:

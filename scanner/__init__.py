@@ -1,1 +1,1 @@
-"""Probes: names to addresses, and the first answer of QUIC servers."""
+"""Resolves names and probes QUIC servers for their first answer."""

@@ -31,7 +31,7 @@ def path_of(store: Path) -> Path:
 def of(store: Path, database: str) -> ServerPlace | None:
     """The server that holds `store` now, if this user may know its address."""
     lines = _lines(store)
-    holder = lock.holder(store / LOCK)
+    holder = lock.holder_pid(store / LOCK)
     if len(lines) < 2 or holder is None or lines[1] != f"{_PROCESS}{holder}":
         return None
     return parse(lines[0], database)

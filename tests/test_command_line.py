@@ -88,6 +88,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -
         ("report", "table3", "."),
         ("db", "status"),
         ("spool", "status"),
+        ("uploads", "status"),
         ("lab", "truth"),
     ],
     ids=" ".join,

@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_sentence() -> None:
     full = Path("/dev/full")
     with (
         pytest.raises(FirstflightError, match=r"^the disk that holds /dev/full is full"),
-        files.said_in_one_sentence(full),
+        files.explain_os_errors(full),
         full.open("w") as file,
     ):
         file.write("x" * 100_000)

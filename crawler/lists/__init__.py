@@ -1,1 +1,1 @@
-"""Target lists: Tranco, CrUX, own lists."""
+"""Target lists: Tranco, CrUX, and the user's own lists."""

@@ -1,8 +1,8 @@
 """CrUX lists: Chrome's most visited origins of a month, as published at github.com/zakird/crux-top-lists.
 
 A list is `data/global/YYYYMM.csv.gz` with the header `origin,rank`. The rank is a bucket (1000, 5000, 10000,
-...): an origin stands among that many first ones, and within a bucket the order says nothing. An origin is
-scheme, host and perhaps a port; a name takes the smallest bucket among its origins.
+...): the origin is among that many top ones, and the order within a bucket has no meaning. An origin is
+scheme, host and optionally a port; a name gets the smallest bucket of its origins.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HEADER = "origin,rank"
 
 
 def read(month: str, top: int | None, base_url: str, cache_dir: Path, session: https.Session) -> TargetList:
-    """The names of the list of `month` (YYYYMM), of the whole buckets up to `top` (None: of all).
+    """Return the names of the list of `month` (YYYYMM) in all buckets up to `top` (None: in all).
 
-    `base_url` is the folder of the monthly files. FetchError if the list has to be fetched and cannot be,
-    InputError if what came is no such list, UsageError if no bucket is as small as `top`.
+    `base_url` is the folder of the monthly files. FetchError if the list cannot be fetched, InputError if the
+    file is no such list, UsageError if no bucket is as small as `top`.
     """
     path = cache_dir / f"{month}.csv.gz"
     if not path.is_file():
@@ -36,7 +36,7 @@ def read(month: str, top: int | None, base_url: str, cache_dir: Path, session: h
 
 
 def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> TargetList:
-    """The names in `lines`, the header first; `path` stands for the list in messages."""
+    """Return the names in `lines`, which begin with the header; messages call the list `path`."""
     if next(lines, "") != HEADER:
         raise InputError(
             f"{path} is no CrUX list: its first line is not `{HEADER}`; remove it to fetch it again"
@@ -70,7 +70,7 @@ def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> Ta
 
 
 def host_of(origin: str) -> str:
-    """The host of an origin (RFC 6454 6.2); NotAName if the text is no http or https origin."""
+    """Return the host of an origin (RFC 6454 6.2); NotAName if the text is no http or https origin."""
     try:
         parts = urlsplit(origin)
         host, _ = parts.hostname, parts.port

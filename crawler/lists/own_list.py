@@ -1,4 +1,4 @@
-"""The user's own target list: a file with one `domain`, or `rank,domain` (Tranco's layout), per line."""
+"""The user's own target list: a file with one `domain` or `rank,domain` (Tranco's format) per line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from firstflight.errors import UsageError
 def read(path: Path, top: int | None = None) -> TargetList:
     """Read the list at `path`, at most its first `top` names.
 
-    Its id is `file:NAME:SHA`, SHA being the first 12 hex digits of the file's SHA-256, so that rows of an
-    edited list are told apart. UsageError if the file cannot be opened.
+    Its id is `file:NAME:SHA`, where SHA is the first 12 hex digits of the file's SHA-256, so that an edited
+    list has another id. UsageError if the file cannot be opened.
     """
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The `targets` stage: the names of a run, from Tranco, CrUX or the user's own file, as targets.parquet."""
+"""The `targets` stage: writes a run's names, from Tranco, CrUX or the user's file, to targets.parquet."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from firstflight.run.report import Rejected
 from firstflight.run.run import Run
 from firstflight.settings import Network, Targets
 from firstflight.system import files
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from schemas import records
 
 
 def stage(run: Run) -> None:
     """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
 
-    Rejected lines stand in the stage's report with their numbers, the rest is done. InputError if no line
-    holds a name; FetchError if the list has to be fetched and cannot be.
+    The stage's report lists rejected lines with their numbers. InputError if no line holds a name; FetchError
+    if the list cannot be fetched.
     """
     settings = run.settings
     with run.stage("targets") as report:
@@ -30,16 +30,16 @@ def stage(run: Run) -> None:
         report.rejected = [Rejected(line=line, reason=reason) for line, reason in found.rejected]
         report.counts = {"duplicates": found.duplicates, "rejected": len(found.rejected)}
         for line, reason in found.rejected:
-            say(f"targets: line {line} rejected: {reason}")
+            print_line(f"targets: line {line} rejected: {reason}")
         if not found.targets:
-            raise InputError(_nothing(found))
+            raise InputError(_empty_list(found))
         _write(run, found)
         report.rows_out = len(found.targets)
         run.add_output(report, run.layout.targets)
 
 
 def read(targets: Targets, network: Network, contact: str) -> TargetList:
-    """The list that the settings name; `contact` goes into what is asked of its host."""
+    """Read the list that the settings name; `contact` is sent with requests to its host."""
     if targets.source == "file":
         assert targets.file is not None  # settings check it
         return own_list.read(targets.file, targets.top)
@@ -73,7 +73,7 @@ def _write(run: Run, found: TargetList) -> None:
         pq.write_table(table, part, compression="zstd")
 
 
-def _nothing(found: TargetList) -> str:
+def _empty_list(found: TargetList) -> str:
     if not found.rejected:
         return f"the target list {found.list_id} holds no name"
     line, reason = found.rejected[0]

@@ -1,4 +1,4 @@
-"""What reading a target list gives, whichever list it is."""
+"""The common form of target lists, and the parser of their lines."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ class Rejected(NamedTuple):
 
 @dataclass
 class TargetList:
-    """A list as read: `targets` in its order, each name once; `rejected` lines; how many came twice."""
+    """A parsed list: `targets` in its order, each name once; `rejected` lines; number of `duplicates`."""
 
     list_id: str
     targets: list[Target] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     duplicates: int = 0
-    lines: int = 0  # that hold, or should hold, a name
+    lines: int = 0  # lines that hold, or should hold, a name
 
 
 def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) -> TargetList:
     """Read `(line number, text)` pairs, each `domain` or `rank,domain`; the first `top` of them, if given.
 
-    A line that does not fit is rejected and the rest goes on; of a name that comes twice the first counts.
-    Without a rank of its own a name's rank is the place of its line among `lines`, so that mending a
-    rejected line moves no other name.
+    Invalid lines are rejected and the others used; of a repeated name the first counts. A name without a rank
+    is ranked by the position of its line among `lines`, so that correcting a rejected line changes no other
+    rank.
     """
     found = TargetList(list_id)
     seen: set[str] = set()
-    for place, (number, text) in enumerate(lines, start=1):
-        if top is not None and place > top:
+    for position, (number, text) in enumerate(lines, start=1):
+        if top is not None and position > top:
             break
         found.lines += 1
         try:
-            target = _parse(text, place)
+            target = _parse(text, position)
         except NotAName as error:
             found.rejected.append(Rejected(number, str(error)))
             continue
@@ -65,10 +65,10 @@ def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) 
 
 
 def data_lines(content: bytes) -> Iterator[tuple[int, str]]:
-    """The lines of a list file that hold data, with their numbers.
+    """Yield the lines of a list file that hold data, with their numbers.
 
-    Blank lines, lines and line ends from `#` on, a byte order mark and a header (`domain` or `rank,domain`)
-    are left out. Bytes that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
+    Skips blank lines, comments from `#` on, a byte order mark and a header (`domain` or `rank,domain`). Bytes
+    that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
     """
     first = True
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
@@ -81,10 +81,10 @@ def data_lines(content: bytes) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _parse(text: str, place: int) -> Target:
+def _parse(text: str, position: int) -> Target:
     fields = [part.strip().strip('"') for part in text.split(",")]
     if len(fields) == 1:
-        return Target(place, normalise(fields[0]))
+        return Target(position, normalise(fields[0]))
     if len(fields) > 2:
         raise NotAName(f"{shown(text)} has {len(fields)} fields; write `domain` or `rank,domain`")
     rank, name = fields
@@ -96,10 +96,10 @@ def _parse(text: str, place: int) -> Target:
 
 
 def joined(first: TargetList, second: TargetList) -> TargetList:
-    """The names of both lists, those of `first` before those that only `second` has.
+    """Join two lists: the names of `first`, then those that only `second` has.
 
-    A name in both keeps its rank in the first and takes its bucket from the second; lines rejected by either
-    stand in `rejected`, those of the first before those of the second.
+    A name in both keeps its rank of the first and gets its bucket of the second; `rejected` holds the
+    rejected lines of the first, then those of the second.
     """
     bucket_of = {target.domain: target.rank_bucket for target in second.targets}
     both = TargetList(

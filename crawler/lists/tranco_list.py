@@ -1,8 +1,8 @@
-"""Tranco lists (https://tranco-list.eu), fetched by the package `tranco` and kept on disk.
+"""Tranco lists (https://tranco-list.eu), fetched by the package `tranco` and cached on disk.
 
-A list never changes under its id, so one that is in the cache is not fetched again, and the id of a day's
-list is asked for once. The package writes its files in place; therefore it works in a folder of its own, and
-only what is whole moves into the cache.
+The list of an id never changes, so a cached list is not fetched again, and the id of a day's list is
+requested once. The package does not write its files atomically; therefore it uses a temporary folder, and
+only complete files are moved into the cache.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from crawler.names import shown
 from firstflight.errors import InputError, UsageError
 from firstflight.system import files
 
-# What the package fetches; the full lists, which are longer, are not used.
+# The length of the lists that the package fetches; the longer full lists are not used.
 MAX_TOP = 1_000_000
 _LIST_ID = re.compile(r"[0-9A-Za-z]{4,10}")
-# What zipfile raises for archives that are none, are encrypted, or packed in a way that it does not know.
+# Exceptions of zipfile for files that are no archive, are encrypted, or use an unknown compression.
 _NO_LIST = (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, zlib.error)
 
 
 def read(
     *, date: Date | None, list_id: str | None, top: int | None, cache_dir: Path, session: https.Session
 ) -> TargetList:
-    """The first `top` names of the daily list of `date` (domains, no subdomains), or of the list `list_id`.
+    """Return the first `top` names of the daily list of `date` (domains, no subdomains), or of `list_id`.
 
-    FetchError if it has to be fetched and cannot be; InputError if what came is no list; UsageError if `top`
-    is beyond what is fetched.
+    FetchError if the list cannot be fetched; InputError if the file is no list; UsageError if `top` exceeds
+    the length of the lists.
     """
     if top is not None and top > MAX_TOP:
         raise UsageError(f"[targets] top = {top}: Tranco lists are used up to rank {MAX_TOP}; take fewer")
@@ -55,7 +55,7 @@ def read(
 
 
 class _Package(Tranco):  # type: ignore[misc]
-    """The package, which makes a file of whatever id it is told, and unpacks what it gets to the end."""
+    """The package with checks: it would use any id as a file name, and unpack archives of any size."""
 
     def _get_list_id_for_date(self, date: str, subdomains: bool = False) -> str:
         return _list_id(str(super()._get_list_id_for_date(date, subdomains=subdomains)))
@@ -67,14 +67,14 @@ class _Package(Tranco):  # type: ignore[misc]
             return
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             about = archive.getinfo("top-1m.csv")
-            # No more than it says is unpacked.
+            # zipfile unpacks at most this size.
             if about.file_size > https.MAX_LIST_BYTES:
                 raise ValueError(f"{about.file_size} bytes, unpacked")
             Path(self._cache_path(list_id)).write_bytes(archive.read(about))
 
 
 def _list_id(text: str) -> str:
-    """`text`, if it is the id of a list; ValueError otherwise, before it becomes a file name."""
+    """Return `text` if it is the id of a list, which becomes a file name; ValueError otherwise."""
     if not _LIST_ID.fullmatch(text):
         raise ValueError(f"{shown(text)} is no id of a list")
     return text
@@ -83,7 +83,7 @@ def _list_id(text: str) -> str:
 def _list(
     what: str, date: Date | None, list_id: str | None, cache_dir: Path, session: https.Session
 ) -> TrancoList:
-    with files.said_in_one_sentence(cache_dir):
+    with files.explain_os_errors(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix="fetch-", suffix=".part", dir=cache_dir))
     try:
@@ -97,7 +97,7 @@ def _list(
         try:
             with https.explained(what):
                 found = package.list(list_id=list_id) if list_id else package.list(date=str(date))
-        except AttributeError as error:  # what the package raises for any other status than 200
+        except AttributeError as error:  # raised by the package for any status but 200
             raise https.FetchError(f"cannot fetch {what}: tranco-list.eu does not have it (yet)") from error
         except _NO_LIST as error:
             raise InputError(f"cannot read {what}: what tranco-list.eu sent is no list ({error})") from error

@@ -1,1 +1,1 @@
-"""Routing tables, AS organisations and the AS to CDN map."""
+"""Routing tables, AS organisations and the map from AS to CDN."""

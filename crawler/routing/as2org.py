@@ -1,7 +1,7 @@
-"""Which organisation holds an AS: CAIDA's AS organisations (publicdata.caida.org), in both layouts.
+"""The organisations of ASes: CAIDA's AS organisations (publicdata.caida.org), in both formats.
 
-`YYYYMMDD.as-org2info.txt` has two parts, each under a line `# format:` that names its fields, which stand
-between vertical bars: organisations (`org_id|...`) and AS numbers (`aut|...`), in either order.
+`YYYYMMDD.as-org2info.txt` has two parts, each after a line `# format:` with the names of its fields, which
+are separated by vertical bars: organisations (`org_id|...`) and AS numbers (`aut|...`), in either order.
 `YYYYMMDD.as-org2info.jsonl` has a JSON object per line with `type` Organization or ASN. Both may be gzipped.
 """
 
@@ -24,7 +24,7 @@ from firstflight.system import files
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
 _LINK = re.compile(r'href="((\d{8})\.as-org2info\.(txt|jsonl)\.gz)"', re.IGNORECASE)
-# Names of the same field over the years and layouts.
+# Names of the same field in different years and formats.
 _ALIASES = {
     "aut": "asn",
     "aut_name": "name",
@@ -35,7 +35,7 @@ _ALIASES = {
 
 
 class Organisation(NamedTuple):
-    """Who holds an AS. None where the file says nothing, or where it names an organisation that it lacks."""
+    """The organisation of an AS. None where the file has no value, or does not describe the organisation."""
 
     as_name: str | None
     org_id: str | None
@@ -46,17 +46,17 @@ class Organisation(NamedTuple):
 
 @dataclass(frozen=True)
 class AsOrganisations:
-    """A file as read. `unknown_orgs` counts AS numbers whose organisation the file does not describe."""
+    """A parsed file. `unknown_orgs` counts AS numbers whose organisation the file does not describe."""
 
     of: Mapping[int, Organisation]
     unknown_orgs: int
 
 
 def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
-    """The newest file of that day or before: its place in the cache, and its address.
+    """Fetch the newest file of that day or before; return its path in the cache and its URL.
 
-    Which file that is, is noted for days that have passed, so that they are not asked for again. FetchError
-    if the host cannot be reached or has no file so old.
+    For past days the name of the file is cached too, so that the host is not asked again. FetchError if the
+    host cannot be reached or has no file of that age.
     """
     note = cache_dir / f"newest-{date}.name"
     if note.is_file():
@@ -79,9 +79,9 @@ def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, st
 
 
 def read(path: Path) -> AsOrganisations:
-    """Read a file of either layout, gzipped or not.
+    """Read a file of either format, gzipped or not.
 
-    UsageError if it cannot be opened; InputError naming the line if it is damaged or of neither layout.
+    UsageError if it cannot be opened; InputError naming the line if it is damaged or of neither format.
     """
     ases: dict[int, dict[str, str]] = {}
     orgs: dict[str, dict[str, str]] = {}
@@ -111,7 +111,7 @@ def _organisation(entry: Mapping[str, str], orgs: Mapping[str, Mapping[str, str]
 
 
 def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, fields by name) of every line with data."""
+    """Yield (line number, fields by name) of every line with data."""
     fields: list[str] = []
     for number, line in enumerate(_lines(path), start=1):
         if line.startswith("{"):
@@ -125,7 +125,7 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             if not fields or len(values) != len(fields):
                 raise InputError(
                     f"{path}: line {number}: {len(values)} fields between bars, expected {len(fields)} as "
-                    "the last `# format:` line says; is it whole?"
+                    "the last `# format:` line says; is the file complete?"
                 )
             yield number, dict(zip(fields, values, strict=True))
 
@@ -134,7 +134,7 @@ def _from_json(line: str, number: int, path: Path) -> dict[str, str]:
     try:
         entry: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: line {number} is not JSON ({error}): is it whole?") from error
+        raise InputError(f"{path}: line {number} is not JSON ({error}): is the file complete?") from error
     return {_ALIASES.get(k.lower(), k.lower()): str(v) for k, v in entry.items() if v is not None}
 
 
@@ -145,5 +145,5 @@ def _lines(path: Path) -> Iterator[str]:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     if content.startswith(b"\x1f\x8b"):
         content = gunzip(content, path)
-    # splitlines() would also split at separators that names may hold.
+    # Not splitlines(): it also splits at separators that names may contain.
     return (line.strip() for line in content.decode("utf-8", errors="replace").split("\n"))

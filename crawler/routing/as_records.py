@@ -1,4 +1,4 @@
-"""Record files of the `as_data` stage: prefixes with their origin (as_prefix), holders of ASes (as_org)."""
+"""Record files of the `as_data` stage: prefixes with origin (as_prefix), organisations of ASes (as_org)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ORGANISATION_FILE = "as_org.parquet"
 
 
 def write_prefixes(database: Path, at: datetime, cdn_of: Mapping[int, str], path: Path) -> None:
-    """Write each prefix of a pyasn text database, in its order, as `as_prefix` records of the time `at`."""
+    """Write the prefixes of a pyasn text database, in its order, as `as_prefix` records of the time `at`."""
     table = pacsv.read_csv(
         database,
         read_options=pacsv.ReadOptions(column_names=["prefix", "asn"]),
         parse_options=pacsv.ParseOptions(
-            # Lines of comment begin with a semicolon and have no tab.
+            # Comment lines begin with a semicolon and have no tab.
             delimiter="\t",
             invalid_row_handler=lambda row: "skip" if row.text.startswith(";") else "error",
         ),
@@ -44,7 +44,7 @@ def write_prefixes(database: Path, at: datetime, cdn_of: Mapping[int, str], path
 
 
 def write_organisations(of: Mapping[int, Organisation], at: datetime, file: str, path: Path) -> None:
-    """Write each AS of the file of that name as an `as_org` record that counts from the time `at` on."""
+    """Write each AS as an `as_org` record, valid from the time `at` on; `file` is the source's name."""
     columns: dict[str, object] = {
         "table_at": _instant(at, len(of)),
         "asn": list(of),

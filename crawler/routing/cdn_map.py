@@ -14,7 +14,7 @@ TABLE_5 = Path(__file__).with_name("cdn_as.toml")
 def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
     """Join `base` (None = Table 5 of the paper) and the `extra` files into {AS number: CDN}.
 
-    UsageError if a file is not of the right shape or an AS is claimed by two CDNs.
+    UsageError if a file has a wrong structure or an AS is claimed by two CDNs.
     """
     cdn_of = read_cdn_map(base or TABLE_5)
     for path in extra:
@@ -23,7 +23,7 @@ def load(base: Path | None, extra: Iterable[Path]) -> dict[int, str]:
 
 
 def render(cdn_of: dict[int, str], sources: Iterable[Path]) -> str:
-    """The map as TOML text, sorted, so that equal maps give equal text below the first line."""
+    """Return the map as TOML text, sorted, so that equal maps give equal text after the first line."""
     numbers_of: dict[str, list[int]] = {}
     for asn, name in cdn_of.items():
         numbers_of.setdefault(name, []).append(asn)

@@ -1,15 +1,15 @@
 """Routing tables: MRT dumps (RFC 6396) -> prefix and origin AS, as a pyasn text database.
 
-The framing of records is read here, so that a fault is named with its offset; their content is parsed by
-pyasn.mrtx. The origin rules are pyasn's, and worth knowing:
+This module reads the framing of records, so that errors name an offset; pyasn.mrtx parses their content. The
+rules for origins are pyasn's:
 
-- of the routes to a prefix, the first of the record counts (the RIB's first peer), as with pyasn;
+- of the routes to a prefix, the record's first one counts (that of the RIB's first peer);
 - the origin is the last AS of the path; reserved and private numbers (64496 to 131071, from 1,000,000 on)
-  are passed over in favour of the one before;
-- a path that ends in an AS_SET has several origins; pyasn takes any of them, we take the smallest, so that
-  the same table always gives the same answer (`as_sets` counts them);
-- prefixes without a usable origin (empty path) are left out (`no_origin`), and so are default routes;
-- of a prefix that comes twice, in one table or in two, the first counts (`repeated`).
+  are skipped in favour of the one before;
+- a path that ends in an AS_SET has several origins; pyasn takes any of them, this module the smallest, so
+  that the same table always gives the same result (`as_sets` counts them);
+- prefixes without a usable origin (empty path) are omitted (`no_origin`), and so are default routes;
+- of a prefix that occurs twice, in one table or in two, the first counts (`repeated`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ TABLE_DUMP = 12
 TABLE_DUMP_V2 = 13
 PEER_INDEX_TABLE = 1
 _RIB_SUBTYPES = {TABLE_DUMP: (1, 2), TABLE_DUMP_V2: (2, 4)}  # unicast, IPv4 and IPv6
-# No record of a real table comes near; a larger length means that this is no MRT, or a broken one.
+# Far above any record of a real table; a larger length means that the file is damaged or not MRT.
 MAX_RECORD_BYTES = 1 << 26
-# A full table has a million; a compressed file of some megabytes could hold billions.
+# A full table has a million records; a compressed file of some megabytes could hold billions.
 MAX_RECORDS = 20_000_000
 _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
-# What pyasn raises for content that does not parse.
+# Exceptions of pyasn for content that does not parse.
 _PARSE_ERRORS = (AssertionError, IndexError, struct.error, ValueError, OSError)
 
 
 class Record(NamedTuple):
-    """One MRT record: where its header starts in the (decompressed) file, and its bytes, header included."""
+    """One MRT record: offset of its header in the (decompressed) file, and its bytes, with the header."""
 
     offset: int
     timestamp: int
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 @dataclass
 class RoutingTable:
-    """Origins by prefix, and the accounting: every RIB record is in `origins` or in one of the counts."""
+    """Origins by prefix, and counts: every RIB record is in `origins` or in one of the counts."""
 
     origins: dict[str, int] = field(default_factory=dict)
     dumped_at: datetime | None = None  # of the first record
@@ -66,15 +66,15 @@ class RoutingTable:
 
     @property
     def prefixes_v6(self) -> int:
-        """How many of the prefixes are IPv6's."""
+        """The number of IPv6 prefixes."""
         return sum(":" in prefix for prefix in self.origins)
 
 
 def read(path: Path, table: RoutingTable) -> None:
     """Add the routes of the MRT file at `path` (plain, bz2 or gz) to `table`.
 
-    UsageError if the file cannot be opened. InputError naming file and offset if it is cut short, damaged or
-    no table dump; `table` must then not be used, because a part of the table would give wrong origins.
+    UsageError if the file cannot be opened. InputError naming file and offset if it is truncated, damaged or
+    no table dump; then `table` must not be used, because a partial table would give wrong origins.
     """
     try:
         with path.open("rb") as raw, _decompressed(raw) as stream:
@@ -107,7 +107,7 @@ def _records(stream: IO[bytes], path: Path) -> Iterator[Record]:
         if length > MAX_RECORD_BYTES or kind not in _RIB_SUBTYPES:
             what = "this is BGP traffic, not a table" if kind in (16, 17) else "is it a RIB?"
             raise InputError(
-                f"{path} is not an MRT table dump: at byte {offset} stands a record of type {kind}.{subtype} "
+                f"{path} is not an MRT table dump: at byte {offset} is a record of type {kind}.{subtype} "
                 f"and {length} bytes; {what}"
             )
         body = _exactly(stream, length, offset, offset + _HEADER.size, path)
@@ -118,10 +118,10 @@ def _records(stream: IO[bytes], path: Path) -> Iterator[Record]:
 
 
 def _exactly(stream: IO[bytes], wanted: int, record_at: int, at: int, path: Path) -> bytes:
-    """`wanted` bytes, or none at the end of the file; InputError for anything between and for damage."""
+    """Read `wanted` bytes, or none at the end of the file; InputError for a partial read or damage."""
     try:
         data = stream.read(wanted)
-    except EOFError as error:  # the compressed stream has no end
+    except EOFError as error:  # the compressed stream is truncated
         raise _cut(path, record_at, at) from error
     except (OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -148,7 +148,7 @@ def _add(table: RoutingTable, record: Record, path: Path) -> None:
     if record.type == TABLE_DUMP_V2 and record.subtype == PEER_INDEX_TABLE:
         return
     if record.subtype not in _RIB_SUBTYPES[record.type]:
-        # Multicast, generic, and (RFC 8050) additional paths: no unicast best routes of a peer.
+        # Multicast, generic, and additional paths (RFC 8050): not the unicast best routes of a peer.
         table.counts[f"skipped_type_{record.type}_{record.subtype}"] += 1
         return
     table.counts["records"] += 1
@@ -180,7 +180,7 @@ def _add(table: RoutingTable, record: Record, path: Path) -> None:
 
 @contextmanager
 def _decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The stream's content, decompressed by what its first bytes say."""
+    """Yield the stream, decompressed according to its first bytes."""
     magic = raw.read(3)
     raw.seek(0)
     if magic == b"BZh":

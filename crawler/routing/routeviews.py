@@ -1,4 +1,4 @@
-"""RouteViews' archive (https://archive.routeviews.org): finds and fetches the tables of a day."""
+"""Finds and fetches the routing tables of a day in RouteViews' archive (https://archive.routeviews.org)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LINK = re.compile(r'href="(rib\.(\d{8})\.(\d{4})\.bz2)"', re.IGNORECASE)
 
 
 def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> tuple[Path, str]:
-    """The newest table of that day (UTC) for IPv4 (4) or IPv6 (6): its file in the cache, and its address.
+    """Fetch the newest table of that day (UTC) for IPv4 (4) or IPv6 (6); return its cached file and its URL.
 
-    A day that has passed is not asked for again once a table of it is in the cache. FetchError if the archive
+    For a past day the archive is not asked again once a table is in the cache. FetchError if the archive
     cannot be reached or has no table of that day.
     """
     root, collector = COLLECTORS[family]
@@ -37,6 +37,6 @@ def fetch(date: Date, family: int, cache_dir: Path, session: https.Session) -> t
 
 
 def _newest(page: str, date: Date) -> str | None:
-    """Name of the day's last table on a directory page of the archive."""
+    """Return the name of the day's last table on a directory page of the archive; None without one."""
     found = [(time, name) for name, day, time in _LINK.findall(page) if day == f"{date:%Y%m%d}"]
     return max(found)[1] if found else None

@@ -1,6 +1,6 @@
-"""The `as_data` stage: routing table -> origin AS, the AS -> CDN map in force, and who holds an AS.
+"""The `as_data` stage: routing table with origin ASes, the AS -> CDN map in force, and AS organisations.
 
-All of it is stored with the run: as a pyasn database for the other stages, as record files for the store.
+Stores them with the run: as a pyasn database for the other stages, as record files for the store.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from firstflight.run.run import Run
 from firstflight.settings import AsData
 from firstflight.system import files
 
-# Part of the cache's key: raise it when the rules of rib.py change.
+# Part of the cache key: increase it when the rules of rib.py change.
 RULES = 1
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it was read. `url` is None for the user's own file."""
+    """An input file. `url` is None for the user's own file."""
 
     file: str
     url: str | None
@@ -41,8 +41,8 @@ def stage(run: Run) -> None:
 
     And as_org.parquet, if the settings name a file of AS organisations.
 
-    FetchError if a file has to be fetched and cannot be, InputError if one cannot be read (no part of it is
-    used then), UsageError if a CDN map does not hold together.
+    FetchError if a file cannot be fetched, InputError if one cannot be read (no part of it is used then),
+    UsageError if a CDN map is invalid.
     """
     settings = run.settings.as_data
     with run.stage("as_data") as report:
@@ -88,7 +88,7 @@ def stage(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Organisations:
-    """A file of AS organisations as it was read, and where it came from."""
+    """A parsed file of AS organisations, and its source."""
 
     source: Source
     found: as2org.AsOrganisations
@@ -117,7 +117,7 @@ def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | 
 def _converted(
     paths: Sequence[Path], sources: Sequence[Source], cache_dir: Path
 ) -> tuple[Path, dict[str, Any]]:
-    """The pyasn database of these tables and what is known of it; converted only if the cache has none."""
+    """Return the pyasn database of these tables and its counts; convert them if the cache has none."""
     key = hashlib.sha256("\n".join([f"rules {RULES}", *(s.sha256 for s in sources)]).encode()).hexdigest()
     database = cache_dir / "pyasn" / f"{key}.pyasn"
     notes = database.with_suffix(".json")
@@ -129,11 +129,11 @@ def _converted(
             rib.read(path, table)
         except InputError:
             if source.url is not None:
-                path.unlink()  # as the archive gave it: fetched anew next time, when it may be whole
+                path.unlink()  # downloaded: the next attempt fetches it again, when it may be complete
             raise
     if not table.origins:
         raise InputError(
-            f"no prefix with an origin AS stands in {', '.join(map(str, paths))} ({dict(table.counts)})"
+            f"no prefix with an origin AS is in {', '.join(map(str, paths))} ({dict(table.counts)})"
         )
     with files.replacing(database) as part:
         rib.write(table, part, ", ".join(source.url or source.file for source in sources))

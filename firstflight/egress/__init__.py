@@ -1,1 +1,1 @@
-"""What may leave this machine, for all that Python sends; the native prober has the same rules in Rust."""
+"""Egress policy for everything that Python sends; the prober implements the same rules in Rust."""

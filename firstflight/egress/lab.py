@@ -1,12 +1,12 @@
-"""Addresses that exist only in the lab are contacted only there.
+"""Allows contact with the lab's addresses only inside the lab.
 
-198.18.0.0/15 and 2001:db8::/32 stand for the Internet in the lab; anywhere else a packet to them leaves by
-the default route, to somebody else's network. A namespace of the lab carries a mark (docs/interfaces.md);
-without it, such an address is contacted only where the route to it is `lo`.
+198.18.0.0/15 and 2001:db8::/32 stand for the Internet in the lab; anywhere else a packet to them takes the
+default route into a foreign network. A namespace of the lab carries a mark (docs/interfaces.md); without it,
+such an address may be contacted only where the route to it is `lo`.
 
-`enforce` hooks into Python itself (sys.addaudithook), so that it holds for every library that uses Python's
-sockets: the address is looked at where Python hands it to the kernel. Libraries in C with their own sockets
-are not seen; the native programs look for themselves.
+`enforce` installs an audit hook (sys.addaudithook), so that it covers every library that uses Python's
+sockets: it checks each address that Python passes to the kernel. It does not cover C libraries with their own
+sockets; the Rust programs check addresses themselves.
 """
 
 from __future__ import annotations
@@ -24,33 +24,34 @@ MARK = "firstflight-lab"
 
 RANGES = ("198.18.0.0/15", "2001:db8::/32")
 
-# Whose last four bytes are an IPv4 address: IPv4-compatible (RFC 4291 2.5.5.1), NAT64 (RFC 6052, RFC 8215).
+# Prefixes with an IPv4 address in the last four bytes: IPv4-compatible (RFC 4291 2.5.5.1), NAT64 (RFC 6052,
+# RFC 8215).
 _TRANSLATED = ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 
-# Events of Python (docs.python.org, audit events table) with an address as second argument.
+# Audit events (docs.python.org, audit events table) with an address as second argument.
 _TO_ADDRESS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
-# ... and with a name, which the C library asks the name servers of this machine for.
+# ... and with a name, which the C library resolves by this machine's name servers.
 _LOOK_UP = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 
 _enforced = False
 
 
 class NotTheLab(UsageError):
-    """Something of the lab's was to be contacted from elsewhere: nothing was sent (exit 2)."""
+    """A lab address was about to be contacted from outside the lab: nothing was sent (exit 2)."""
 
 
 def enforce() -> None:
-    """From now on, refuse in this process what `check` refuses; once is enough, and it cannot be undone."""
+    """Apply `check` to all sockets of this process from now on. Idempotent; cannot be undone."""
     global _enforced
     if not _enforced:
         _enforced = True
-        sys.addaudithook(_look)
+        sys.addaudithook(_audit)
 
 
 def is_lab() -> bool:
-    """Whether this network namespace carries the lab's mark."""
+    """Return whether this network namespace carries the lab's mark."""
     try:
         return rtnetlink.loopback_alias() == MARK
     except OSError:
@@ -58,7 +59,7 @@ def is_lab() -> bool:
 
 
 def check(address: str) -> None:
-    """NotTheLab if this IP address is one of the lab's and would be contacted from elsewhere."""
+    """Raise NotTheLab if this IP address is one of the lab's and this namespace is not in the lab."""
     plain = _of_lab(address)
     if plain is None or is_lab() or rtnetlink.goes_by_loopback(plain):
         return
@@ -69,8 +70,8 @@ def check(address: str) -> None:
 
 
 def _of_lab(address: str) -> str | None:
-    """The address without IPv4 mapping and zone, if it or the IPv4 address in it lies in the lab's ranges."""
-    import ipaddress  # here: most commands contact nobody
+    """Return the address without IPv4 mapping and zone if it, or an IPv4 address in it, is the lab's."""
+    import ipaddress  # imported late: most commands contact nobody
 
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
@@ -89,7 +90,7 @@ def _of_lab(address: str) -> str | None:
     return str(ip) if inside else None
 
 
-def _look(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _TO_ADDRESS:
         of, address = arguments
         if of.family in (socket.AF_INET, socket.AF_INET6) and isinstance(address, tuple):
@@ -105,13 +106,13 @@ def _check_host(host: object) -> None:
         raise NotTheLab(f"{host!r} is no address and no name; nothing was sent")
     if _is_address(host):
         check(host)
-    else:  # a name that the socket looks up by itself: as it will, and all that it may find
+    else:  # a name that the socket resolves itself: check all addresses that it may find
         for found in socket.getaddrinfo(host, None):
             check(str(found[4][0]))
 
 
 def _is_address(host: object) -> bool:
-    """Whether there is nothing to be looked up for this host."""
+    """Return whether this host needs no name lookup."""
     if isinstance(host, bytes | bytearray):
         host = host.decode("ascii", "replace")
     if not isinstance(host, str):

@@ -1,7 +1,7 @@
-"""Block and opt-out lists as the engines read them (scanner/native/core/src/policy/list_line.rs), before
-anything is asked or sent: half a list protects nobody.
+"""Checks block and opt-out lists by the engines' rules before anything is resolved or sent.
 
-tests/attack/list_lines.json holds both readers together.
+A list with a line that is not understood is refused as a whole. tests/attack/list_lines.json verifies that
+this parser and the engines' (scanner/native/core/src/policy/list_line.rs) agree.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.AS
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _NOT_A_NAME = "is no address, network or range, and no name either"
 
-# Of `10.1.2.0-24`: 25 addresses, or a slip for the 256 of `10.1.2.0/24`.
+# `10.1.2.0-24` means 25 addresses, or by mistake the 256 of `10.1.2.0/24`.
 _AMBIGUOUS = "may be a range or a network: write out the last address, or a slash"
 
 
 def check(blocklists: Sequence[Path], optouts: Sequence[Path]) -> None:
-    """Read all lists. InputError with file and line if one holds a line that is not understood, and if
-    one cannot be read."""
+    """Read all lists. InputError with file and line if a line is not understood or a file cannot be read."""
     for paths, names_too in ((blocklists, False), (optouts, True)):
         for path in paths:
             for number, entry in entries(path):
                 if isinstance(entry, str) and not names_too:
-                    raise _wrong(path, number, entry, "is no address, network or range")
+                    raise _fault(path, number, entry, "is no address, network or range")
 
 
 def entries(path: Path) -> Iterator[tuple[int, Range | str]]:
-    """(line number from 1, addresses or name) of all lines that say something; errors as of `check`."""
+    """Yield (line number from 1, addresses or name) of each line with content; errors as for `check`."""
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}; nothing was sent") from error
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         try:
-            said = content(line)
-            if said is not None:
-                yield number, entry_of(said)
+            entry = content(line)
+            if entry is not None:
+                yield number, entry_of(entry)
         except ValueError as error:
-            raise _wrong(path, number, line.strip(), str(error)) from error
+            raise _fault(path, number, line.strip(), str(error)) from error
 
 
 def content(line: str) -> str | None:
-    """What a line says; None for empty ones and comments. ValueError: what is wrong with it."""
+    """Return the content of a line; None for empty lines and comments. ValueError gives the fault."""
     line = line.removesuffix("\r")
     if "\r" in line:
         raise ValueError("holds a carriage return: end lines by a line feed")
@@ -59,12 +58,12 @@ def content(line: str) -> str | None:
 
 
 def entry_of(text: str) -> Range | str:
-    """The addresses that the content of a line names, or a name in lower case. ValueError: what is wrong."""
+    """Parse the content of a line: addresses, or a name in lower case. ValueError gives the fault."""
     found = addresses(text)
     if found is not None:
         return found
     name = re.sub(r"\A(\*\.)+", "", text).strip(".")
-    # Before it is made lower case: other scripts have letters whose lower case is one of ours.
+    # Checked before lowering: other scripts have letters whose lower case is ASCII.
     if not name.isascii() or not _NAME.fullmatch(name.lower()):
         raise ValueError("is no name, address, network or range")
     name = name.lower()
@@ -73,8 +72,10 @@ def entry_of(text: str) -> Range | str:
 
 
 def addresses(text: str) -> Range | None:
-    """`192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9`, or the same in IPv6 (without the
-    last); None if it is nothing of that kind, ValueError if it is a wrong one."""
+    """Parse an address, network or range; None if the text is none of these, ValueError if it is a wrong one.
+
+    Forms: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1-192.0.2.9`, `192.0.2.1-9`, and but for the last, IPv6.
+    """
     if "/" in text:
         start, _, length = text.partition("/")
         address = _address(start)
@@ -107,7 +108,7 @@ def addresses(text: str) -> Range | None:
 
 
 def _address(text: str) -> Ip | None:
-    """An address without zone; octets with leading zeros are none (some read them as octal)."""
+    """Parse an address without zone; rejects octets with leading zeros (some parsers read them as octal)."""
     try:
         return None if "%" in text else ipaddress.ip_address(text)
     except ValueError:
@@ -115,10 +116,10 @@ def _address(text: str) -> Ip | None:
 
 
 def _check_name(name: str, *, wildcard: bool) -> None:
-    """ValueError if what passes for a host name is more likely meant as addresses.
+    """Raise ValueError if a valid host name is more likely meant as addresses.
 
-    No top-level domain is a number (RFC 3696 2) or has one letter only. `wildcard`: it was written `*.NAME`,
-    so a name it is.
+    No top-level domain is a number (RFC 3696 2) or has only one letter. `wildcard`: written as `*.NAME`, so
+    certainly a name.
     """
     labels = name.split(".")
     last = labels[-1]
@@ -135,5 +136,5 @@ def _check_name(name: str, *, wildcard: bool) -> None:
         raise ValueError("is the number of an AS: write its networks")
 
 
-def _wrong(path: Path, number: int, text: str, why: str) -> InputError:
+def _fault(path: Path, number: int, text: str, why: str) -> InputError:
     return InputError(f"{path}, line {number}: {text!r} {why}; correct it, nothing was sent")

@@ -1,7 +1,7 @@
-"""Questions to the kernel about the network namespace of this thread (rtnetlink(7)); they lead to no packet.
+"""Queries the kernel about the network namespace of this thread (rtnetlink(7)); sends no packet.
 
-A netlink socket belongs to the namespace of who opens it; /sys/class/net shows the one in which sysfs was
-mounted. Light on imports: every command may come through here.
+A netlink socket belongs to the namespace of the thread that opens it; /sys/class/net shows the namespace in
+which sysfs was mounted. Keeps imports few, because every command may run this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RTN_UNICAST, _RTN_LOCAL = 1, 2
 
 
 def loopback_alias() -> str | None:
-    """The alias of `lo` (`ip link set lo alias TEXT`), None without one. OSError if the kernel refuses."""
+    """Return the alias of `lo` (`ip link set lo alias TEXT`) or None. OSError if the kernel refuses."""
     body = _ask(_GETLINK, struct.pack("=BxHiII", socket.AF_UNSPEC, 0, _LOOPBACK, 0, 0))
     for kind, data in _attributes(body[16:]):
         if kind == _IFLA_IFALIAS:
@@ -30,7 +30,7 @@ def loopback_alias() -> str | None:
 
 
 def goes_by_loopback(address: str) -> bool:
-    """Whether packets to this IP address leave by `lo`; False where there is no way at all, too."""
+    """Return whether packets to this IP address leave by `lo`; False also without any route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     packed = socket.inet_pton(family, address)
     route = struct.pack("=BBBBBBBBI", family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0)
@@ -43,7 +43,7 @@ def goes_by_loopback(address: str) -> bool:
 
 
 def _ask(kind: int, body: bytes) -> bytes:
-    """Body of the kernel's one message in answer to a request."""
+    """Send a request and return the body of the kernel's one message in answer."""
     with socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
     ) as kernel:
@@ -57,7 +57,7 @@ def _ask(kind: int, body: bytes) -> bytes:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each struct rtattr."""
+    """Yield kind and content of each struct rtattr."""
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
         if length < 4:

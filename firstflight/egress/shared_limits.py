@@ -1,8 +1,8 @@
-"""Who may probe a prefix when: limits that hold for all vantage points of a campaign together.
+"""Limits that hold for all vantage points of a campaign together: who may probe a prefix when.
 
-The ledger is a rule that every vantage point computes for itself (docs/design has the reasons and the proof):
-time is cut into turns, in each turn a prefix (/24, /48) belongs to one vantage point, and at a turn's end
-nobody probes it for a while. Within its turns a vantage point has the whole limit.
+Every vantage point computes the rule independently (docs/design has the reasons and the proof): time is
+divided into turns, in each turn a prefix (/24, /48) belongs to one vantage point, and at the end of a turn
+there is a pause in which nobody probes it. Within its turns a vantage point has the whole limit.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from firstflight.errors import UsageError
 from firstflight.settings import Settings
 
-# A turn is so many pauses long: the share of time that a prefix lies idle is 1 / TURN_IN_PAUSES.
+# Length of a turn in pauses: a prefix is idle for 1 / TURN_IN_PAUSES of the time.
 TURN_IN_PAUSES = 5
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Turns of vantage point `index` of `of`: `length_s` seconds, the last `pause_s` of which are
-    nobody's."""
+    """Turns of vantage point `index` of `of`: `length_s` seconds, the last `pause_s` of them a pause."""
 
     index: int
     of: int
@@ -32,10 +31,10 @@ class Turn:
 
 
 def turn_of(settings: Settings, vantage: str) -> Turn | None:
-    """The turns of that vantage point; None if it has nobody to share with, or nothing is limited.
+    """Return the turns of that vantage point; None if it shares with nobody, or nothing is limited.
 
-    The pause is the longest gap that a limit asks for between two probes, and what clocks may differ by and
-    packets be under way: so no gap can be cut short by the next vantage point.
+    The pause is the longest gap that a limit requires between two probes, plus the slack for clock
+    differences and packet delay, so that the next vantage point cannot shorten a gap.
     """
     limits = [
         limit for limit in (settings.probe.per_address_rate, settings.probe.per_prefix_rate) if limit > 0
@@ -43,20 +42,19 @@ def turn_of(settings: Settings, vantage: str) -> Turn | None:
     if len(settings.vantage) < 2 or not settings.campaign.shared_limits or not limits:
         return None
     pause_s = 1 / min(limits) + settings.campaign.clock_slack_s
-    return Turn(settings.place_of(vantage), len(settings.vantage), TURN_IN_PAUSES * pause_s, pause_s)
+    return Turn(settings.index_of(vantage), len(settings.vantage), TURN_IN_PAUSES * pause_s, pause_s)
 
 
 def check_watch(settings: Settings, names: int) -> None:
-    """Check that a watch of `names` names and the owned ones stays within the limits, whatever their
-    addresses.
+    """Check that a watch of `names` names and the owned ones keeps the limits, whatever their addresses.
 
-    Its slots are spread evenly over names and vantage points, so what counts is their number: all names may
-    share one address, and all probes one prefix. Raises UsageError that names the numbers.
+    Probes are spread evenly over names and vantage points, so only their number matters: all names may share
+    one address, and all probes one prefix. Raises UsageError with the numbers.
     """
     watch, probe = settings.watch, settings.probe
-    places = (len(settings.vantage) if settings.campaign.shared_limits else 1) * len(watch.families)
-    common = names * places / watch.minute_s
-    owned = len(watch.owned) * watch.owned_per_minute * places / watch.minute_s
+    per_name = (len(settings.vantage) if settings.campaign.shared_limits else 1) * len(watch.families)
+    common = names * per_name / watch.minute_s
+    owned = len(watch.owned) * watch.owned_per_minute * per_name / watch.minute_s
     if probe.per_address_rate and common > probe.per_address_rate:
         raise UsageError(
             f"{names} watched names from all vantage points are {common:.2f} probes a second, and may share "

@@ -1,4 +1,4 @@
-"""The sums that must hold after a probe stage (definitions.md): every target is exactly one row."""
+"""Checks the sums that must hold after a probe stage (definitions.md): every target is exactly one row."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SENT = (
 def balance(targets: int, sent: int, by_outcome: Mapping[str, int], where: str) -> None:
     """Check that targets = blocked + send_failed + sent and sent = the sum of all other outcomes.
 
-    `targets` are the lines given to the prober less those it rejected; `sent` counts rows with an attempt.
-    Raises FirstflightError naming `where` and the numbers when they do not hold.
+    `targets` are the lines given to the prober minus the rejected ones; `sent` counts rows with an attempt.
+    Raises FirstflightError with `where` and the numbers if the sums do not hold.
     """
     unknown = sorted(set(by_outcome) - set(NOT_SENT) - set(SENT))
     if unknown:

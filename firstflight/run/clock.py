@@ -1,8 +1,7 @@
-"""Is this machine's clock right? Compared with the campaign's, or with the Date that a web server gives.
+"""Compares this machine's clock with the campaign's, or with the Date header of a web server.
 
-A clock that is off by minutes puts rows into the wrong hour and a vantage point's turn into another's.
-Nothing is set here: the offset is written down beside the stage (clock.json) and in every row, and told to
-people.
+A clock that is off by minutes puts rows into the wrong hour and a vantage point's turn into another's. The
+clock is not changed: the offset is written to clock.json and to every row, and a warning is printed.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ HTTP_TIMEOUT_S = 10.0
 
 
 def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
-    """Compare, write clock.json beside the stages of that vantage point; give the warning there is, if any.
+    """Compare the clocks and write clock.json of that vantage point; return a warning or None.
 
-    `centre_ns` is the campaign's time (ns since 1970) when it started this process. A reference that cannot
-    be reached is a warning as well: the rows then say that nothing was compared.
+    `centre_ns` is the campaign's time (ns since 1970) when it started this process. An unreachable reference
+    is a warning too; the offset in the rows is then null.
     """
     settings = run.settings.clock
     path = run.layout.clock(key)
@@ -45,23 +44,23 @@ def compare(run: Run, key: StageKey, centre_ns: int | None) -> str | None:
 
 
 def warning(offset: Offset, warn_s: float) -> str | None:
-    """A sentence if the clock is off by more than `warn_s` seconds."""
+    """Return a warning if the clock is off by more than `warn_s` seconds, else None."""
     if not offset.exceeds(warn_s):
         return None
     return f"the clock here is {offset}: set it right (NTP); rows carry the offset in clock_offset_us"
 
 
 def of(run: Run, key: StageKey) -> Offset | None:
-    """The comparison that was made; None if none was."""
+    """Read the comparison of a key; None if there is none."""
     path = run.layout.clock(key)
     return Offset.model_validate(files.read_json(path)) if path.is_file() else None
 
 
 def against_centre(centre_ns: int) -> Offset:
-    """Against the time at which the campaign started this process.
+    """Compare with the time at which the campaign started this process.
 
-    The way there (an ssh connection, say) makes the clock look ahead by what it takes: the uncertainty is not
-    known.
+    The time to start this process (an ssh connection, for example) makes the clock seem ahead, by an unknown
+    amount.
     """
     return Offset(
         offset_us=(_started_ns() - centre_ns) // 1000,
@@ -72,9 +71,9 @@ def against_centre(centre_ns: int) -> Offset:
 
 
 def against_http(url: str, ca_bundle: str | None) -> Offset:
-    """Against the Date header (RFC 9110 6.6.1, whole seconds) of the answer to a HEAD request.
+    """Compare with the Date header (RFC 9110 6.6.1, whole seconds) of the answer to a HEAD request.
 
-    FirstflightError with one sentence if there is no answer, or none with a Date.
+    FirstflightError if there is no answer, or none with a Date.
     """
     import requests
 
@@ -95,7 +94,7 @@ def against_http(url: str, ca_bundle: str | None) -> Offset:
 
 
 def _started_ns() -> int:
-    """When this process began, by this machine's clock (proc(5): field 22 of stat, ticks since boot)."""
+    """Return the start of this process by this machine's clock (proc(5): field 22 of stat, in ticks)."""
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.time_ns() - int((time.clock_gettime(time.CLOCK_BOOTTIME) - started_s) * SECOND_NS)

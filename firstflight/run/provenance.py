@@ -1,4 +1,4 @@
-"""What a row was made with: version of the software, hash of the rules in force."""
+"""Provenance of rows: version of the software, hash of the rules in force."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from firstflight.system import files
 
 @cache
 def tool_version() -> str:
-    """Version of the package and, from a checkout, its commit and whether files differ from it.
+    """Return the version of the package with the commit of its checkout, marked if files differ from it.
 
-    Without a checkout the commit comes from firstflight/COMMIT, which an installation writes.
+    Without a checkout the commit is read from firstflight/COMMIT, which an installation writes.
     """
     package = Path(__file__).resolve().parents[1]
     recorded = package / "COMMIT"
@@ -32,7 +32,7 @@ def tool_version() -> str:
 
 
 def ruleset_hash(rule_files: Sequence[Path]) -> str:
-    """Short hash of the rule files in force (CDN map, block and opt-out lists), by content and order."""
+    """Return a short hash of the content and order of the rule files (CDN map, block and opt-out lists)."""
     digest = sha256()
     for path in rule_files:
         digest.update(bytes.fromhex(files.sha256_of(path)))

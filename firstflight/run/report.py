@@ -1,4 +1,4 @@
-"""What a stage did, and what became of each line of its input: its report.json."""
+"""The report of a stage (report.json): state, counts, rejected input lines, outputs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Rejected(BaseModel):
 
 
 class StageReport(BaseModel):
-    """What one stage did: written when it starts and when it ends (report.json)."""
+    """Report of one stage, written when it starts and when it ends (report.json)."""
 
     model_config = ConfigDict(extra="forbid")
 
-    # These three say where the report lies.
+    # These three determine the report's path.
     stage: str = Field(pattern=r"^[a-z_]{1,30}$")
     vantage: VantageName | None = None
     repetition: int | None = Field(default=None, ge=1)
@@ -35,17 +35,17 @@ class StageReport(BaseModel):
     ended_at: datetime | None = None
     pid: int
     tool_version: str
-    rows_in: int | None = None  # null = not known (the stage ended before it counted)
+    rows_in: int | None = None  # null = unknown (the stage ended before it counted)
     rows_out: int | None = None
     rejected: list[Rejected] = Field(default_factory=list)
     counts: dict[str, int] = Field(default_factory=dict)  # stage's own, for example rows by outcome
-    facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # what else should be known
+    facts: dict[str, str | int | float | None] = Field(default_factory=dict)  # further values
     warnings: list[str] = Field(default_factory=list)
     outputs: dict[RelativeName, str] = Field(default_factory=dict)  # path within the run -> sha256
-    message: str | None = None  # the sentence of a failure
+    message: str | None = None  # the error message of a failure
 
     def key(self, run: str) -> StageKey | None:
-        """Key of the stage in the run of that id; None for a stage of the whole run."""
+        """Return the stage's key in the run of that id; None for a stage of the whole run."""
         if self.vantage is None or self.repetition is None:
             return None
         return StageKey(run, self.vantage, self.repetition)
@@ -53,5 +53,5 @@ class StageReport(BaseModel):
     @model_validator(mode="after")
     def _has_a_whole_key(self) -> StageReport:
         if (self.vantage is None) != (self.repetition is None):
-            raise ValueError("vantage and repetition stand there together, or neither")
+            raise ValueError("vantage and repetition must both be set, or neither")
         return self

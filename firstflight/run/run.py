@@ -1,7 +1,7 @@
-"""A run on disk: where its files are, what its manifest says, which stages have done what.
+"""A run on disk: its settings, its manifest and the reports of its stages.
 
-The campaign alone writes `manifest.json`. Every stage process writes a `report.json` of its own beside its
-output, so that processes never write into each other's files; `Run.reports` gathers them.
+Only the campaign writes `manifest.json`. Every stage process writes its own `report.json` beside its output,
+so that processes never write to each other's files; `Run.reports` collects them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Run:
         self.id = path.name
         self.layout = RunLayout(path)
 
-    # ---- making and finding runs
+    # ---- creating and finding runs
 
     @classmethod
     def create(cls, settings: Settings, text: str, overrides: Sequence[str] = ()) -> Run:
-        """Make a new run folder with its settings as given (`text`) and in force, and a first manifest."""
+        """Create a run folder with the settings as given (`text`) and in force, and a first manifest."""
         started = datetime.now(UTC)
         run = cls(runs_root() / f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
-        with files.said_in_one_sentence(run.path):
+        with files.explain_os_errors(run.path):
             run.path.mkdir(parents=True)
         files.write_text(run.layout.config, text)
         files.write_json(run.layout.settings, settings.model_dump(mode="json"))
@@ -67,7 +67,7 @@ class Run:
 
     @classmethod
     def open(cls, name: str) -> Run:
-        """The run with that id, or at that path. UsageError if there is none."""
+        """Return the run with that id, or at that path. UsageError if there is none."""
         path = Path(name) if "/" in name else runs_root() / name
         if not name or not RunLayout(path).manifest.is_file():
             where = path if "/" in name else f"{name or repr(name)} in {runs_root()}"
@@ -76,7 +76,7 @@ class Run:
 
     @classmethod
     def with_id(cls, run_id: str) -> Run:
-        """The run with that id, which came from elsewhere: never a path. UsageError if there is none."""
+        """Return the run with that untrusted id, which is never a path. UsageError if there is none."""
         try:
             return cls.open(path_names.run_id(run_id))
         except path_names.UnsafeName as error:
@@ -84,7 +84,7 @@ class Run:
 
     @classmethod
     def all(cls) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         root = runs_root()
         if not root.is_dir():
             return []
@@ -100,69 +100,69 @@ class Run:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest as it stands on disk."""
+        """The manifest, read from disk at each access."""
         manifest = files.read_json(self.layout.manifest)
         if not isinstance(manifest, dict):
             raise InputError(f"{self.layout.manifest} is not a manifest")
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Replace the manifest; only the campaign does this."""
+        """Replace the manifest; only the campaign calls this."""
         files.write_json(self.layout.manifest, manifest)
 
-    # ---- being asked to stop
+    # ---- stop requests
 
     def stopped_at(self) -> datetime | None:
-        """When the stop file was created (UTC); None if there is none."""
+        """Return when the stop file was created (UTC); None if there is none."""
         try:
             return datetime.fromtimestamp(self.layout.stop_file.stat().st_mtime, UTC)
         except FileNotFoundError:
             return None
 
     def check_not_stopped(self) -> None:
-        """Interrupted (exit 130) if the stop file is there."""
+        """Raise Interrupted (exit 130) if the stop file exists."""
         if self.layout.stop_file.exists():
-            way_on = f"and `firstflight campaign run --resume {self.id}` goes on"
+            hint = f"and `firstflight campaign run --resume {self.id}` continues"
             if self.manifest.get("dag_run"):
-                way_on = "and loaded; for the rest start another run of the DAG"
+                hint = "and loaded; for the rest start another run of the DAG"
             raise Interrupted(
-                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {way_on}"
+                f"run {self.id} was stopped by {self.layout.stop_file}; what was probed is kept, {hint}"
             )
 
-    # ---- what was done
+    # ---- stages
 
     def key(self, vantage: str, repetition: int) -> StageKey:
-        """The key of what that vantage point measures in that repetition of this run."""
+        """Return the key of a vantage point and repetition of this run."""
         return StageKey(self.id, vantage, repetition)
 
     def report(self, stage: str, key: StageKey | None = None) -> StageReport | None:
-        """The report of a stage; None if it never started."""
+        """Read the report of a stage; None if it never started."""
         path = self.layout.report(stage, key)
         if not path.is_file():
             return None
         return self._read_report(path)
 
     def reports(self) -> list[StageReport]:
-        """The reports of all stages, in the order in which they started."""
+        """Read the reports of all stages, in the order in which they started."""
         return sorted(map(self._read_report, self.layout.reports()), key=lambda report: report.started_at)
 
     def done(self, stage: str, key: StageKey | None = None) -> bool:
-        """Whether a stage ended well and all its outputs still exist."""
+        """Return whether a stage succeeded and all its outputs still exist."""
         report = self.report(stage, key)
         return (
             report is not None
             and report.state == "done"
-            # A folder of the run may be a link, to another disk say: nothing is written by these names.
+            # A folder of the run may be a link to another disk; these names are only checked for existence.
             and all((self.path / path_names.relative(name)).exists() for name in report.outputs)
         )
 
     @contextmanager
     def stage(self, stage: str, key: StageKey | None = None) -> Iterator[StageReport]:
-        """Run a block as a stage: the report is written when it starts and, whatever happens, when it ends.
+        """Run a block as a stage: write the report when the block starts and, also on errors, when it ends.
 
-        The block fills rows_in, rows_out, rejected, counts and calls `add_output` for what it wrote.
+        The block fills rows_in, rows_out, rejected, counts and calls `add_output` for each output file.
         """
-        # A process that a killed campaign left behind may still be ending in order: wait for it.
+        # A process that a killed campaign left behind may still be shutting down: wait for it.
         with lock.locked(self.layout.stage_lock(stage, key), f"stage {stage}", wait_s=30):
             report = StageReport(
                 stage=stage,
@@ -188,25 +188,25 @@ class Run:
                 self._write_report(report)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Locked by the campaign as long as it runs; UsageError at once if another one runs."""
+        """Lock the run for the campaign's duration; UsageError immediately if another campaign runs."""
         return lock.locked(self.layout.lock, f"run {self.id}")
 
     def is_locked(self) -> bool:
-        """Whether a campaign is running on this run now."""
+        """Return whether a campaign is running on this run now."""
         return lock.is_locked(self.layout.lock)
 
     def stage_is_running(self, report: StageReport) -> bool:
-        """Whether the process that wrote a report at its start is still at work."""
+        """Return whether the process that wrote a report at its start is still running."""
         return lock.is_locked(self.layout.stage_lock(report.stage, report.key(self.id)))
 
     def add_output(self, report: StageReport, path: Path) -> None:
-        """Enter a finished output file, with its hash, in the stage's report."""
+        """Add a finished output file, with its hash, to the stage's report."""
         report.outputs[str(path.relative_to(self.path))] = files.sha256_of(path)
 
     def _read_report(self, path: Path) -> StageReport:
-        """A report, which may be another machine's; InputError if it is broken or belongs elsewhere.
+        """Read a report, which may be from another machine; InputError if it is broken or misplaced.
 
-        Its vantage point and its outputs become paths, so it may only speak of where it lies.
+        Its vantage point and outputs become paths, so they must match the report's own location.
         """
         try:
             report = StageReport.model_validate(files.read_json(path))
@@ -224,5 +224,5 @@ class Run:
 
 
 def runs_root() -> Path:
-    """Folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
+    """Return the folder of all runs: FIRSTFLIGHT_RUNS, else var/runs under the working directory."""
     return Path(os.environ.get("FIRSTFLIGHT_RUNS") or "var/runs").resolve()

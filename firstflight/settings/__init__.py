@@ -2,13 +2,13 @@
 
 `load` reads a file, applies `--set section.key=value` overrides and returns `Settings`; every fault is one
 sentence (file, key, what is wrong). An unknown key is a fault. Relative paths are relative to the file's
-folder and are made absolute, so that every stage, wherever it starts, means the same files.
+folder and are made absolute, so that they mean the same files in every stage's working directory.
 """
 
-from firstflight.settings.read import check, load, sentence
+from firstflight.settings.read import check, fault_message, load
 from firstflight.settings.sections import (
     AsData,
-    Manners,
+    Backoff,
     Network,
     Resolve,
     Section,
@@ -20,7 +20,7 @@ from firstflight.settings.whole import Settings
 
 __all__ = [
     "AsData",
-    "Manners",
+    "Backoff",
     "Network",
     "Resolve",
     "Section",
@@ -29,6 +29,6 @@ __all__ = [
     "Vantage",
     "VantagePoint",
     "check",
+    "fault_message",
     "load",
-    "sentence",
 ]

@@ -1,4 +1,4 @@
-"""A settings file, with what the command line overrides, to checked settings: every fault is one sentence."""
+"""Reads and checks a settings file with overrides from the command line; every fault is one sentence."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def load(path: Path, overrides: Iterable[str] = ()) -> tuple[Settings, str]:
 
 
 def check(data: Mapping[str, Any], where: str, base: Path, *, check_files: bool = True) -> Settings:
-    """Check settings given as plain data. `where` names them in messages, `base` anchors relative paths."""
+    """Check settings given as plain data. `where` names them in messages; relative paths start at `base`."""
     try:
         return Settings.model_validate(dict(data), context={"base": base, "check_files": check_files})
     except ValidationError as error:
-        raise UsageError("\n".join(sentence(where, fault) for fault in error.errors())) from error
+        raise UsageError("\n".join(fault_message(where, fault) for fault in error.errors())) from error
 
 
-def sentence(where: str, fault: Any) -> str:
-    """One fault that pydantic found in the file `where`, for people."""
-    place = ".".join(str(part) for part in fault["loc"]) or "settings"
+def fault_message(where: str, fault: Any) -> str:
+    """Return the message for a fault that pydantic found in the file `where`."""
+    key = ".".join(str(part) for part in fault["loc"]) or "settings"
     if fault["type"] == "extra_forbidden":
-        return f"{where}: {place}: no such setting"
+        return f"{where}: {key}: no such setting"
     if fault["type"] == "missing":
-        return f"{where}: {place}: missing"
+        return f"{where}: {key}: missing"
     message = str(fault["msg"]).removeprefix("Value error, ")
-    # What is refused as a store's address may hold a password.
-    given = None if place == "store.url" else fault.get("input")
+    # An invalid store URL may contain a password.
+    given = None if key == "store.url" else fault.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return f"{where}: {place}: {message}{shown}"
+    return f"{where}: {key}: {message}{shown}"
 
 
 def _apply(data: dict[str, Any], override: str) -> None:

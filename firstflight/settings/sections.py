@@ -1,4 +1,4 @@
-"""The sections of a campaign's settings file, each a table of TOML: names, types, bounds and defaults."""
+"""The sections of a campaign's settings file, each a TOML table: names, types, bounds and defaults."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from firstflight.settings.types import (
     VantageName,
 )
 
-# The folder of CrUX' monthly global lists.
+# The folder of CrUX's monthly global lists.
 CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
 
 
 class Section(BaseModel):
-    """Base of all sections: an unknown key, or a number without end, is an error; values do not change."""
+    """Base of all sections: immutable; an unknown key, infinity or NaN is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Campaign(Section):
-    """What the whole campaign is called, who answers for it, how often it repeats."""
+    """Name, contact and repetitions of the campaign."""
 
     name: str = Field(default="campaign", pattern=r"^[A-Za-z0-9_.-]+$")
-    # Goes out in every CONNECTION_CLOSE, so that an operator can ask us to stop.
+    # Sent in every CONNECTION_CLOSE, so that an operator can ask to stop the probes.
     contact: Contact = ""
     repetitions: int = Field(default=1, ge=1, le=1000)
     # From the start of one repetition to the start of the next; in the field a day or more (definitions.md).
     repetition_interval_s: float = Field(default=DAY_S, ge=0, le=YEAR_S)
-    # Run here before each repetition; {repetition} is replaced by its number.
+    # Run on this machine before each repetition; {repetition} is replaced by its number.
     before_repetition: Command = ()
     # The limits of [probe] per address and prefix hold for all vantage points together
     # (firstflight/egress/shared_limits.py).
     shared_limits: bool = True
-    # What the clocks of vantage points may differ by, and packets be under way, without harm to that.
+    # Tolerance for clock differences between vantage points and for packet delay.
     clock_slack_s: float = Field(default=2.0, gt=0, le=60)
 
 
 class Targets(Section):
-    """Where the names come from."""
+    """Source of the names."""
 
     source: Literal["tranco", "file", "crux", "tranco+crux"]
     # Tranco: the list of a day, or a list by its id.
@@ -91,15 +91,15 @@ class Targets(Section):
 
 
 class AsData(Section):
-    """Which routing table gives the origin AS, and which AS belongs to which CDN."""
+    """Routing table, and the map from AS to CDN."""
 
     rib: Literal["routeviews", "file"]
     date: DateSetting | None = None
     files: tuple[FileSetting, ...] = ()
-    # None = the list of the paper's Table 5 that comes with firstflight.
+    # None = the paper's Table 5, which firstflight includes.
     cdn_map: FileSetting | None = None
     cdn_map_extra: tuple[FileSetting, ...] = ()
-    # Who holds an AS: CAIDA's newest file of that day or before, or a file of its layout. None = not known.
+    # AS organisations: CAIDA's newest file of that day or before, or a file in its format. None = unknown.
     as2org: Literal["caida", "file"] | None = None
     as2org_date: DateSetting | None = None
     as2org_file: FileSetting | None = None
@@ -116,13 +116,13 @@ class AsData(Section):
         if wanted != (self.as2org_date is not None, self.as2org_file is not None):
             raise ValueError(
                 'as2org = "caida" goes with `as2org_date`, as2org = "file" with `as2org_file`, '
-                "and neither key stands without"
+                "and neither key is allowed otherwise"
             )
         return self
 
 
 class Resolve(Section):
-    """How names are resolved."""
+    """Resolver and limits of DNS queries."""
 
     # None = the first name server in the vantage point's /etc/resolv.conf.
     resolver: Address | None = None
@@ -134,7 +134,7 @@ class Resolve(Section):
 
 
 class Probe(Section):
-    """How servers are probed; the options of `firstflight probe`."""
+    """Probing of servers; the options of `firstflight probe`."""
 
     rate: Rate = 500  # new probes per second and vantage point
     per_address_rate: Limit = 1  # 0 = no limit
@@ -147,28 +147,28 @@ class Probe(Section):
     port: int = Field(default=443, ge=1, le=65535)
     all_addresses: bool = False
     families: tuple[Literal[4, 6], ...] = (4, 6)
-    # Source ports, bound while the probe runs; above the range that Linux gives to others.
+    # Source ports, bound while the probe runs; above Linux's default ephemeral range.
     ports: PortRange = "61000-61063"
-    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = drawn for the run
+    seed: int | None = Field(default=None, ge=0, lt=2**63)  # None = random per run
     blocklist: tuple[FileSetting, ...] = ()
     optout: tuple[FileSetting, ...] = ()
     allow_net: tuple[LabNetwork, ...] = ()
 
 
 class Watch(Section):
-    """Names probed again and again at set times: those of the target list, and `owned` ones more often."""
+    """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
 
-    period_s: float = Field(default=3600, ge=1, le=DAY_S)  # what one stage does
-    # From one probe of a name to the next. A minute; shorter only in a lab.
+    period_s: float = Field(default=3600, ge=1, le=DAY_S)  # duration of one stage
+    # Interval between probes of a name: a minute; shorter only in a lab.
     minute_s: float = Field(default=60, ge=0.5, le=3600)
     owned: tuple[HostName, ...] = ()
     owned_per_minute: int = Field(default=60, ge=1, le=600)
-    # Who owns these names and agreed: only they may be probed above the limit per address.
+    # Who owns these names and agreed: only such names may be probed above the limit per address.
     ownership: str = ""
     families: tuple[Literal[4, 6], ...] = (4,)
-    grace_ms: int = Field(default=250, ge=1, le=60_000)  # a slot that cannot leave by then is skipped
+    grace_ms: int = Field(default=250, ge=1, le=60_000)  # a probe that cannot be sent by then is skipped
     resolve_every_s: float = Field(default=300, ge=1, le=DAY_S)
-    # Leave slots out while another watch is at work at the same vantage point: limits hold for both together.
+    # Skip slots while another watch runs at the same vantage point: limits hold for both together.
     gives_way: bool = False
 
     @model_validator(mode="after")
@@ -180,74 +180,73 @@ class Watch(Section):
         return self
 
 
-class Manners(Section):
-    """When a network is left in peace, and the control names by which it is judged."""
+class Backoff(Section):
+    """When probing of a network is paused, and the control names that indicate its state."""
 
     enabled: bool = True
     control: tuple[HostName, ...] = ()  # probed beside the campaign
     control_every_s: float = Field(default=60, ge=0.5, le=DAY_S)
     baseline_s: float = Field(default=300, gt=0, le=DAY_S)  # an AS's first minutes
     window_s: float = Field(default=120, gt=0, le=DAY_S)  # compared with them
-    least_probes: int = Field(default=30, ge=5)  # in either, before anything is said
+    least_probes: int = Field(default=30, ge=5)  # minimum in either, for a decision
     factor: float = Field(default=2.0, gt=1)
-    least_share: float = Field(default=0.1, gt=0, lt=1)  # below it nothing is said
-    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = not in this repetition
+    least_share: float = Field(default=0.1, gt=0, lt=1)  # a lower share never causes a pause
+    resume_after_s: float = Field(default=1800, ge=0, le=YEAR_S)  # 0 = never in this repetition
 
 
 class Clock(Section):
-    """What a vantage point's clock is compared with."""
+    """Reference for a vantage point's clock."""
 
-    # Any page of a machine with a right clock (its Date header); None = the campaign's own clock.
+    # Any page of a server with a correct clock (its Date header); None = the campaign's own clock.
     reference: str | None = Field(default=None, pattern=r"^https?://.+$")
     warn_s: float = Field(default=5.0, gt=0, le=DAY_S)
 
 
 class Capture(Section):
-    """The capture beside the probe."""
+    """The capture of the probe's traffic."""
 
     enabled: bool = True
     snaplen: int = Field(default=262_144, ge=256, le=262_144)  # bytes
     buffer_kib: int = Field(default=16_384, ge=256, le=2_097_151)  # tcpdump -B
-    # Between the prober's end and the stop: the kernel may hold packets back for a second (capture.py).
+    # Delay between the prober's end and the stop: the kernel may delay packets by a second (capture.py).
     drain_ms: int = Field(default=1100, ge=0, le=10_000)
 
 
 class Network(Section):
-    """How lists and tables are fetched."""
+    """Network access for lists and tables."""
 
     # Certificates to trust instead of the system's own (requests' `verify`).
     ca_bundle: FileSetting | None = None
 
 
 class Store(Section):
-    """Where rows go: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
+    """The store's URL: chdb:PATH or clickhouse://...; None = FIRSTFLIGHT_STORE, else chdb:./var/store."""
 
     url: StoreUrl | None = None
 
 
 class Centre(Section):
-    """Where targets and AS data are fetched."""
+    """Where targets and AS data are fetched: `command` is put before these stages' commands."""
 
     command: Command = ()
 
 
 class VantagePoint(Section):
-    """What is known of a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
+    """Common settings of a vantage point, in a campaign's settings and in a site's vantage_points.toml."""
 
     name: VantageName
     city: str = ""
-    # Addresses that probes leave from; empty = what routing says. Rows say which it was (src_ip).
+    # Source addresses of probes; empty = as routing selects. Rows hold the one used (src_ip).
     sources: tuple[Address, ...] = ()
     # Interface to capture on; None = the one of the default route.
     interface: Interface | None = None
 
 
 class Vantage(VantagePoint):
-    """One vantage point of a campaign. `command` is put before every stage's own command; empty = this
-    machine."""
+    """One vantage point of a campaign. `command` precedes every stage's command; empty = this machine."""
 
     command: Command = ()
-    # The firstflight program there; None = the one that runs the campaign.
+    # Path of the firstflight program there; None = the one that runs the campaign.
     program: str | None = None
     rate: Rate | None = None
     ports: PortRange | None = None

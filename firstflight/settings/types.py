@@ -1,4 +1,4 @@
-"""The kinds of values that settings have, each with the check that makes its sentence."""
+"""The types of setting values, each with its check and error message."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from firstflight.layout import OWN_NAMES
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# As the prober takes them.
+# Host names that the prober accepts.
 HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 MAX_CONTACT_BYTES = 500
 
-# Networks that can be meant for a lab only; targets there need no contact (interfaces.md, --allow-net).
+# Networks that can only be in a lab; targets there need no contact (interfaces.md, --allow-net).
 LAB_NETWORKS = tuple(
     ipaddress.ip_network(net)
     for net in (
@@ -41,7 +41,7 @@ def _absolute(path: Path, info: ValidationInfo) -> Path:
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    # `check_files` is off when the settings of an old run are read back: its files may be gone by now.
+    # `check_files` is off when the settings of an old run are read: its files may no longer exist.
     if (info.context or {}).get("check_files", True) and not path.is_file():
         raise ValueError(f"no such file: {path}")
     return path
@@ -79,7 +79,7 @@ def _address(text: str) -> str:
 
 
 def _day(given: object) -> object:
-    """TOML knows dates; --set and the stored form give text."""
+    """Parse a date from text: --set and the stored form give text, TOML gives dates."""
     if not isinstance(given, str):
         return given
     try:
@@ -89,7 +89,7 @@ def _day(given: object) -> object:
 
 
 def _contact(text: str) -> str:
-    """As the prober takes it: sent whole, in a packet of 1200 bytes."""
+    """Check the contact by the prober's rules: it is sent whole, in a packet of 1200 bytes."""
     if len(text.encode()) > MAX_CONTACT_BYTES:
         raise ValueError(f"is longer than {MAX_CONTACT_BYTES} bytes")
     if not text.isprintable():
@@ -104,7 +104,7 @@ def _name(text: str) -> str:
 
 
 def _store_url(url: str) -> str:
-    """Settings are kept with the run, and in the store; a password is not."""
+    """Refuse a URL with a password: settings are stored with the run and in the store."""
     if not re.fullmatch(r"chdb:.+|clickhouses?://.+", url):
         raise ValueError("is no store: write chdb:PATH or clickhouse://HOST:PORT/DB")
     scheme, _, rest = url.partition("://")
@@ -136,7 +136,7 @@ VantageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$"), AfterVali
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,15}$")]
 Command = tuple[str, ...]
 Rate = Annotated[float, Field(gt=0, le=10_000_000)]
-"""Per second; the prober takes no higher one."""
+"""Per second, up to the prober's maximum."""
 Limit = Annotated[float, Field(ge=0, le=10_000_000)]
 """Per second; 0 = none."""
 

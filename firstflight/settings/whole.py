@@ -1,4 +1,4 @@
-"""All sections together: what must hold between them, and what the vantage points make of them."""
+"""All sections together: checks across sections, and values per vantage point."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pydantic import model_validator
 from firstflight.errors import UsageError
 from firstflight.settings.sections import (
     AsData,
+    Backoff,
     Campaign,
     Capture,
     Centre,
     Clock,
-    Manners,
     Network,
     Probe,
     Resolve,
@@ -32,7 +32,7 @@ class Settings(Section):
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
     watch: Watch = Watch()
-    manners: Manners = Manners()
+    manners: Backoff = Backoff()
     clock: Clock = Clock()
     capture: Capture = Capture()
     network: Network = Network()
@@ -41,7 +41,7 @@ class Settings(Section):
     vantage: tuple[Vantage, ...] = ()
 
     @model_validator(mode="after")
-    def _stands_together(self) -> Settings:
+    def _is_consistent(self) -> Settings:
         if not self.vantage:
             raise ValueError(
                 'there is no [[vantage]]: name at least one, for example [[vantage]] name = "here"'
@@ -58,7 +58,7 @@ class Settings(Section):
         return self
 
     def vantage_named(self, name: str) -> Vantage:
-        """The vantage point called `name`; UsageError if there is none."""
+        """Return the vantage point called `name`; UsageError if there is none."""
         for vantage in self.vantage:
             if vantage.name == name:
                 return vantage
@@ -66,11 +66,11 @@ class Settings(Section):
         raise UsageError(f"no vantage point is called {name}; the settings name {known}")
 
     def rate_at(self, vantage: Vantage) -> float:
-        """New probes per second at that vantage point."""
+        """Return the new probes per second at that vantage point."""
         return self.probe.rate if vantage.rate is None else vantage.rate
 
     def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
-        """Source ports there, as FIRST-LAST; `half` 0 or 1: the first or second half of them."""
+        """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half."""
         ports = vantage.ports or self.probe.ports
         if half is None:
             return ports
@@ -80,6 +80,6 @@ class Settings(Section):
             raise UsageError(f"a watch needs at least four source ports at {vantage.name}, not {ports}")
         return f"{first}-{middle - 1}" if half == 0 else f"{middle}-{last}"
 
-    def place_of(self, name: str) -> int:
-        """Which of the vantage points that is, from 0."""
+    def index_of(self, name: str) -> int:
+        """Return the index of that vantage point, from 0."""
         return [vantage.name for vantage in self.vantage].index(self.vantage_named(name).name)

@@ -1,1 +1,1 @@
-"""What the operating system gives: files, locks, child processes, terminal, binaries."""
+"""Access to the operating system: files, locks, child processes, terminal, binaries."""

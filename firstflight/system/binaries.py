@@ -1,4 +1,4 @@
-"""Where the native programs are: reached by path, argument list, exit status and record files."""
+"""Finds the Rust programs, and interprets the dissector's exit status."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, InputError, UsageError
 
 BIN_VARIABLE = "FIRSTFLIGHT_BIN"
-"""Environment variable naming the folder of the native programs; it wins over the repository's build."""
+"""Environment variable with the folder of the Rust programs; overrides the repository's build."""
 
 
 def repository() -> Path:
-    """Folder of the checkout that this package was installed from (editable)."""
+    """Return the folder of the checkout that this package was installed from (editable)."""
     return Path(__file__).resolve().parents[2]
 
 
 def find(name: str) -> Path:
-    """Path of the native program `name`, for example `firstflight-prober`.
+    """Return the path of the Rust program `name`, for example `firstflight-prober`.
 
-    Looks in the folder `$FIRSTFLIGHT_BIN` if that is set, and only there; else in `target/release`
-    beside the package. Raises UsageError when no executable file of that name is there.
+    Searches only the folder `$FIRSTFLIGHT_BIN` if that is set, else `target/release` beside the package.
+    Raises UsageError if it holds no executable file of that name.
     """
     chosen = os.environ.get(BIN_VARIABLE)
     folder = Path(chosen) if chosen else repository() / "target" / "release"
@@ -32,9 +32,9 @@ def find(name: str) -> Path:
 
 
 def unreadable(status: int, stderr: bytes) -> list[str]:
-    """From the end of `firstflight-dissect`: a sentence about each capture that it could not read to its end.
+    """Return the dissector's message about each capture that it could not read to the end.
 
-    Its records up to there are written. FirstflightError if it failed for another reason.
+    The records before that position are written. FirstflightError if the dissector failed for another reason.
     """
     if status == 0:
         return []
@@ -42,9 +42,9 @@ def unreadable(status: int, stderr: bytes) -> list[str]:
         line.removeprefix("firstflight-dissect: ")
         for line in stderr.decode(errors="replace").strip().splitlines()
     ]
-    # The other lines tell what captures held that is in no record.
+    # The other lines count the packets of the captures that are in no record.
     broken = [line for line in lines if "at byte" in line]
     if status == InputError.exit_status:
-        return broken or lines[-1:] or ["it said nothing"]
-    words = (broken or lines or ["it said nothing"])[-1]
-    raise FirstflightError(f"the dissector failed with status {status}: {words}")
+        return broken or lines[-1:] or ["it gave no reason"]
+    reason = (broken or lines or ["it gave no reason"])[-1]
+    raise FirstflightError(f"the dissector failed with status {status}: {reason}")

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive us and do not hear the terminal's Ctrl-C unless they should."""
+"""Child processes that end with this process, with or without the terminal's Ctrl-C."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def start(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that gets SIGINT when we end.
+    """Start a program that receives SIGINT when this process ends.
 
-    `own_session` keeps the terminal's Ctrl-C from it: then whoever started it stops it, in order. Raises
-    UsageError with one sentence if the program is missing or may not be run.
+    `own_session` isolates it from the terminal's Ctrl-C: the caller must then stop it. Raises UsageError if
+    the program is missing or not executable.
     """
     try:
-        # preexec_fn is safe here: our processes have no other threads when they start children.
+        # preexec_fn is safe here: this process has no other threads when it starts children.
         return subprocess.Popen(
             argv,
             stdin=stdin,
@@ -55,7 +55,7 @@ def start(
 
 
 def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
-    """Ask a process to end in order (SIGINT), after `grace_s` seconds without asking. Returns its status."""
+    """Stop a process by SIGINT, after `grace_s` seconds by SIGKILL. Returns its exit status."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:

@@ -1,4 +1,4 @@
-"""How far this machine's clock is off: the one comparison with the Date of an HTTP answer, and its limit."""
+"""Offset of this machine's clock: the comparison with an HTTP Date header, and its limit."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from email.utils import parsedate_to_datetime
 from pydantic import BaseModel
 
 SECOND_NS = 10**9
-# Beyond this, times of day of two vantage points are not comparable, and a turn falls into another's.
+# Beyond this, times of two vantage points are not comparable, and a turn overlaps another's.
 LIMIT_S = 5.0
 
 
 class Offset(BaseModel):
-    """How far this machine's clock is ahead of `reference` (negative: behind), and how sure that is."""
+    """How far this machine's clock is ahead of `reference` (negative: behind), with its uncertainty."""
 
     offset_us: int
-    uncertainty_us: int | None  # null = not known (how long the start of a process there took)
+    uncertainty_us: int | None  # null = unknown (the time that the start of a process took)
     reference: str
     compared_at_ns: int
 
     def off_by(self) -> int:
-        """What it is off by at least, in us, whichever way."""
+        """Return the minimum absolute offset, in us."""
         return max(0, abs(self.offset_us) - (self.uncertainty_us or 0))
 
     def exceeds(self, limit_s: float = LIMIT_S) -> bool:
-        """Whether it is certainly off by more than `limit_s` seconds."""
+        """Return whether the clock is certainly off by more than `limit_s` seconds."""
         return self.off_by() > limit_s * 1e6
 
     def __str__(self) -> str:
@@ -34,8 +34,11 @@ class Offset(BaseModel):
 
 
 def by_date(date: str | None, before_ns: int, after_ns: int, reference: str) -> Offset | None:
-    """The offset by the Date header (RFC 9110 6.6.1, whole seconds) of an answer to a question that was asked
-    between `before_ns` and `after_ns` (ns since 1970, this machine's clock); None without a valid Date."""
+    """Return the offset by the Date header (RFC 9110 6.6.1, whole seconds) of a response.
+
+    The request was sent at `before_ns` and answered at `after_ns` (ns since 1970, this machine's clock). None
+    without a valid Date.
+    """
     if date is None:
         return None
     try:
@@ -43,7 +46,7 @@ def by_date(date: str | None, before_ns: int, after_ns: int, reference: str) -> 
     except ValueError:
         return None
     date_ns = int(there.replace(tzinfo=there.tzinfo or UTC).timestamp()) * SECOND_NS
-    # The server's clock was somewhere in [date, date + 1 s) at a moment of ours in [before, after].
+    # The server's clock was in [date, date + 1 s) at some local time in [before, after].
     least, most = before_ns - date_ns - SECOND_NS, after_ns - date_ns
     return Offset(
         offset_us=(least + most) // 2000,

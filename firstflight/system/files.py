@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place as `*.part`, then renamed."""
+"""Writes files atomically: as `*.part` in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from firstflight.errors import FirstflightError, InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; it becomes `path` when the block ends without an error, else it goes away.
+    """Yield a path to write to; rename it to `path` if the block ends without an error, else remove it.
 
-    The temporary name holds the process id, so that two processes never write into the same file.
-    Raises FirstflightError with one sentence when the disk is full or the folder cannot be written.
+    The temporary name contains the process id, so that two processes never write to the same file.
+    Raises FirstflightError if the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with said_in_one_sentence(path):
+    with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -33,8 +33,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def said_in_one_sentence(path: Path) -> Iterator[None]:
-    """Turn an OSError inside the block into a FirstflightError that names `path` and what to do."""
+def explain_os_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError in the block into a FirstflightError that names `path` and a remedy."""
     try:
         yield
     except OSError as error:
@@ -60,7 +60,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; InputError with one sentence if it is missing or broken."""
+    """Read a JSON file; InputError if it is missing or broken."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -70,6 +70,6 @@ def read_json(path: Path) -> Any:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, hex."""
+    """Return the SHA-256 of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

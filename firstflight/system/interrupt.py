@@ -1,4 +1,4 @@
-"""Ctrl-C while the engine thinks: it runs in our process, and Python hears of no signal until it returns."""
+"""Ctrl-C during a query: the engine runs in this process, and Python handles no signal until it returns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from firstflight.errors import Interrupted
 
 GRACE_S = 1.0
-"""Time for an orderly end, which a question to a server has; its connection is closed then."""
+"""Time for a graceful end: a query to a server can end by closing its connection."""
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """In this block SIGINT ends the process with status 130, even while the engine answers a question.
+def exit_on_sigint() -> Iterator[None]:
+    """Let SIGINT end the process with status 130 in this block, even while the engine runs a query.
 
-    Only for what reads: nothing is cleaned up, and the kernel gives back locks and memory. To be entered by
-    the main thread; where Python does hear the signal, KeyboardInterrupt is raised as always.
+    Only for reading: nothing is cleaned up; the kernel releases locks and memory. Must be entered by the main
+    thread; where Python handles the signal, it raises KeyboardInterrupt as usual.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -39,6 +39,6 @@ def heard() -> Iterator[None]:
     finally:
         over.set()
         signal.set_wakeup_fd(before)
-        os.close(writing)  # the end of what the thread reads
+        os.close(writing)  # end of file for the thread
         watching.join()
         os.close(reading)

@@ -1,6 +1,6 @@
-"""One process at a time: a file that a run, a stage or an embedded store is locked by.
+"""Lock files of runs, stages and embedded stores.
 
-flock: the kernel lifts the lock when its holder dies, however it dies. The file says who holds it.
+Uses flock: the kernel releases the lock when its holder ends, however it ends. The file names the holder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import FirstflightError, UsageError
-from firstflight.system.files import said_in_one_sentence
+from firstflight.system.files import explain_os_errors
 
 _POLL_S = 0.05
 
@@ -25,32 +25,32 @@ _POLL_S = 0.05
 def locked(
     path: Path, what: str, wait_s: float = 0, refusal: type[FirstflightError] = UsageError
 ) -> Iterator[None]:
-    """Hold the lock at `path` alone during the block.
+    """Hold the lock at `path` exclusively during the block.
 
-    Raises `refusal` naming the holder if `what` is still held after `wait_s` seconds; UsageError or
-    FirstflightError if the file cannot be made.
+    Raises `refusal` naming the holder if `what` is still locked after `wait_s` seconds; UsageError or
+    FirstflightError if the file cannot be created.
     """
     try:
-        handle = _opened(path)
+        handle = _open_file(path)
     except FirstflightError as error:
         if isinstance(error.__cause__, PermissionError):
             raise UsageError(f"cannot use {what}: {error.__cause__.strerror} ({path})") from error
         raise
     try:
         _wait(handle, what, wait_s, refusal)
-        _sign(handle)
+        _write_holder(handle)
         yield
     finally:
-        os.close(handle)  # and with it the lock
+        os.close(handle)  # releases the lock
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock at `path` alone."""
-    return _refuses(path, fcntl.LOCK_SH)
+    """Return whether a process holds the lock at `path` exclusively."""
+    return _is_unavailable(path, fcntl.LOCK_SH)
 
 
-def holder(path: Path) -> int | None:
-    """The id of the process that holds the lock at `path` alone; None if none does, or it did not say."""
+def holder_pid(path: Path) -> int | None:
+    """Return the id of the process that holds the lock at `path` exclusively; None if none or unknown."""
     if not is_locked(path):
         return None
     try:
@@ -61,32 +61,32 @@ def holder(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def shared(path: Path) -> Iterator[None]:
-    """Hold the lock at `path` during the block, beside others that hold it so.
+    """Hold a shared lock at `path` during the block.
 
-    FirstflightError if the file cannot be made.
+    FirstflightError if the file cannot be created.
     """
-    handle = _opened(path)
+    handle = _open_file(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for somebody's look
+        fcntl.flock(handle, fcntl.LOCK_SH)  # waits at most for a concurrent check
         yield
     finally:
         os.close(handle)
 
 
 def is_shared(path: Path) -> bool:
-    """Whether some process holds the lock at `path`, alone or beside others."""
-    return _refuses(path, fcntl.LOCK_EX)
+    """Return whether a process holds the lock at `path`, exclusive or shared."""
+    return _is_unavailable(path, fcntl.LOCK_EX)
 
 
-def _opened(path: Path) -> int:
-    """The file of a lock, made if it is missing."""
-    with said_in_one_sentence(path):
+def _open_file(path: Path) -> int:
+    """Open a lock file; create it if it does not exist."""
+    with explain_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _refuses(path: Path, kind: int) -> bool:
-    """Whether a lock of that kind (LOCK_SH, LOCK_EX) cannot be had at `path` now."""
+def _is_unavailable(path: Path, kind: int) -> bool:
+    """Return whether a lock of that kind (LOCK_SH, LOCK_EX) is unavailable at `path` now."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -105,11 +105,11 @@ def _wait(handle: int, what: str, wait_s: float, refusal: type[FirstflightError]
             return
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise refusal(_refused(what, wait_s, _holder(handle))) from None
+                raise refusal(_refusal(what, wait_s, _describe_holder(handle))) from None
         time.sleep(_POLL_S)
 
 
-def _refused(what: str, wait_s: float, holder: str) -> str:
+def _refusal(what: str, wait_s: float, holder: str) -> str:
     if not wait_s:
         return f"{what} is in use by {holder}; nothing was done"
     return (
@@ -118,8 +118,8 @@ def _refused(what: str, wait_s: float, holder: str) -> str:
     )
 
 
-def _sign(handle: int) -> None:
-    """Write who holds it. On a full disk the lock holds all the same, only its holder stays unnamed."""
+def _write_holder(handle: int) -> None:
+    """Write the holder into the file. On a full disk the lock is valid, but its holder is unnamed."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     text = json.dumps({"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat()})
     with contextlib.suppress(OSError):
@@ -127,9 +127,9 @@ def _sign(handle: int) -> None:
         os.pwrite(handle, text.encode(), 0)
 
 
-def _holder(handle: int) -> str:
+def _describe_holder(handle: int) -> str:
     try:
-        signed = json.loads(os.pread(handle, 65536, 0))
-        return f"process {signed['pid']} ({signed['command']}, since {signed['since'][:19]}Z)"
+        entry = json.loads(os.pread(handle, 65536, 0))
+        return f"process {entry['pid']} ({entry['command']}, since {entry['since'][:19]}Z)"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

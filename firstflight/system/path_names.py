@@ -1,8 +1,7 @@
-"""Names that came from elsewhere (another machine, a file, a record) and are about to become paths.
+"""Validates untrusted names (from another machine, a file, a record) before they become paths.
 
-Whoever wrote them may not be whom we think. So such a name is never joined to a folder with `/` but by
-`inside`, which refuses whatever could leave that folder; and a hash or run id that becomes a file name has
-one form only.
+Never join such a name to a folder with `/`: use `inside`, which refuses names that could leave the folder. A
+hash or run id that becomes a file name has one form only.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from firstflight.errors import InputError
 
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Of Linux: bytes of one component, and of a whole path.
+# Linux limits: bytes of one component, and of a whole path.
 _MAX_COMPONENT, _MAX_NAME = 255, 1024
 
 
 class UnsafeName(InputError):
-    """A name that must not become a path; nothing was read from or written to that place."""
+    """A name that must not become a path; nothing was read or written."""
 
 
 def relative(name: str) -> str:
-    """`name` itself, if it is a relative path whose every component is a plain file name.
+    """Return `name` if it is a relative path in which every component is a plain file name.
 
     UnsafeName for absolute paths, `.`, `..`, empty components, backslashes, control characters (NUL, line
     ends, escapes) and text that is no UTF-8.
@@ -46,21 +45,21 @@ def relative(name: str) -> str:
     if "\\" in name or any(unicodedata.category(character) == "Cc" for character in name):
         raise UnsafeName(f"{name!a} is no file name: it holds a backslash or a control character")
     if len(encoded) > _MAX_NAME or any(len(part.encode()) > _MAX_COMPONENT for part in components):
-        raise UnsafeName(f"{name[:60]!a}... is no file name: it is longer than any may be")
+        raise UnsafeName(f"{name[:60]!a}... is no file name: it is too long")
     return name
 
 
 def component(name: str) -> str:
-    """`name` itself, if it is one plain file name; UnsafeName otherwise."""
+    """Return `name` if it is one plain file name; UnsafeName otherwise."""
     if "/" in relative(name):
         raise UnsafeName(f"{name!a} is no plain file name: it names a folder, too")
     return name
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of `name` within `folder`; neither has to exist.
+    """Return the path of `name` within `folder`; neither has to exist.
 
-    UnsafeName as `relative`, and where a symbolic link on the way leads out of the folder.
+    UnsafeName as for `relative`, and if a symbolic link on the path leads out of the folder.
     """
     path = folder / relative(name)
     root = os.path.realpath(folder)
@@ -70,21 +69,21 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def sha256(text: str) -> str:
-    """`text` itself, if it is a SHA-256 in lower-case hex; UnsafeName otherwise."""
+    """Return `text` if it is a SHA-256 in lower-case hex; UnsafeName otherwise."""
     if not _SHA256.fullmatch(text):
         raise UnsafeName(f"{text[:80]!a} is no SHA-256: 64 digits of 0-9 and a-f are expected")
     return text
 
 
 def run_id(text: str) -> str:
-    """`text` itself, if it has the form of a run's id; UnsafeName otherwise."""
+    """Return `text` if it has the form of a run's id; UnsafeName otherwise."""
     if not RUN_ID.fullmatch(text):
         raise UnsafeName(f"{text[:80]!a} is no run id: one looks like 20261120T063905Z-a1b2c3")
     return text
 
 
 def _checked(check: Callable[[str], str]) -> AfterValidator:
-    """`check` as pydantic wants it, whose errors are ValueErrors."""
+    """Adapt `check` to pydantic, which expects ValueError."""
 
     def validate(text: str) -> str:
         try:

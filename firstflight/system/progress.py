@@ -1,8 +1,7 @@
-"""How far a stage is: told to people, and to the campaign through `progress.json` in the stage's folder.
+"""Progress of a stage, shown on standard error and reported to the campaign by the stage's `progress.json`.
 
-A stage calls `Progress.update(done)`; on a terminal that draws a bar, elsewhere it prints a plain line now
-and then. The campaign, whose stages are other processes, reads the files and draws one bar per vantage
-point.
+A stage calls `Progress.update(done)`; on a terminal that draws a bar, elsewhere it prints a line every few
+seconds. The campaign, whose stages are other processes, reads the files and draws one bar per vantage point.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ FILE_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
 
 
-def say(text: str) -> None:
-    """Print a plain line for people (standard error)."""
+def print_line(text: str) -> None:
+    """Print a line on standard error."""
     terminal.echo(text, err=True)
 
 
 class Progress:
-    """Progress of one stage, as a context manager. `total` None = not known."""
+    """Progress of one stage, as a context manager. `total` None = unknown."""
 
     def __init__(self, folder: Path, label: str, total: int | None) -> None:
         self._file = folder / "progress.json"
@@ -56,7 +55,7 @@ class Progress:
             self._bar.__exit__(kind, error, trace)
 
     def update(self, done: int) -> None:
-        """Say how many units are done so far."""
+        """Report how many units are done so far."""
         self._done = done
         now = time.monotonic()
         if now - self._last_file >= FILE_EVERY_S:
@@ -65,7 +64,7 @@ class Progress:
             self._bar.show(self._label, self._label, done, self._total)
         elif now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
-            say(f"{self._label}: {done}" + (f" of {self._total}" if self._total is not None else ""))
+            print_line(f"{self._label}: {done}" + (f" of {self._total}" if self._total is not None else ""))
 
     def _write(self, now: float) -> None:
         self._last_file = now
@@ -73,7 +72,7 @@ class Progress:
 
 
 class State(NamedTuple):
-    """How far a stage is. `total` None = not known."""
+    """Progress of a stage at one moment. `total` None = unknown."""
 
     label: str
     done: int
@@ -84,7 +83,7 @@ class State(NamedTuple):
 
 
 def read(folder: Path) -> State | None:
-    """State of the stage that writes into `folder`, None if it has not said anything yet."""
+    """Read the state of the stage that writes to `folder`; None if it has not written one yet."""
     try:
         value = files.read_json(folder / "progress.json")
         total = None if value["total"] is None else int(value["total"])
@@ -97,7 +96,7 @@ class Bars:
     """Rich progress bars on a terminal, one per key."""
 
     def __init__(self) -> None:
-        # Imported here: rich costs a tenth of a second, and most stages do not run on a terminal.
+        # Imported late: rich takes a tenth of a second, and most stages do not run on a terminal.
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
@@ -121,12 +120,12 @@ class Bars:
         self._rich.stop()
 
     def show(self, key: str, label: str, done: int, total: int | None) -> None:
-        """Draw or move the bar of `key`."""
+        """Draw or update the bar of `key`."""
         if key not in self._tasks:
             self._tasks[key] = self._rich.add_task(terminal.visible(label), total=total)
         self._rich.update(self._tasks[key], description=terminal.visible(label), completed=done, total=total)
 
     @property
     def print(self) -> Callable[[str], None]:
-        """Prints a line above the bars."""
+        """The function that prints a line above the bars."""
         return lambda text: self._rich.console.print(terminal.lines(text), highlight=False, markup=False)

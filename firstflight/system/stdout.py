@@ -1,4 +1,4 @@
-"""Answers, which may be binary, on standard output."""
+"""Writes results, which may be binary, to standard output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _closed = False
 
 
 def replace_closed() -> None:
-    """Once, at the start: put /dev/null in the place of a standard output that the caller closed."""
+    """Replace a closed standard output with /dev/null. Call this once, at the start."""
     global _closed
     if sys.stdout is None:
         _closed = True
@@ -19,15 +19,15 @@ def replace_closed() -> None:
 
 
 def check_open() -> None:
-    """UsageError if standard output was closed: for commands whose answer goes there, before they begin."""
+    """Raise UsageError if standard output was closed. Commands with results call this before they begin."""
     if _closed:
         raise UsageError("standard output is closed: redirect it to a file")
 
 
 def write(answer: bytes) -> None:
-    """Write all of `answer`, past Python's buffers (they would fail again at the end).
+    """Write all of `answer`, bypassing Python's buffers (flushing them at exit would fail again).
 
-    Returns early if the reader has seen enough; FirstflightError if it cannot be written.
+    Returns early if the reader has closed the pipe; FirstflightError on other write errors.
     """
     left = memoryview(answer)
     while left:

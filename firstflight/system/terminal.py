@@ -1,9 +1,9 @@
-"""Text for people: whatever servers, lists and files put into it, a terminal shows it and does not obey it.
+"""Makes untrusted text safe for terminals: control characters are shown, not interpreted.
 
-A close reason, an operator's name or a line of a list may hold escape sequences that move the cursor, set the
-title or answer in the person's place (ECMA-48), and marks that turn the direction of writing, so that one
-name looks like another (UAX 9; CVE-2021-42574). Every table, trace, page, message and log line goes through
-here. For programs values stay as they are: in JSON such characters are written as its escapes.
+A close reason, an operator's name or a line of a list may contain escape sequences that move the cursor, set
+the title or inject input (ECMA-48), and marks that change the direction of writing, so that one name looks
+like another (UAX 9; CVE-2021-42574). Every table, trace, page, message and log line is filtered here. Output
+for programs keeps its values: JSON writes such characters as escapes.
 """
 
 from __future__ import annotations
@@ -14,42 +14,41 @@ import sys
 from typing import Any
 
 # Control characters (C0, DEL, C1), separators of lines and paragraphs, marks and overrides of direction, and
-# what stands for bytes that are no UTF-8.
+# surrogates, which stand for bytes that are not UTF-8.
 _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Colours that the engine gives its tables on a terminal: bold heads, underlined thousands, grey numbers.
+# Colours in the engine's tables on a terminal: bold heads, underlined thousands, grey numbers.
 _ENGINE_STYLES = re.compile("\x1b\\[(?:0|1|4|90)m")
 _FOR_PEOPLE = ("pretty", "vertical", "markdown")
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""`text` with what a terminal obeys written out (`\x1b`, `\u202e`), but for characters in `keep`."""
+    r"""Return `text` with characters that a terminal interprets escaped (`\x1b`, `\u202e`), except `keep`."""
     return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _written(found[0]), text)
 
 
 def lines(text: str) -> str:
-    """As `visible`, for text of several lines."""
+    """Return `text` like `visible`, keeping line feeds and tabs."""
     return visible(text, keep="\n\t")
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """`value` as JSON that is exact for programs and harmless on a terminal."""
+    """Return `value` as JSON that is exact for programs and safe on a terminal."""
     return _json_escaped(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def echo(text: object, *, err: bool = False, end: str = "\n") -> None:
-    """Print text for people, on standard output or (`err`) standard error."""
+    """Print text, made safe for terminals, on standard output or (`err`) standard error."""
     stream = sys.stderr if err else sys.stdout
-    if stream is None:  # standard error was closed: nobody wants to know
+    if stream is None:  # standard error was closed
         return
     stream.write(lines(str(text)) + end)
     stream.flush()
 
 
 def answer(content: bytes, output_format: str, *, terminal: bool) -> bytes:
-    """An answer in `output_format` as it goes out: exact for programs, visible for people.
+    """Return a result in `output_format` as it is printed: exact for programs, safe for terminals.
 
-    Tables (Pretty, Vertical, Markdown) are for people wherever they go; other formats when they go to a
-    `terminal`.
+    Tables (Pretty, Vertical, Markdown) are always made safe; other formats only if printed to a `terminal`.
     """
     name = output_format.lower()
     if not terminal and not name.startswith(_FOR_PEOPLE):
@@ -62,11 +61,11 @@ def answer(content: bytes, output_format: str, *, terminal: bool) -> bytes:
 
 def _written(character: str) -> str:
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _json_escaped(text: str) -> str:
-    """Within JSON these stand in strings only, and line ends and tabs between values."""
+    """Escape such characters in JSON, where they occur only in strings; keep line feeds and tabs."""
     return _OBEYED.sub(lambda f: f[0] if f[0] in "\n\t" else f"\\u{ord(f[0]):04x}", text)

@@ -1,1 +1,1 @@
-"""A whole site on one machine: Airflow's central services, the store and four Edge workers, over the lab."""
+"""A site on one machine: Airflow's central services, the store and four Edge workers, in the lab."""

@@ -1,4 +1,4 @@
-"""`make airflow`: a whole site over the lab, until Ctrl-C.
+"""`make airflow`: runs a site in the lab, until Ctrl-C.
 
 python -m lab.site [--folder DIR] [--port N] [--paused]
 """
@@ -29,21 +29,21 @@ from lab.site.run import Programs, enter, once
 from lab.state import State, locate
 
 
-class Told(Exception):
-    """SIGINT or SIGTERM came."""
+class Stopped(Exception):
+    """SIGINT or SIGTERM was received."""
 
 
-def say(text: str) -> None:
-    """Tell people."""
+def print_line(text: str) -> None:
+    """Print a message on standard error."""
     print(f"site: {text}", file=sys.stderr, flush=True)
 
 
-def raise_site(programs: Programs, port: int) -> None:
-    """Prepare and start everything; `port` of the machine's loopback is the page's."""
+def start_site(programs: Programs, port: int) -> None:
+    """Prepare and start all programs; the web page listens on `port` of the machine's loopback."""
     site = programs.site
     plan.prepare(site)
     pools = declared_pools(site)
-    # First, because its port may be taken.
+    # First, because its port may be in use.
     forward = [sys.executable, "-P", "-m", "lab.forward", "--state", str(site.lab.folder)]
     forward += ["--host", "centre", "--to", f"127.0.0.1:{API_PORT}", "--port", str(port)]
     programs.start(Part("page", "", tuple(forward), {}, ready=r"READY \d+"))
@@ -51,13 +51,13 @@ def raise_site(programs: Programs, port: int) -> None:
     everything = plan.parts(site)
     for level in Level:
         if level is Level.CENTRE:
-            say("preparing Airflow's database")
+            print_line("preparing Airflow's database")
             airflow = [*enter(site.lab.folder, "centre"), sys.executable, "-P", "-m", "airflow"]
             log = site.logs / "prepare.log"
             once([*airflow, "db", "migrate"], plan.centre_environment(site), log, "airflow db migrate")
         if level is Level.WORK:
             set_pools(programs.page, site.secrets.admin_password(), pools)
-        say(f"starting {level.told}")
+        print_line(f"starting {level.description}")
         parts = [part for part in everything if part.level is level]
         for part in parts:
             programs.start(part)
@@ -65,8 +65,8 @@ def raise_site(programs: Programs, port: int) -> None:
 
 
 def declared_pools(site: Site) -> list[dict[str, Any]]:
-    """The pools that the vantage points need, as Airflow's REST interface takes them."""
-    # A process of its own: the lab's code knows nothing of what it helps to test.
+    """Return the pools of the vantage points in the format of Airflow's REST interface."""
+    # A separate process: the lab's code must not import what it helps to test.
     listed = subprocess.run(
         [sys.executable, "-P", "-m", "orchestration.airflow.pools"],
         env=plan.centre_environment(site),
@@ -80,9 +80,9 @@ def declared_pools(site: Site) -> list[dict[str, Any]]:
 
 
 def set_pools(page: str, password: str, pools: list[dict[str, Any]]) -> None:
-    """Make the pools, or bring them up to date; FirstflightError if Airflow refuses.
+    """Create or update the pools; FirstflightError if Airflow refuses.
 
-    Not by `airflow pools import`, which costs seconds of importing Airflow once more.
+    Uses the REST interface, because `airflow pools import` takes seconds to import Airflow.
     """
     actions = [{"action": "create", "entities": pools, "action_on_existence": "overwrite"}]
     try:
@@ -94,28 +94,30 @@ def set_pools(page: str, password: str, pools: list[dict[str, Any]]) -> None:
         answer.raise_for_status()
         errors = answer.json()["create"]["errors"]
     except requests.RequestException as error:
-        raise FirstflightError(f"Airflow does not take the pools: {error}") from error
+        raise FirstflightError(f"Airflow refused the pools: {error}") from error
     if errors:
-        raise FirstflightError(f"Airflow does not take the pools: {errors[0]['error']}")
+        raise FirstflightError(f"Airflow refused the pools: {errors[0]['error']}")
 
 
 def main() -> int:
-    """Raise the lab and the site, stay, and end everything."""
-    parser = argparse.ArgumentParser(prog="python -m lab.site", description="A whole site over the lab.")
+    """Start the lab and the site, run until a signal, and stop everything."""
+    parser = argparse.ArgumentParser(prog="python -m lab.site", description="A site in the lab.")
     parser.add_argument("--folder", type=Path, default=Path("var/site"), metavar="DIR")
-    parser.add_argument("--port", type=int, default=8080, help="of the page on 127.0.0.1; 0: a free one")
-    parser.add_argument("--paused", action="store_true", help="all DAGs begin paused")
-    parser.add_argument("--heartbeat", type=int, default=10, metavar="SECONDS", help="of the Edge workers")
+    parser.add_argument("--port", type=int, default=8080, help="port of the page on 127.0.0.1; 0: a free one")
+    parser.add_argument("--paused", action="store_true", help="create all DAGs paused")
+    parser.add_argument(
+        "--heartbeat", type=int, default=10, metavar="SECONDS", help="interval of the Edge workers"
+    )
     parser.add_argument(
         "--silence", type=int, default=60, metavar="SECONDS", help="after which a task counts as dead"
     )
     options = parser.parse_args()
     folder = options.folder.absolute()
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, _told)
+        signal.signal(signum, _raise_stopped)
     state = locate(None)
     try:
-        with _alone(folder), _lab(state, folder):
+        with _locked(folder), _running_lab(state, folder):
             net = internet.load(state.behaviour_file)
             site = Site(
                 folder=folder,
@@ -127,13 +129,13 @@ def main() -> int:
                 paused=options.paused,
             )
             with Programs(site) as programs:
-                raise_site(programs, options.port)
+                start_site(programs, options.port)
                 _announce(site, programs)
                 while True:
                     time.sleep(1)
-                    programs.look(say)
-    except Told:
-        say("ended")
+                    programs.restart_ended(print_line)
+    except Stopped:
+        print_line("ended")
         return 0
     except FirstflightError as error:
         print(f"site: {error}", file=sys.stderr)
@@ -141,19 +143,19 @@ def main() -> int:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Have the folder for ourselves, without what a site that was killed has left running there."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock the folder, and kill the processes that a killed site left running there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(f"a site is up already in {folder}: end it by Ctrl-C first") from error
+            raise UsageError(f"a site is already running in {folder}: stop it by Ctrl-C first") from error
         (folder / "site.json").unlink(missing_ok=True)
         if left := left_over(folder):
-            say(f"ending {len(left)} processes of a site that was killed here")
+            print_line(f"killing {len(left)} processes of a site that was killed here")
         kill(left)
-        # A dead process that nobody has waited for yet still counts for PostgreSQL.
+        # PostgreSQL treats a zombie process as running.
         deadline = time.monotonic() + 10
         while any(Path(f"/proc/{pid}").exists() for pid in left) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -161,19 +163,19 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lab(state: State, folder: Path) -> Iterator[None]:
-    """Have the lab up; the one that we raised, or that a site killed here had raised, is down afterwards."""
+def _running_lab(state: State, folder: Path) -> Iterator[None]:
+    """Start the lab unless it is up; on exit, stop it if this site, or a killed one here, started it."""
     ours = folder / "raised.json"
     record = state.running()
     if record is None:
-        launch.up(state, internet.DEFAULT, capture_edges=False, realtime=True, progress=say)
+        launch.up(state, internet.DEFAULT, capture_edges=False, realtime=True, progress=print_line)
         ours.write_text(json.dumps(state.require().__dict__), encoding="utf-8")
     else:
-        say("using the lab that is up")
+        print_line("using the lab that is up")
     try:
         yield
     finally:
-        # From here on a second Ctrl-C must not leave anything behind.
+        # From here on a second Ctrl-C must not interrupt the cleanup.
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_IGN)
         record = state.running()
@@ -185,7 +187,7 @@ def _lab(state: State, folder: Path) -> Iterator[None]:
 def _announce(site: Site, programs: Programs) -> None:
     page = programs.page
     pids = {name: started.process.pid for name, started in programs.started.items()}
-    # Neither holds a secret: those are read from their files, by command.
+    # Neither contains a secret: Airflow reads secrets from their files by commands.
     environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}
     environment["centre"] = plan.centre_environment(site)
     about = {
@@ -197,11 +199,11 @@ def _announce(site: Site, programs: Programs) -> None:
     (site.folder / "site.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"page      {page}")
     print(f"user      admin\npassword  {site.secrets.admin_password()}")
-    print("Ctrl-C ends the site and removes the lab it raised.", flush=True)
+    print("Ctrl-C stops the site and removes the lab that it started.", flush=True)
 
 
-def _told(_signal: int, _frame: FrameType | None) -> None:
-    raise Told
+def _raise_stopped(_signal: int, _frame: FrameType | None) -> None:
+    raise Stopped
 
 
 if __name__ == "__main__":

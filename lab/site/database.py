@@ -1,11 +1,11 @@
-"""Airflow's central database: a PostgreSQL cluster in the site's folder, made at the first start.
+"""Airflow's central database: a PostgreSQL cluster in the site's folder, created at the first start.
 
-python -m lab.site.database --folder DIR        (on the host `centre`; becomes PostgreSQL)
+python -m lab.site.database --folder DIR        (on the host `centre`; executes PostgreSQL)
 
-PostgreSQL refuses to run as root, so root gives it to the system's user `postgres`. That user may not be
-able to walk to the site's folder, and a socket's path must be short (unix(7): 107 bytes). Therefore the
-cluster is shown below /run, which in the lab is the lab's own. It is served on a Unix socket alone, and the
-kernel says who asks: no password.
+PostgreSQL refuses to run as root, so root runs it as the system's user `postgres`. That user may have no
+access to the site's folder, and a socket's path must be short (unix(7): 107 bytes). Therefore the cluster is
+mounted below /run, which is private to the lab. It listens only on a Unix socket with peer authentication,
+without a password.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ READY = "database system is ready to accept connections"
 
 
 def programs(cluster: Path) -> Path:
-    """Folder of PostgreSQL's programs: those that made the cluster, or the newest.
+    """Return the folder of PostgreSQL's programs: the version of the cluster, or the newest.
 
-    Debian keeps them off the path. UsageError says which package is missing.
+    Debian does not put them on PATH. UsageError names the missing package.
     """
     found = {path.parts[4]: path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")}
     made_by = cluster / "PG_VERSION"
@@ -43,8 +43,8 @@ def programs(cluster: Path) -> Path:
         version = made_by.read_text(encoding="ascii").strip()
         if version not in found:
             raise UsageError(
-                f"{cluster.parent} was made by PostgreSQL {version}, which is not installed: "
-                f"apt-get install postgresql-{version}, or remove it and with it Airflow's history"
+                f"{cluster.parent} was created by PostgreSQL {version}, which is not installed: "
+                f"apt-get install postgresql-{version}, or remove the folder and with it Airflow's history"
             )
         return found[version]
     if not found:
@@ -53,7 +53,7 @@ def programs(cluster: Path) -> Path:
 
 
 def serve(folder: Path) -> NoReturn:
-    """Become the cluster in `folder`, made if it is not there; FirstflightError if that fails."""
+    """Execute the cluster in `folder`, creating it if needed; FirstflightError if that fails."""
     bin_folder = programs(folder / "cluster")
     owner = _owner()
     os.umask(0o022)
@@ -76,7 +76,7 @@ def serve(folder: Path) -> NoReturn:
         "ident_file": str(SHOWN / "ident.conf"),
         "cluster_name": "firstflight",
         "max_connections": "200",
-        "jit": "off",  # many small questions
+        "jit": "off",  # many small queries
     }
     argv = [*as_owner, str(bin_folder / "postgres"), "-D", str(cluster)]
     for name, value in settings.items():
@@ -87,7 +87,7 @@ def serve(folder: Path) -> NoReturn:
 
 
 def _owner() -> pwd.struct_passwd:
-    """Whose processes and files the cluster's are."""
+    """Return the user that owns the cluster's processes and files."""
     if os.geteuid() != 0:
         return pwd.getpwuid(os.geteuid())
     try:
@@ -99,7 +99,7 @@ def _owner() -> pwd.struct_passwd:
 
 
 def _as_owner(owner: pwd.struct_passwd) -> list[str]:
-    """The command prefix that gives up all rights but the owner's."""
+    """Return the command prefix that drops all privileges but the owner's."""
     change = [f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--init-groups"]
     return [
         program("setpriv", "util-linux"),
@@ -109,30 +109,30 @@ def _as_owner(owner: pwd.struct_passwd) -> list[str]:
 
 
 def _make(cluster: Path, bin_folder: Path, as_owner: list[str], owner: pwd.struct_passwd) -> None:
-    """Make the cluster with its database, whole or not at all."""
+    """Create the cluster with its database atomically."""
     part = cluster.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(mode=0o700)
     os.chown(part, owner.pw_uid, owner.pw_gid)
     initdb = ["initdb", f"--username={ROLE}", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"]
     _once([*as_owner, str(bin_folder / initdb[0]), *initdb[1:], "-D", str(part)])
-    # Before anybody can connect, and without a server that would have to be ended again.
+    # In single-user mode: nobody can connect yet, and no server has to be stopped.
     single = ["postgres", "--single", "-c", "exit_on_error=on", "-D", str(part), "template1"]
     _once([*as_owner, str(bin_folder / single[0]), *single[1:]], f"CREATE DATABASE {DATABASE}\n")
     part.rename(cluster)
 
 
-def _once(argv: list[str], said: str = "") -> None:
-    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, cwd=SHOWN)
+def _once(argv: list[str], stdin: str = "") -> None:
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=SHOWN)
     if done.returncode != 0:
         words = [line.strip() for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line]
         raise FirstflightError(
-            f"the site's database was not made: {'; '.join(words) or done.stderr.strip()[-300:]}"
+            f"the site's database was not created: {'; '.join(words) or done.stderr.strip()[-300:]}"
         )
 
 
 def main() -> int:
-    """Serve until told to end; errors as one sentence."""
+    """Serve until a signal; an error is one sentence."""
     parser = argparse.ArgumentParser(prog="python -m lab.site.database")
     parser.add_argument("--folder", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()

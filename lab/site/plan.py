@@ -1,4 +1,4 @@
-"""Which programs make a site over the lab, on which host, with which environment."""
+"""The programs of a site in the lab: arguments, host, environment and start order."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ STORE_PORT = 9440
 
 
 class Level(IntEnum):
-    """What stands on what: programs are started from the lowest level up, and ended from the highest down."""
+    """Dependency level: programs are started from the lowest level up, and stopped from the highest down."""
 
-    BASE = 0  # databases, and what leads to the services
-    CENTRE = 1  # what answers: Airflow's api-server
-    WORK = 2  # what asks it: a task that finds no api-server has failed
+    BASE = 0  # databases and proxies
+    CENTRE = 1  # servers: Airflow's api-server
+    WORK = 2  # its clients: a task that cannot reach the api-server fails
 
     @property
-    def told(self) -> str:
-        """For people."""
+    def description(self) -> str:
+        """The level's name in messages."""
         return ("the databases", "Airflow's central services", "the scheduler and the Edge workers")[self]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A program of the site. `ready`: a line of its log that says it is up; None: that it runs is enough."""
+    """A program of the site. `ready`: pattern of the log line that says it is up; None: there is none."""
 
     name: str
     host: str
@@ -47,19 +47,19 @@ class Part:
     env: Mapping[str, str]
     ready: str | None = None
     level: Level = Level.BASE
-    end: signal.Signals = signal.SIGTERM  # by which it is asked to end
-    question: str | None = None  # a path below the page, asked once before anybody else may
+    end: signal.Signals = signal.SIGTERM  # the signal that stops it
+    question: str | None = None  # a path of the page, requested once before other programs start
 
 
 @dataclass(frozen=True)
 class Site:
-    """A site's folder and what belongs where in it."""
+    """A site's folder and the paths in it."""
 
     folder: Path
     lab: State
     centre_v4: str
     vantages: tuple[str, ...]
-    # Seconds: heartbeat of the workers; how long a task may be silent before it counts as dead.
+    # Seconds: heartbeat of the workers; time without heartbeat after which a task counts as dead.
     heartbeat_s: int = 10
     silence_s: int = 60
     paused: bool = False
@@ -67,18 +67,18 @@ class Site:
 
     @property
     def secrets(self) -> Secrets:
-        """The site's secrets; drawn by `prepare`."""
+        """The site's secrets; `prepare` generates them."""
         return Secrets(self.folder / "secrets")
 
     @property
     def certificate(self) -> certificates.ServerCertificate:
-        """Of the centre's address, from the lab's authority; issued by `prepare`."""
+        """The certificate of the centre's address; `prepare` issues it by the lab's authority."""
         folder = self.lab.folder / "certificates"
         return certificates.ServerCertificate(folder / "centre.pem", folder / "centre.key")
 
     @property
     def logs(self) -> Path:
-        """One file per program."""
+        """The folder of logs, one file per program."""
         return self.folder / "logs"
 
     @property
@@ -86,24 +86,24 @@ class Site:
         """Airflow's central database: a PostgreSQL cluster."""
         return self.folder / "database"
 
-    def home(self, place: str) -> Path:
-        """AIRFLOW_HOME of the centre, or of a vantage point: nothing in it is shared."""
-        return self.folder / place / "airflow"
+    def home(self, host: str) -> Path:
+        """Return AIRFLOW_HOME of the centre or of a vantage point; none of it is shared."""
+        return self.folder / host / "airflow"
 
-    def runs(self, place: str) -> Path:
-        """Folder of runs of the centre, or the spool of a vantage point."""
-        return self.folder / place / "runs"
+    def runs(self, host: str) -> Path:
+        """Return the folder of runs of the centre or of a vantage point."""
+        return self.folder / host / "runs"
 
 
 def prepare(site: Site) -> None:
-    """Write everything that the programs read: secrets, site.toml, nginx's configuration, pools."""
+    """Write all files that the programs read: secrets, site.toml, certificates, nginx's configuration."""
     site.logs.mkdir(parents=True, exist_ok=True)
-    for place in ("centre", *site.vantages):
-        site.home(place).mkdir(parents=True, exist_ok=True)
-        site.runs(place).mkdir(parents=True, exist_ok=True)
+    for host in ("centre", *site.vantages):
+        site.home(host).mkdir(parents=True, exist_ok=True)
+        site.runs(host).mkdir(parents=True, exist_ok=True)
     authority = certificates.make_authority(site.lab.folder)
     address = f"{site.centre_v4}:{STORE_PORT}/firstflight?ca_certs={authority.path}"
-    secrets.draw(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
+    secrets.generate(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
     for name in ("site.toml", "watch.toml", "watched.txt", "vantage_points.toml"):
         shutil.copyfile(HERE / name, site.folder / name)
     link = site.folder / "lab"
@@ -127,15 +127,15 @@ def prepare(site: Site) -> None:
 
 
 def parts(site: Site) -> list[Part]:
-    """Every program, in the order in which they are started."""
+    """Return all programs, in the order in which they are started."""
     centre = centre_environment(site)
     stored = {"FIRSTFLIGHT_STORE": f"chdb:{site.folder / 'store'}"}
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-c", str(site.folder / "nginx/nginx.conf"))
     served = (sys.executable, "-P", "-m", "lab.site.database", "--folder", str(site.database))
-    # By SIGINT it does not wait until its clients have gone.
+    # On SIGINT PostgreSQL does not wait for its clients to disconnect.
     end = signal.SIGINT
     up = "Application startup complete"
-    # Airflow 3.3 makes this interface's routes at its first request: seconds in which nobody is answered.
+    # Airflow 3.3 creates this interface's routes at its first request, which blocks it for seconds.
     first = "/execution/health"
     found = [
         Part("database", "centre", served, {}, ready=database.READY, end=end),
@@ -149,7 +149,7 @@ def parts(site: Site) -> list[Part]:
 
 
 def worker(site: Site, name: str) -> Part:
-    """The Edge worker of a vantage point."""
+    """Return the Edge worker of a vantage point."""
     argv = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", name)
     return Part(f"worker-{name}", name, argv, vantage_environment(site, name), level=Level.WORK)
 
@@ -168,21 +168,22 @@ def _store(site: Site) -> tuple[str, ...]:
     )
 
 
-def shared_environment(site: Site, place: str) -> dict[str, str]:
-    """Variables of every Airflow process. Secrets come by command, so that no environment holds them."""
+def shared_environment(site: Site, host: str) -> dict[str, str]:
+    """Return the variables of every Airflow process. Commands read the secrets, so that no environment holds
+    them."""
     return {
         **site.environment,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "AIRFLOW_HOME": str(site.home(place)),
+        "AIRFLOW_HOME": str(site.home(host)),
         "AIRFLOW__CORE__DAGS_FOLDER": str(TREE / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # At the vantage points as well: a DAG file that names an executor unknown there does not load.
+        # Also at the vantage points: a DAG file with an unknown executor does not load.
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor,airflow.providers.edge3.executors.EdgeExecutor",
         "AIRFLOW__API_AUTH__JWT_SECRET_CMD": f"cat {site.secrets.jwt}",
         "AIRFLOW__EDGE__HEARTBEAT_INTERVAL": str(site.heartbeat_s),
         "AIRFLOW__EDGE__JOB_POLL_INTERVAL": "1",
         "FIRSTFLIGHT_SITE": str(site.folder),
-        "FIRSTFLIGHT_RUNS": str(site.runs(place)),
+        "FIRSTFLIGHT_RUNS": str(site.runs(host)),
         "FIRSTFLIGHT_STORE_FILE": str(site.secrets.store_url),
         "FIRSTFLIGHT_LAB": str(site.lab.folder),
         "PYTHONUNBUFFERED": "1",
@@ -190,7 +191,7 @@ def shared_environment(site: Site, place: str) -> dict[str, str]:
 
 
 def centre_environment(site: Site) -> dict[str, str]:
-    """Of the central services."""
+    """Return the variables of the central services."""
     local = f"http://127.0.0.1:{API_PORT}"
     return {
         **shared_environment(site, "centre"),
@@ -203,11 +204,11 @@ def centre_environment(site: Site) -> dict[str, str]:
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(API_PORT),
         "AIRFLOW__API__SECRET_KEY_CMD": f"cat {site.secrets.session}",
-        # A task waits for its vantage point in the queue: after the default of ten minutes, three times, it
-        # would count as failed, and not be tried again.
+        # Tasks wait in the queue for their vantage point. By default a task that waits ten minutes, three
+        # times, fails and is not retried.
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "2592000",
-        # A scheduler that is back before its predecessor counts as dead takes that one's tasks over at its
-        # next look, and only then misses their workers: by default five minutes later.
+        # A scheduler that restarts before its predecessor counts as dead adopts its tasks at the next check:
+        # by default five minutes later.
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "AIRFLOW__EDGE__API_ENABLED": "True",
         "AIRFLOW__EDGE__API_URL": f"{local}/edge_worker/v1/rpcapi",
@@ -219,7 +220,7 @@ def centre_environment(site: Site) -> dict[str, str]:
 
 
 def vantage_environment(site: Site, name: str) -> dict[str, str]:
-    """Of a vantage point's worker: the centre's address, the secret, the store. No database of Airflow."""
+    """Return the variables of a vantage point's worker; it has no access to Airflow's database."""
     return {
         **shared_environment(site, name),
         "AIRFLOW__EDGE__API_URL": f"https://{site.centre_v4}/edge_worker/v1/rpcapi",

@@ -1,4 +1,4 @@
-"""Which processes are a site's: found again when their parents are gone, or the site itself was killed."""
+"""Finds the processes of a site, even when their parents have ended or the site was killed."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from pathlib import Path
 
 from lab.state import boot_id, start_ticks
 
-# What a program of a site and all below it are known by: nobody else sets it.
+# Environment variable that marks the programs of a site and their descendants.
 MARK = "FIRSTFLIGHT_STARTED_BY_SITE"
 
 Identity = tuple[int, int]
-"""A process number and when the process began (clock ticks since boot): never again the same."""
+"""A process id and the start of the process (clock ticks since boot), together unique."""
 
 
 def identities(pids: Iterable[int]) -> list[Identity]:
-    """Of those that live."""
+    """Return the identities of the processes that are alive."""
     return [(pid, ticks) for pid in pids if (ticks := start_ticks(pid)) is not None]
 
 
 def living(processes: Iterable[Identity]) -> list[int]:
-    """Those that still live, and all below them."""
+    """Return the processes that are still alive, and their descendants."""
     return descendants([pid for pid, ticks in processes if start_ticks(pid) == ticks])
 
 
 def record(folder: Path, pids: Iterable[int]) -> None:
-    """Write down which programs were started for the site in `folder`, for a site after it."""
+    """Record the programs started for the site in `folder`, for a later site to find."""
     part = folder / "programs.part"
     part.write_text(json.dumps({"boot": boot_id(), "processes": identities(pids)}), encoding="utf-8")
     part.replace(record_of(folder))
 
 
 def record_of(folder: Path) -> Path:
-    """The file that says which processes were started for the site in `folder`."""
+    """Return the file that records the programs started for the site in `folder`."""
     return folder / "programs.json"
 
 
 def left_over(folder: Path) -> list[int]:
-    """What lives of a site in `folder`, whoever started it: by its programs' sessions, or by the mark."""
+    """Return the live processes of any site in `folder`, found by its programs' sessions or by the mark."""
     sessions: dict[int, int] = {}
     with suppress(FileNotFoundError):
         recorded = json.loads(record_of(folder).read_text(encoding="utf-8"))
         if recorded["boot"] == boot_id():
             sessions = dict(recorded["processes"])
-    # Programs that show a title (Airflow, PostgreSQL) have nothing of the mark left, stages have.
+    # Programs that set a process title (Airflow, PostgreSQL) overwrite the mark; stages keep it.
     mark = f"{MARK}={folder}".encode()
     roots, marked = [], []
     for pid in _everything():
         with suppress(OSError):
-            # No other session gets a session's number while somebody is in it.
+            # A session id is not reused while a process is in the session.
             began = sessions.get(os.getsid(pid))
             if began is not None and (start_ticks(pid) or 0) >= began:
                 roots.append(pid)
@@ -63,14 +63,14 @@ def left_over(folder: Path) -> list[int]:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """kill -9."""
+    """Send SIGKILL to each process."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def descendants(roots: list[int]) -> list[int]:
-    """These processes and all below them that live, by /proc."""
+    """Return these processes and their descendants that are alive, by /proc."""
     parents: dict[int, list[int]] = {}
     for pid in _everything():
         with suppress(OSError, IndexError, ValueError):
@@ -87,5 +87,5 @@ def descendants(roots: list[int]) -> list[int]:
 
 
 def _everything() -> list[int]:
-    """Every process that this one can see."""
+    """Return the ids of all visible processes."""
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]

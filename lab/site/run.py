@@ -1,4 +1,4 @@
-"""Starts the programs of a site, watches over them, and ends all of them."""
+"""Starts, monitors and stops the programs of a site."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ AGAIN_S = 5.0
 
 @dataclass
 class Started:
-    """A program that runs, with its log; `at`: when it was started (monotonic)."""
+    """A started program with its log; `at`: start time (monotonic)."""
 
     part: Part
     process: subprocess.Popen[bytes]
     log: Path
     from_byte: int
     answered: bool = False
-    ended: float | None = None  # when that was seen (monotonic)
+    ended: float | None = None  # when its end was noticed (monotonic)
     at: float = field(default_factory=time.monotonic)
 
-    def said(self) -> str:
-        """What it has written since it was started."""
+    def output(self) -> str:
+        """Return what it has written since its start."""
         with self.log.open("rb") as file:
             file.seek(self.from_byte)
             return file.read().decode(errors="replace")
 
-    def why(self) -> str:
-        """Why it has ended, for people."""
+    def exit_reason(self) -> str:
+        """Return why it has ended, for messages."""
         status = self.process.returncode
         if status < 0:
             return f"was killed by signal {-status}"
-        said = self.said().strip().splitlines()
-        return f"ended with status {status}: {said[-1] if said else 'without a word'}"
+        lines = self.output().strip().splitlines()
+        return f"ended with status {status}: {lines[-1] if lines else 'no output'}"
 
-    def fault(self) -> FirstflightError:
-        """That it has ended, with the end of its log."""
-        end = "\n".join(self.said().strip().splitlines()[-8:])
+    def exit_error(self) -> FirstflightError:
+        """Return an error that it has ended, with the end of its log."""
+        end = "\n".join(self.output().strip().splitlines()[-8:])
         return FirstflightError(
             f"the site's {self.part.name} ended with status {self.process.returncode}; see {self.log}:\n{end}"
         )
 
 
 class Programs:
-    """The programs of one site; a context manager that ends all it started, in any case."""
+    """The programs of one site; a context manager that always stops all programs it started."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -72,7 +72,7 @@ class Programs:
         self.end_all()
 
     def start(self, part: Part) -> Started:
-        """Start a program on its host, in a session of its own; its log goes on where it was."""
+        """Start a program on its host, in a separate session; its log is appended to."""
         log = self.site.logs / f"{part.name}.log"
         log.touch()
         from_byte = log.stat().st_size
@@ -93,7 +93,7 @@ class Programs:
         return started
 
     def wait_ready(self, names: list[str], ready_s: float = READY_S) -> None:
-        """Wait until each of these has said that it is up; FirstflightError with its log otherwise."""
+        """Wait until each of these is up; FirstflightError with the end of its log otherwise."""
         for name in names:
             self.started[name].at = time.monotonic()
         waiting = [self.started[name] for name in names if self.started[name].part.ready]
@@ -102,7 +102,7 @@ class Programs:
                 if self.is_up(started):
                     waiting.remove(started)
                 elif started.process.poll() is not None:
-                    raise started.fault()
+                    raise started.exit_error()
                 elif time.monotonic() - started.at > ready_s:
                     raise FirstflightError(
                         f"the site's {started.part.name} was not up after {ready_s:.0f} s; see {started.log}"
@@ -110,11 +110,11 @@ class Programs:
             time.sleep(0.1)
 
     def is_up(self, started: Started) -> bool:
-        """Whether it runs, has said that it is up, and has answered its first question."""
+        """Return whether it runs, has logged that it is up, and has answered its first request."""
         part = started.part
         if started.process.poll() is not None:
             return False
-        if part.ready is not None and not re.search(part.ready, started.said()):
+        if part.ready is not None and not re.search(part.ready, started.output()):
             return False
         if part.question is not None and not started.answered:
             try:
@@ -126,30 +126,31 @@ class Programs:
 
     @property
     def page(self) -> str:
-        """The address of the page on the machine's loopback."""
-        port = re.findall(r"READY (\d+)", self.started["page"].said())[-1]
+        """The URL of the page on the machine's loopback."""
+        port = re.findall(r"READY (\d+)", self.started["page"].output())[-1]
         return f"http://127.0.0.1:{port}"
 
-    def look(self, say: Callable[[str], None]) -> None:
-        """Start again what has ended, when what it stands on is up."""
+    def restart_ended(self, write: Callable[[str], None]) -> None:
+        """Restart programs that have ended, when all programs of lower levels are up."""
         for started in sorted(self.started.values(), key=lambda started: started.part.level):
             status = started.process.poll()
             if status is None:
                 continue
             if started.ended is None:
                 started.ended = time.monotonic()
-            # Who ends by itself has a reason, such as a worker that the centre does not yet believe dead.
+            # A program that exits by itself is restarted after a delay: for example, the centre refuses a
+            # worker whose predecessor does not count as dead yet.
             if status >= 0 and time.monotonic() - started.ended < AGAIN_S:
                 continue
             below = [other for other in self.started.values() if other.part.level < started.part.level]
             if all(self.is_up(other) for other in below):
-                say(f"{started.part.name} {started.why()}; it is started again")
+                write(f"{started.part.name} {started.exit_reason()}; it is started again")
                 self.start(started.part)
 
     def end_all(self) -> None:
-        """Ask all to end, workers first, for they take leave of the centre; then kill what is left."""
+        """Stop all programs, workers first, because they sign off at the centre; then kill the rest."""
         everything = list(self.started.values())
-        # Airflow's tasks leave the group of their worker, and the stages below them outlive it for a while.
+        # Airflow's tasks leave the process group of their worker, and their stages outlive it for a while.
         tree = identities(descendants([started.process.pid for started in everything]))
         for level in sorted(Level, reverse=True):
             ending = [started for started in everything if started.part.level is level]
@@ -166,7 +167,7 @@ class Programs:
 
 
 def enter(lab: Path, host: str) -> list[str]:
-    """The command prefix that runs a program on a host of the lab."""
+    """Return the command prefix that runs a program on a host of the lab."""
     return [sys.executable, "-P", "-m", "cli", "lab", "exec", "--state", str(lab), host]
 
 

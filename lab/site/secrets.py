@@ -1,4 +1,4 @@
-"""The secrets of a site: drawn once, kept in files that only their owner reads, told to no log."""
+"""The secrets of a site: generated once, stored in files that only their owner can read, never logged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Secrets:
 
     @property
     def jwt(self) -> Path:
-        """[api_auth] jwt_secret: whoever reads it can sign any token (docs/operations.md)."""
+        """[api_auth] jwt_secret: allows signing any token (docs/operations.md)."""
         return self.folder / "jwt_secret"
 
     @property
@@ -35,12 +35,12 @@ class Secrets:
 
     @property
     def passwords(self) -> Path:
-        """Of the people who may open the page; Airflow's SimpleAuthManager reads it."""
+        """Passwords of the page's users; Airflow's SimpleAuthManager reads the file."""
         return self.folder / "passwords.json"
 
     @property
     def store_password(self) -> Path:
-        """Of the store's user `firstflight`."""
+        """Password of the store's user `firstflight`."""
         return self.folder / "store_password"
 
     @property
@@ -49,14 +49,14 @@ class Secrets:
         return self.folder / "store_url"
 
     def admin_password(self) -> str:
-        """The password of user admin."""
+        """Return the password of user admin."""
         password = json.loads(self.passwords.read_text(encoding="utf-8"))["admin"]
         assert isinstance(password, str)
         return password
 
 
-def draw(folder: Path, store: str) -> Secrets:
-    """Draw what is not there yet. `store`: the store's URL, with {password} for the password."""
+def generate(folder: Path, store: str) -> Secrets:
+    """Generate missing secrets. `store`: the store's URL, with {password} for the password."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     found = Secrets(folder)
@@ -66,12 +66,14 @@ def draw(folder: Path, store: str) -> Secrets:
     _keep(found.session, secrets.token_hex(32))
     _keep(found.passwords, json.dumps({"admin": secrets.token_urlsafe(PASSWORD_CHARACTERS)}) + "\n")
     _keep(found.store_password, secrets.token_urlsafe(24))
-    _keep(found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), anew=True)
+    _keep(
+        found.store_url, store.format(password=found.store_password.read_text(encoding="utf-8")), replace=True
+    )
     return found
 
 
-def _keep(path: Path, text: str, *, anew: bool = False) -> None:
-    if anew:
+def _keep(path: Path, text: str, *, replace: bool = False) -> None:
+    if replace:
         path.unlink(missing_ok=True)
     if not path.exists():
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,5 +1,5 @@
 """Operators, plugin and worker: everything that imports Airflow.
 
-Light on imports, because every DAG file is parsed again and again: nothing here imports Arrow, an HTTP client
-or the store before a task runs.
+Airflow parses every DAG file repeatedly, so imports are few: nothing here imports Arrow, an HTTP client or
+the store before a task runs.
 """

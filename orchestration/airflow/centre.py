@@ -1,4 +1,4 @@
-"""What the centre's tasks do: fetch lists and tables, load its part, wait for all rows, report on them."""
+"""Operators of the centre: fetch lists and tables, load the centre's part, wait for all rows, report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
-from orchestration.airflow.operators import FirstflightOperator, come_back, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,26 +21,26 @@ FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "remove
 
 
 class FetchForDay(FirstflightOperator):
-    """The `targets` or `as_data` stage for the day of the DAG's run; its asset's event says what came."""
+    """Runs the `targets` or `as_data` stage for the day of the DAG run; publishes an asset event."""
 
     def __init__(self, *, stage: str, asset: Asset, **kwargs: Any) -> None:
         super().__init__(outlets=[asset], **kwargs)
         self.stage = stage
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Fetch, check and keep the list or table; gives the asset event's extra."""
+        """Fetch, check and store the list or table; return the asset event's extra."""
         from orchestration.site import site
         from orchestration.site.vantage_points import declared
 
         day = day_of(context)
-        with in_one_sentence():
+        with airflow_errors():
             changes = {"campaign": {"name": f"{self.stage}-{day}"}}
-            # A list of its own run, because several runs may use it, and it may be fetched when none does.
+            # A separate run for the list, because any number of runs may use it.
             run: Run = site.new_run(day, declared().vantage, changes)
             about = {"kind": self.stage, "date": str(day), "dag_run": context["dag_run"].run_id}
             run.write_manifest({**run.manifest, **about})
-            # Status 1 says as well that some lines were rejected, and the rest is done.
-            self.firstflight(context, "stage", self.stage, "--run", run.id, judged=False)
+            # Status 1 can also mean that some lines were rejected and the rest is done.
+            self.firstflight(context, "stage", self.stage, "--run", run.id, check=False)
             if not run.done(self.stage):
                 raise self.failed("stage", self.stage)
             report = run.report(self.stage)
@@ -58,13 +58,13 @@ class FetchForDay(FirstflightOperator):
 
 
 def day_of(context: Context) -> Date:
-    """The day (UTC) that a daily run is for: of its logical date, else today."""
+    """Return the day (UTC) that a daily run is for: of its logical date, else today."""
     at = context["dag_run"].logical_date or datetime.now(UTC)
     return at.astimezone(UTC).date()
 
 
 def _identity(run: Run, stage: str) -> str:
-    """What tells this list or table from others: Tranco's list id, or the hash of the table in force."""
+    """Return the identity of a list or table: Tranco's list id, or the hash of the table in force."""
     report = run.report(stage)
     assert report is not None
     if stage == "targets":
@@ -76,7 +76,7 @@ def _identity(run: Run, stage: str) -> str:
 
 
 class LoadCentre(FirstflightOperator):
-    """The centre's part of a run into the store: its row, its list."""
+    """Loads the centre's part of a run into the store: the run's row and its list."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -85,12 +85,12 @@ class LoadCentre(FirstflightOperator):
         self.run = run
 
     def execute(self, context: Context) -> None:
-        """Load; doing it again changes nothing."""
+        """Load the run's part; idempotent."""
         self.firstflight(context, "stage", "load", "--run", str(self.run))
 
 
 class Gather(FirstflightOperator):
-    """Wait until all vantage points have come to their end, or the deadline has passed."""
+    """Waits until the tasks of all vantage points have finished, or the deadline has passed."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -99,20 +99,20 @@ class Gather(FirstflightOperator):
         self.run = run
         self.ends = list(ends)  # task ids, the last of each vantage point
 
-    look_again = timedelta(seconds=10)
+    poll_every = timedelta(seconds=10)
 
     def execute(self, context: Context) -> None:
-        """Look, and come back in a while without holding a place; ends at the deadline in any case."""
+        """Check the tasks' states; reschedule, without occupying a slot, until the deadline at the latest."""
         from firstflight.run.run import Run
         from orchestration.airflow import due as due_times
 
         dag_run = context["dag_run"]
         states = context["ti"].get_task_states(dag_id=dag_run.dag_id, run_ids=[dag_run.run_id])
         of_run = states.get(dag_run.run_id, {})
-        waiting = sorted(task for task in self.ends if not _ended(task, of_run))
+        waiting = sorted(task for task in self.ends if not _is_finished(task, of_run))
         if not waiting:
             return
-        with in_one_sentence():
+        with airflow_errors():
             run = Run.with_id(str(self.run))
             due = due_times.report(
                 datetime.fromisoformat(str(run.manifest["started_at"])),
@@ -122,20 +122,20 @@ class Gather(FirstflightOperator):
                 run.stopped_at(),
             )
         if datetime.now(UTC) >= due:
-            self.log.warning("the report does not wait any longer for %s", ", ".join(waiting))
+            self.log.warning("the report no longer waits for %s", ", ".join(waiting))
             return
         self.log.info("waiting until %s for %s", f"{due:%Y-%m-%d %H:%M} UTC", ", ".join(waiting))
-        raise come_back(min(due, datetime.now(UTC) + self.look_again))
+        raise reschedule(min(due, datetime.now(UTC) + self.poll_every))
 
 
-def _ended(task: str, states: dict[str, Any]) -> bool:
-    """Whether a task, or each instance of a mapped one (TASK_0, TASK_1, ...), has come to its end."""
+def _is_finished(task: str, states: dict[str, Any]) -> bool:
+    """Return whether a task, or each instance of a mapped one (TASK_0, TASK_1, ...), has finished."""
     own = [state for name, state in states.items() if name == task or name.rpartition("_")[0] == task]
     return bool(own) and all(str(state) in FINISHED for state in own)
 
 
 class Report(FirstflightOperator):
-    """Write down how a run ended, what is missing, and its report."""
+    """Records how a run ended and what is missing, and makes its report."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -145,24 +145,28 @@ class Report(FirstflightOperator):
         self.late = late
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Ask the store what came in; gives rows per vantage point and what is missing."""
+        """Query the store for the run's rows; return rows per vantage point and what is missing."""
         from firstflight.run.run import Run
         from orchestration.site import outcome
 
         if self.run is None or str(self.run) == "None":
             raise AirflowSkipException("no run was opened")
-        # A store that refuses is mended while we try: its password, say.
-        with in_one_sentence(again=True):
+        # Retries a UsageError, because the store's configuration (its password) may be corrected meanwhile.
+        with airflow_errors(retry_usage=True):
             run = Run.with_id(str(self.run))
             found = outcome.of(run)
             if self.late and outcome.is_written(run, found):
-                raise AirflowSkipException("nothing has come in since the report was made")
+                raise AirflowSkipException("no rows have arrived since the report was made")
             outcome.write(run, found)
         self.firstflight(context, "stage", "load", "--run", run.id)
         for sentence in found.sentences():
             (self.log.warning if found.missing else self.log.info)(sentence)
         outcome.make_page(run, lambda *arguments: self.firstflight(context, *arguments))
-        told: dict[str, Any] = {"run": run.id, "rows": found.rows, "missing": [str(m) for m in found.missing]}
+        extra: dict[str, Any] = {
+            "run": run.id,
+            "rows": found.rows,
+            "missing": [str(m) for m in found.missing],
+        }
         for outlet in self.outlets:
-            context["outlet_events"][outlet].extra = told
-        return told
+            context["outlet_events"][outlet].extra = extra
+        return extra

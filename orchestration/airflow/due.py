@@ -1,6 +1,6 @@
-"""When what is due: periods of a watch, repetitions of a scan, its report. Times are UTC.
+"""Computes due times: periods of a watch, repetitions of a scan, its report. Times are UTC.
 
-Pure reckoning, without Airflow: what an operator knows of its run goes in as arguments.
+Pure computation, without Airflow: operators pass the values of their run as arguments.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import NamedTuple
 from firstflight.errors import UsageError
 
 HOUR_S = 3600.0
-# A repetition that has not begun by then is left out: its vantage point has been down for days.
+# A repetition that has not begun this long after its due time is skipped: its vantage point was down.
 TOO_LATE = timedelta(days=3)
-# How long a scan may take, repetitions and all.
+# The maximum duration of a scan, with all repetitions.
 LONGEST = timedelta(days=30)
-# What vantage points get to load what they have, once a run is told to stop.
+# Time for vantage points to load their rows after a run is stopped.
 AFTER_STOP = timedelta(minutes=5)
 
 
 class Period(NamedTuple):
-    """A period of a watch: when it begins, how many seconds it lasts, its number within its run."""
+    """A period of a watch: begin, length in seconds, number within its run."""
 
     begins: datetime
     length_s: float
@@ -28,23 +28,23 @@ class Period(NamedTuple):
 
 
 def hour_after(due: datetime) -> Period:
-    """The period of a planned run that was due then: the next full hour, numbered by the hour of the day."""
+    """Return the period of a scheduled run due then: the next full hour, numbered by the hour of the day."""
     begins = due.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return Period(begins, HOUR_S, begins.hour + 1)
 
 
-def by_hand(asked: datetime, after_s: float, minutes: float) -> Period:
-    """The period of a run that a person asked for: the only one of its run."""
-    return Period(asked.astimezone(UTC) + timedelta(seconds=after_s), minutes * 60.0, 1)
+def manual(requested: datetime, after_s: float, minutes: float) -> Period:
+    """Return the period of a manual run, the only one of its run."""
+    return Period(requested.astimezone(UTC) + timedelta(seconds=after_s), minutes * 60.0, 1)
 
 
 def repetition(started: datetime, interval_s: float, number: int) -> datetime:
-    """When repetition `number` (from 1) is due; intervals count from the run's start."""
+    """Return when repetition `number` (from 1) is due; intervals count from the run's start."""
     return started + timedelta(seconds=interval_s * (number - 1))
 
 
 def check_length(interval_s: float, repetitions: int) -> None:
-    """UsageError if the last repetition could not come to its end within `LONGEST`."""
+    """Raise UsageError if the last repetition could not finish within `LONGEST`."""
     takes = timedelta(seconds=interval_s * (repetitions - 1))
     if takes + TOO_LATE > LONGEST:
         raise UsageError(
@@ -56,9 +56,9 @@ def check_length(interval_s: float, repetitions: int) -> None:
 def report(
     started: datetime, interval_s: float, repetitions: int, wait_minutes: float, stopped: datetime | None
 ) -> datetime:
-    """Until when a report waits for vantage points: `wait_minutes` from the last repetition's time on.
+    """Return the deadline of a report: `wait_minutes` after the last repetition is due.
 
-    `stopped`: when the run was told to stop, None if it was not.
+    `stopped`: when the run was stopped, None if it was not.
     """
     due = repetition(started, interval_s, repetitions) + timedelta(minutes=wait_minutes)
     return due if stopped is None else min(due, stopped + AFTER_STOP)

@@ -1,4 +1,4 @@
-"""Which list and which table a run takes: rules over the extras of asset events, without Airflow."""
+"""Selects the list and the table of a run from the extras of asset events, without Airflow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ Extra = Mapping[str, Any]
 
 
 def newest(name: str, extras: Iterable[Extra]) -> Extra:
-    """The event with the newest date, and of those the last: not always the last of all, as backfills come
-    late.
+    """Return the last event with the newest date. It need not be the last event, because of backfills.
 
     FirstflightError if the asset `name` was never published.
     """
@@ -26,10 +25,10 @@ def newest(name: str, extras: Iterable[Extra]) -> Extra:
 def why_no_scan(
     taken: Mapping[str, Extra], triggered_by: Iterable[Extra], today: Date, max_age_days: int
 ) -> str | None:
-    """Why a scan of these events (asset -> extra) should not begin; None if it should.
+    """Return why a scan of these events (asset -> extra) should not begin; None if it should.
 
-    `triggered_by`: the events that started it, none if a person did. A scan sends packets: filling lists of
-    the past back does not start one on today's.
+    `triggered_by`: the events that started it, none for a manual run. A backfill of old lists must not start
+    a scan of today's, because a scan sends packets.
     """
     for name, extra in taken.items():
         age = (today - Date.fromisoformat(str(extra["date"]))).days
@@ -38,7 +37,7 @@ def why_no_scan(
                 f"the newest {name} is of {extra['date']}, {age} days old, and max_age_days is "
                 f"{max_age_days}: run the DAG {name} for a newer day, or allow more"
             )
-    came = {extra.get("run") for extra in triggered_by}
-    if came and not came & {extra["run"] for extra in taken.values()}:
-        return "only older lists and tables have come (a backfill); the newest was scanned when it came"
+    published = {extra.get("run") for extra in triggered_by}
+    if published and not published & {extra["run"] for extra in taken.values()}:
+        return "only older lists and tables have come (a backfill); the newest ones are already scanned"
     return None

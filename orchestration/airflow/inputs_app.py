@@ -1,4 +1,4 @@
-"""The centre's HTTP interface for the inputs of runs; the plugin mounts it on Airflow's api-server."""
+"""The centre's HTTP interface for run inputs; the plugin mounts it on Airflow's api-server."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ app = FastAPI(title="firstflight inputs", docs_url=None, redoc_url=None, openapi
 
 @app.get("/runs/{run}/inputs", response_class=Response)
 def listed(run: str, authorization: str = Header("")) -> Response:
-    """inputs.json of the run."""
+    """Return inputs.json of the run."""
     return _offer(run, None, authorization)
 
 
 @app.get("/runs/{run}/inputs/{name:path}", response_class=Response)
 def file(run: str, name: str, authorization: str = Header("")) -> Response:
-    """A file that inputs.json lists."""
+    """Return a file that inputs.json lists."""
     return _offer(run, name, authorization)
 
 
 @app.get("/runs/{run}/stop", response_class=Response)
 def stopped(run: str, authorization: str = Header("")) -> Response:
-    """Whether the run's stop file lies here."""
+    """Return whether the run's stop file exists at the centre."""
     refused = _refused(run, authorization)
     if refused is not None:
         return refused
@@ -37,7 +37,7 @@ def stopped(run: str, authorization: str = Header("")) -> Response:
 
 
 def _offer(run: str, name: str | None, authorization: str) -> Response:
-    """The file; a wrong token gets 403, what is not offered 404, each with one sentence."""
+    """Return the file; 403 for a wrong token and 404 for a file that is not offered, with one sentence."""
     refused = _refused(run, authorization)
     if refused is not None:
         return refused
@@ -49,7 +49,7 @@ def _offer(run: str, name: str | None, authorization: str) -> Response:
 
 
 def _refused(run: str, authorization: str) -> Response | None:
-    """The answer to a wrong token; None if it is good."""
+    """Return the response to a wrong token; None if the token is valid."""
     secret = str(conf.get("api_auth", "jwt_secret"))
     try:
         centre_token.verify(secret, authorization.removeprefix("Bearer ").strip(), run)

@@ -1,4 +1,4 @@
-"""Opening a run at the centre: which list and table it takes, who takes part, and its inputs on offer."""
+"""Creates a run at the centre: selects list, table and vantage points, and publishes the run's inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from orchestration.airflow import due, events
 from orchestration.airflow.dag_run import is_planned, period_of
-from orchestration.airflow.operators import FirstflightOperator, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors
 from orchestration.site.vantage_points import declared
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Open(FirstflightOperator):
-    """Base: makes a run at the centre and offers its inputs to the vantage points; gives the run's id."""
+    """Base: creates a run at the centre and offers its inputs to the vantage points; returns the run's id."""
 
     def offer(self, context: Context, run: Run, taken: Mapping[str, events.Extra], **more: Any) -> str:
-        """Take the finished stages named in `taken` (stage -> asset event's extra), and publish the run."""
+        """Link the finished stages named in `taken` (stage -> asset event's extra) and publish the run."""
         from firstflight.run.run import Run
         from orchestration.site import inputs, site
 
@@ -42,24 +42,26 @@ class Open(FirstflightOperator):
 
 
 class OpenScan(Open):
-    """A run of the newest list and table."""
+    """Creates a scan run with the newest list and table."""
 
     def __init__(self, *, targets: Asset, as_data: Asset, **kwargs: Any) -> None:
         super().__init__(inlets=[targets, as_data], **kwargs)
         self.assets = {"targets": targets, "as_data": as_data}
 
     def execute(self, context: Context) -> str:
-        """Skips a run whose list or table is too old, or that only a backfill of older ones has started."""
+        """Create the run; skip if list or table is too old, or only a backfill of older ones started it."""
         from orchestration.site import site
 
         params = context["params"]
-        with in_one_sentence():
+        with airflow_errors():
             taken = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
-        came = [event.extra or {} for each in context["triggering_asset_events"].values() for event in each]
-        reason = events.why_no_scan(taken, came, datetime.now(UTC).date(), params["max_age_days"])
+        triggers = [
+            event.extra or {} for each in context["triggering_asset_events"].values() for event in each
+        ]
+        reason = events.why_no_scan(taken, triggers, datetime.now(UTC).date(), params["max_age_days"])
         if reason is not None:
             raise AirflowSkipException(reason)
-        # All that are declared, whoever takes part: turns at a prefix go by this list (ledger.py).
+        # All declared ones, also those that do not take part: turns depend on this list (shared_limits.py).
         points = declared().vantage
         if params["rate"] is not None:
             rate = float(params["rate"])
@@ -72,48 +74,48 @@ class OpenScan(Open):
             },
             "probe": {"families": params["families"]},
         }
-        with in_one_sentence():
+        with airflow_errors():
             due.check_length(params["repetition_interval_minutes"] * 60, params["repetitions"])
             run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)
             return self.offer(context, run, taken, vantage_points=params["vantage_points"])
 
 
 class OpenWatch(Open):
-    """The run of the day for scheduled periods, a run of its own for one that a person starts."""
+    """Creates or returns the day's run for scheduled periods; creates a separate run for a manual period."""
 
     def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
         super().__init__(inlets=[as_data], **kwargs)
         self.as_data = as_data
 
     def execute(self, context: Context) -> str:
-        """Fetches the watched names (watch.toml) when it makes a run."""
+        """Return the run's id; fetch the watched names (watch.toml) if the run is new."""
         from orchestration.site import site
 
         begins = period_of(context).begins
         name = context["dag"].dag_id
-        by_hand = not is_planned(context)
-        points = [point.watching(by_hand=by_hand) for point in declared().vantage]
+        manual = not is_planned(context)
+        points = [point.watching(manual=manual) for point in declared().vantage]
 
         def make() -> Run:
             event = newest_event(context, self.as_data)
-            # The limits are those of one watch: what a person starts goes first, the hour's gives way.
-            watch: dict[str, Any] = {"gives_way": not by_hand}
+            # The limits are for one watch: a manual watch takes precedence over the scheduled one.
+            watch: dict[str, Any] = {"gives_way": not manual}
             if context["params"]["minute_s"] is not None:
                 watch["minute_s"] = context["params"]["minute_s"]
             changes = {"campaign": {"name": name}, "watch": watch}
             run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
-            self.firstflight(context, "stage", "targets", "--run", run.id, judged=False)
+            self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
             if not run.done("targets"):
                 raise self.failed("stage", "targets")
             self.offer(context, run, {"as_data": event}, kind="watch")
             return run
 
-        with in_one_sentence():
-            if by_hand:
+        with airflow_errors():
+            if manual:
                 return make().id
             return site.run_of_day(name, begins.date(), make).id
 
 
 def newest_event(context: Context, asset: Asset) -> events.Extra:
-    """The extra of the asset's event with the newest date; FirstflightError if it was never published."""
+    """Return the extra of the asset's event with the newest date; FirstflightError if never published."""
     return events.newest(asset.name, [event.extra or {} for event in context["inlet_events"][asset]])

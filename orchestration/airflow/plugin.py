@@ -4,8 +4,8 @@
     GET /firstflight/v1/runs/RUN/inputs/NAME     a file that it lists
     GET /firstflight/v1/runs/RUN/stop            `stopped` or `goes on`
 
-with `Authorization: Bearer TOKEN` (orchestration/site/centre_token.py). Found by Airflow through the entry
-point `airflow.plugins` of this package; every Airflow process loads it, only the api-server gets the
+with `Authorization: Bearer TOKEN` (orchestration/site/centre_token.py). Airflow finds it by the entry point
+`airflow.plugins` of this package; every Airflow process loads it, but only the api-server mounts the
 interface.
 """
 
@@ -26,7 +26,7 @@ def _apps() -> list[dict[str, Any]]:
 
 
 class FirstflightPlugin(AirflowPlugin):
-    """What Airflow finds."""
+    """The plugin that Airflow loads."""
 
     name = "firstflight"
     fastapi_apps = _apps()

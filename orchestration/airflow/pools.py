@@ -1,4 +1,4 @@
-"""Prints the pools of the declared vantage points as `airflow pools import` takes them.
+"""Prints the pools of the declared vantage points in the format of `airflow pools import`.
 
 python -m orchestration.airflow.pools > pools.json && airflow pools import pools.json
 """
@@ -13,7 +13,7 @@ from orchestration.site.vantage_points import declared, pools
 
 
 def main() -> int:
-    """Print them; an error is one sentence."""
+    """Print the pools; an error is one sentence."""
     try:
         made = pools(declared())
     except FirstflightError as error:

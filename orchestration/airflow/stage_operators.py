@@ -1,4 +1,4 @@
-"""Operators of a vantage point: bring a run's inputs there, run its stages one after the other."""
+"""Operators of a vantage point: fetch a run's inputs, run its stages one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from orchestration import stages
 from orchestration.airflow.dag_run import period_of
-from orchestration.airflow.operators import FirstflightOperator, come_back, in_one_sentence
+from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
 from orchestration.stages import Plan
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from firstflight.layout import StageKey
     from firstflight.run.run import Run
 
-# Between looks whether a run is stopped whose next repetition is a day away; each look starts a process.
-WHILE_WAITING = timedelta(hours=1)
+# Interval of checks for a stop while a repetition is not due yet; each check starts a process.
+POLL_WHILE_WAITING = timedelta(hours=1)
 
 
 class FetchInputs(FirstflightOperator):
-    """Bring a run's settings, targets, AS data and lists to the vantage point; gives the run's id."""
+    """Fetches a run's settings, targets, AS data and lists to the vantage point; returns the run's id."""
 
     template_fields: Sequence[str] = ("run",)
 
@@ -36,17 +36,19 @@ class FetchInputs(FirstflightOperator):
         self.run = run
 
     def execute(self, context: Context) -> str:
-        """Fetch; what is there already is not fetched again."""
+        """Fetch the files that are not there yet."""
         del context
         from orchestration.site import inputs
 
-        with in_one_sentence():
-            run = inputs.fetch(str(self.run), inputs.here(self.vantage), *centre_of(str(self.run)))
+        with airflow_errors():
+            run = inputs.fetch(
+                str(self.run), inputs.local_vantage_point(self.vantage), *centre_of(str(self.run))
+            )
         return run.id
 
 
 class StageOperator(FirstflightOperator):
-    """One stage of a run at a vantage point; what is done already is not done again."""
+    """Runs one stage of a run at a vantage point, unless it is done."""
 
     template_fields: Sequence[str] = ("run", "repetition")
 
@@ -58,10 +60,10 @@ class StageOperator(FirstflightOperator):
         self.repetition = repetition
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the stage; gives its counts."""
+        """Run the stage; return its counts."""
         from firstflight.run.run import Run
 
-        with in_one_sentence():
+        with airflow_errors():
             run = Run.with_id(str(self.run))
             key, stage = run.key(self.vantage, int(self.repetition)), stages.named(self.stage)
             stops = partial(self._is_stopped, run)
@@ -74,9 +76,9 @@ class StageOperator(FirstflightOperator):
             if stage.needs_capture and not captured(run, key):
                 self.log.info("there is no capture to dissect")
                 return {"rows": 0}
-            place = ("--vantage", key.vantage, "--repetition", str(key.repetition))
-            more = ("stage", self.stage, "--run", run.id, *place, *self._more(context))
-            self.firstflight(context, *more, resumes=True, stops=stops)
+            of_key = ("--vantage", key.vantage, "--repetition", str(key.repetition))
+            arguments = ("stage", self.stage, "--run", run.id, *of_key, *self._more(context))
+            self.firstflight(context, *arguments, resumes=True, stops=stops)
             return self._counts(run, key)
 
     def _counts(self, run: Run, key: StageKey) -> dict[str, Any]:
@@ -84,8 +86,8 @@ class StageOperator(FirstflightOperator):
         return {"rows": report.rows_out, **report.counts} if report is not None else {}
 
     def _skip_stopped(self, run: Run, key: StageKey) -> dict[str, Any]:
-        """Of a stopped run: what was measured goes on to be dissected and loaded, what was not begun is
-        skipped."""
+        """Handle a stopped run: skip the task if its stage was not begun, else let later stages process its
+        rows."""
         sentence = f"run {run.id} is stopped: nothing was sent"
         if run.report(self.stage, key) is None:
             raise AirflowSkipException(sentence)
@@ -93,24 +95,24 @@ class StageOperator(FirstflightOperator):
         return self._counts(run, key)
 
     def _is_stopped(self, run: Run) -> bool:
-        """Whether the run is stopped, here or at the centre."""
+        """Return whether the run is stopped, here or at the centre."""
         from orchestration.site import inputs
 
         return inputs.is_stopped(run, *centre_of(run.id))
 
     def _more(self, context: Context) -> list[str]:
-        """Options besides those of every stage."""
+        """Return options besides those of every stage."""
         del context
         return []
 
     def _load(self, context: Context, run: Run, key: StageKey) -> dict[str, Any]:
-        """Load this run's part, and whatever else waits in the spool."""
+        """Load this run's part and all other pending uploads."""
         from orchestration.site import pending_uploads
 
-        # What another part lacks is said in the log, and does not fail this one.
-        self.firstflight(context, "spool", "load", judged=False)
+        # Faults of other parts are logged and do not fail this task.
+        self.firstflight(context, "uploads", "load", check=False)
         if not pending_uploads.is_loaded(run, key):
-            raise self.failed("spool", "load")
+            raise self.failed("uploads", "load")
         report = run.report(stages.LOAD, key)
         counts: dict[str, Any] = dict(report.counts) if report is not None else {}
         for outlet in self.outlets:
@@ -119,29 +121,29 @@ class StageOperator(FirstflightOperator):
         return counts
 
     def _wait_until_due(self, run: Run, key: StageKey) -> None:
-        """Come back when the repetition is due; skip one that should have begun days ago."""
+        """Reschedule until the repetition is due; skip one that should have begun days ago."""
         from orchestration.airflow import due as times
 
         started = datetime.fromisoformat(str(run.manifest["started_at"]))
         due = times.repetition(started, run.settings.campaign.repetition_interval_s, key.repetition)
         now = datetime.now(UTC)
         if run.report(self.stage, key) is not None:
-            return  # begun: it goes on
+            return  # begun: continue it
         if now > due + times.TOO_LATE:
             raise AirflowSkipException(
                 f"repetition {key.repetition} was due at {due:%Y-%m-%d %H:%M} UTC: too late"
             )
         if now < due:
             self.log.info("repetition %d begins at %s", key.repetition, f"{due:%Y-%m-%d %H:%M:%S} UTC")
-            # Not in one sleep: a run may be stopped meanwhile.
-            raise come_back(min(due, now + WHILE_WAITING))
+            # Not in one interval: a run may be stopped meanwhile.
+            raise reschedule(min(due, now + POLL_WHILE_WAITING))
 
 
 class TimedStageOperator(StageOperator):
-    """A stage for the period of the DAG's run; every try says the same period."""
+    """Runs a stage for the period of the DAG run; every try passes the same period."""
 
     def _wait_until_due(self, run: Run, key: StageKey) -> None:
-        """The stage keeps its times itself, and records what it comes too late for."""
+        """Do not wait: the stage keeps its times itself, and records the slots that it missed."""
 
     def _more(self, context: Context) -> list[str]:
         begins, length_s, _ = period_of(context)
@@ -149,32 +151,31 @@ class TimedStageOperator(StageOperator):
 
 
 def stage_tasks(
-    plan: Plan, place: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
+    plan: Plan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
 ) -> list[StageOperator]:
-    """A task for each stage of a plan at one vantage point, in the order of the table of stages.
+    """Create a task for each stage of a plan at one vantage point, in the order of the table of stages.
 
-    `place`: arguments of every task (vantage point, run, repetition, queue); `sends`: further ones of tasks
-    that send; `rows`: the asset that the last task, which loads, publishes.
+    `common`: arguments of every task (vantage point, run, repetition, queue); `sends`: further arguments of
+    tasks that send; `rows`: the asset that the last task, which loads, publishes.
     """
     tasks = []
     for stage in [*stages.at_vantage(plan), *stages.afterwards(plan), stages.named(stages.LOAD)]:
         kind = TimedStageOperator if stage.timed else StageOperator
         more = sends if stage.sends else {}
         outlets = [rows] if stage.name == stages.LOAD else []
-        tasks.append(kind(task_id=stage.name, stage=stage.name, outlets=outlets, **{**place, **more}))
+        tasks.append(kind(task_id=stage.name, stage=stage.name, outlets=outlets, **{**common, **more}))
     return tasks
 
 
 def captured(run: Run, key: StageKey) -> bool:
-    """Whether a capture was taken there: none is without `capture.enabled`, or when there was nothing to
-    probe."""
+    """Return whether a key has a capture: not with `capture.enabled` false, or with nothing to probe."""
     from firstflight import capture
 
     return bool(capture.records(run.layout.stage("capture", key)))
 
 
 def centre_of(run: str) -> tuple[str, Callable[[], str]]:
-    """The centre's address as a vantage point's worker knows it, and what signs tokens for that run."""
+    """Return the centre's address from the worker's configuration, and a function that signs tokens."""
     from airflow.sdk.configuration import conf
 
     from orchestration.site import centre_token

@@ -1,11 +1,11 @@
-"""Becomes the Edge worker of a vantage point, when everything there is as it must be.
+"""Starts the Edge worker of a vantage point, after checking its name and clock.
 
     python -m orchestration.airflow.worker --vantage NAME
 
-Looks first whether vantage_points.toml declares NAME and whether the clock here is the centre's: Airflow's
-tokens are valid for seconds, and a worker with a wrong clock would only ever hear `403 Forbidden`. Run it
-under something that starts it again (systemd: Restart=always): after kill -9 the centre refuses a worker of
-the same name until it has missed five heartbeats.
+vantage_points.toml must declare NAME, and the clock must agree with the centre's: Airflow's tokens are valid
+for seconds, and a worker with a wrong clock would only receive `403 Forbidden`. Run it under a supervisor
+that restarts it (systemd: Restart=always): after kill -9 the centre refuses a worker of the same name until
+five heartbeats are missed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from firstflight.system.clock import by_date
 from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
-SLOTS = 5  # tasks at once: as many as its pools have places (vantage_points.pools)
+SLOTS = 5  # concurrent tasks: the sum of its pools' slots (vantage_points.pools)
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def centre_url() -> str:
-    """The centre's address, from [edge] api_url; UsageError if it is not set."""
+    """Return the centre's address from [edge] api_url; UsageError if it is not set."""
     url = os.environ.get("AIRFLOW__EDGE__API_URL", "")
     if "/edge_worker/" not in url:
         raise UsageError(
@@ -58,12 +58,12 @@ def centre_url() -> str:
 
 
 def check_clock(centre: str) -> None:
-    """FirstflightError if the clock here differs from the centre's, or the centre does not answer."""
+    """Raise FirstflightError if the local clock differs from the centre's, or the centre does not answer."""
     import requests
 
     before_ns = time.time_ns()
     try:
-        # 404, with a Date; nothing else of it is read.
+        # Answers 404 with a Date header; nothing else is read.
         with requests.get(f"{centre}{PATH}/", timeout=20, stream=True, allow_redirects=False) as answer:
             pass
     except requests.RequestException as error:
@@ -71,7 +71,7 @@ def check_clock(centre: str) -> None:
     offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
     if offset is not None and offset.exceeds():
         raise FirstflightError(
-            f"the clock here is {offset}, so no task would be given to us: set it (chronyc tracking)"
+            f"the clock here is {offset}, so the centre would assign no task: set it (chronyc tracking)"
         )
 
 

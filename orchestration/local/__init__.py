@@ -1,1 +1,1 @@
-"""A campaign on this machine: order of stages, life cycle, terminal output, manifest."""
+"""Runs a campaign on this machine: order of stages, lifecycle, console, manifest."""

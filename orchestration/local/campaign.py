@@ -1,8 +1,8 @@
-"""The campaign: which stage runs when and where, and what is written down about it.
+"""The campaign: runs the stages in order, each at its location.
 
-Targets and AS data at the centre; then, per repetition, all vantage points at once (resolve, probe); then
-their captures are dissected and everything is loaded. Every stage is a process of its own, and what is done
-is not done again: running an interrupted campaign again is how it is resumed.
+First targets and AS data at the centre; then, per repetition, all vantage points concurrently (resolve,
+probe); then their captures are dissected and everything is loaded. Every stage is a separate process. Stages
+that are done are skipped, so that running an interrupted campaign again resumes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orchestration.stages import Plan, Stage
 
 
 class CentreFailed(FirstflightError):
-    """A stage that everything else needs failed; `exit_status` is that stage's own."""
+    """A stage that all others depend on failed; `exit_status` is that stage's."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -37,10 +37,10 @@ class CentreFailed(FirstflightError):
 
 @dataclass
 class Campaign:
-    """One campaign over one run. `run_all` does what is left to do; `failures` are sentences.
+    """One campaign over one run. `run_all` runs what is not done; `failures` are error messages.
 
-    `statuses` are those that failed vantage points ended with; `rejected` counts input lines that were not
-    used; each has been named.
+    `statuses` are the exit statuses of failed vantage points; `rejected` counts input lines that were not
+    used and were printed.
     """
 
     run: Run
@@ -57,31 +57,31 @@ class Campaign:
 
     @property
     def measuring(self) -> list[Stage]:
-        """The stages whose rows this campaign is about."""
+        """The stages that measure in this campaign."""
         return stages.measuring(self.plan)
 
     def keys(self, repetition: int) -> list[StageKey]:
-        """One key for each vantage point."""
+        """Return one key for each vantage point."""
         return [self.run.key(vantage.name, repetition) for vantage in self.settings.vantage]
 
     def measured(self, key: StageKey) -> bool:
-        """Whether the rows of that key exist."""
+        """Return whether the rows of that key exist."""
         return all(self.run.done(stage.name, key) for stage in self.measuring)
 
     @property
-    def way_on(self) -> str:
-        """How to go on with a run that was ended before its time."""
+    def resume_hint(self) -> str:
+        """The hint how to continue a run that was stopped."""
         return f"go on with: firstflight campaign run --resume {self.run.id}"
 
     async def run_all(self) -> None:
-        """Do all that is not done yet. Raises CentreFailed; other failures are collected."""
+        """Run all that is not done yet. Raises CentreFailed; collects other failures."""
         await self.centre()
         for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
             await self._repetition(repetition)
 
     @property
     def exit_status(self) -> int:
-        """0: all is done; 1: the rest is done; 2 or 3 of the first vantage point if none came to its end."""
+        """0: all is done; 1: some parts failed; 2 or 3 of the first vantage point if all of them failed."""
         keys = [
             key
             for repetition in range(1, int(self.run.manifest["repetitions"]) + 1)
@@ -93,38 +93,38 @@ class Campaign:
         return 1 if self.failures or self.rejected else 0
 
     async def centre(self) -> None:
-        """Targets and AS data. Raises CentreFailed."""
+        """Run targets and AS data. Raises CentreFailed."""
         centre = self.settings.centre
         names = stages.names(stages.at_centre())
         missing = [name for name in names if not self.run.done(name)]
         statuses = await together(self.stage([name], centre.command, None) for name in missing)
         for name, status in zip(missing, statuses, strict=True):
-            if not self.run.done(name):  # whatever the status: it may be that of the command before it
+            if not self.run.done(name):  # whatever the status: it may be the prefix command's
                 raise CentreFailed(f"{name}: {self._reason([name], status)}", status)
         for name in names:
             report = self.run.report(name)
             for line in report.rejected if report is not None else []:
                 self.rejected += 1
-                self.console.say(f"{name}: line {line.line} rejected: {line.reason}")
+                self.console.print_line(f"{name}: line {line.line} rejected: {line.reason}")
 
     async def _repetition(self, repetition: int) -> None:
         waiting = [key for key in self.keys(repetition) if not self.measured(key)]
         if waiting:
             await self._wait_until_due(repetition)
             await self._hook(repetition)
-            self.console.say(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
+            self.console.print_line(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
             await together(self.measure(key, str(key)) for key in waiting)
-        await self.work_up(repetition)
+        await self.run_later_stages(repetition)
         await self.load(f"repetition {repetition}")
 
     async def load(self, what: str) -> None:
-        """Load everything after `what`: idempotent, finds out itself what is new."""
+        """Load everything new after `what`; idempotent."""
         status = await self.stage([stages.LOAD], (), None)
         if status != 0:
             self._failed(f"load after {what}: {self._reason([stages.LOAD], status)}")
 
     async def measure(self, key: StageKey, who: str, more: Sequence[str] = ()) -> None:
-        """Run the stages that send at a vantage point, in one process, and report how they ended."""
+        """Run the stages that send at a vantage point, in one process, and print their results."""
         vantage = self.settings.vantage_named(key.vantage)
         names = stages.names(stages.at_vantage(self.plan))
         status = await self.stage(names, vantage.command, vantage.program, key, more)
@@ -134,7 +134,7 @@ class Campaign:
         offset = clock.of(self.run, key)
         warning = None if offset is None else clock.warning(offset, self.settings.clock.warn_s)
         if warning is not None:
-            self.console.say(f"{who}: {warning}")
+            self.console.print_line(f"{who}: {warning}")
         if status != 0:
             self._failed(f"{who}: {self._reason(names, status, key)}")
             self.statuses.append(status)
@@ -146,12 +146,12 @@ class Campaign:
                 self.statuses.append(1)
                 return
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
-            self.console.say(f"{who}: {report.rows_out} {stage.measures} ({counts})")
+            self.console.print_line(f"{who}: {report.rows_out} {stage.measures} ({counts})")
             for warning in report.warnings:
-                self.console.say(f"{who}: {warning}")
+                self.console.print_line(f"{who}: {warning}")
 
-    async def work_up(self, repetition: int) -> None:
-        """Run the stages that work on what was measured, here, at most one key per processor at a time."""
+    async def run_later_stages(self, repetition: int) -> None:
+        """Run the stages that process measurements, here, at most one key per processor at a time."""
         captured = self.settings.capture.enabled
         names = stages.names(stages.afterwards(self.plan, captured=captured))
         processors = asyncio.Semaphore(os.cpu_count() or 1)
@@ -169,7 +169,7 @@ class Campaign:
         await together(one(key) for key in self.keys(repetition) if self.measured(key))
 
     async def _wait_until_due(self, repetition: int) -> None:
-        """Wait until the interval since the last repetition's start is over; note this one's start."""
+        """Wait until the interval since the last repetition's start is over; record this one's start."""
         started: dict[str, str] = dict(self.run.manifest.get("repetition_started", {}))
         before = started.get(str(repetition - 1))
         if before is not None and str(repetition) not in started:
@@ -177,7 +177,7 @@ class Campaign:
             due = datetime.fromisoformat(before) + interval
             wait_s = (due - datetime.now(UTC)).total_seconds()
             if wait_s > 0:
-                self.console.say(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
+                self.console.print_line(f"repetition {repetition} begins at {due:%Y-%m-%d %H:%M:%S} UTC")
                 await asyncio.sleep(wait_s)
         started.setdefault(str(repetition), datetime.now(UTC).isoformat())
         self.run.write_manifest({**self.run.manifest, "repetition_started": started})
@@ -190,8 +190,8 @@ class Campaign:
         log = self.run.layout.log(f"before_repetition-{repetition}")
         status = await runner.run_to_end(argv, log)
         if status != 0:
-            words = runner.last_line(log) or f"ended with status {status}"
-            raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {words}", status)
+            reason = runner.last_line(log) or f"ended with status {status}"
+            raise CentreFailed(f"campaign.before_repetition ({' '.join(hook)}): {reason}", status)
 
     async def stage(
         self,
@@ -201,11 +201,11 @@ class Campaign:
         key: StageKey | None = None,
         more: Sequence[str] = (),
     ) -> int:
-        """Run stages in one process; the manifest is up to date when it has begun and when it has ended."""
+        """Run stages in one process; update the manifest when it has ended."""
         argv = runner.stage_argv(prefix, program, names, self.run.path, key, more)
         first = stages.named(names[0])
         who = names[0] if key is None else key.vantage if first.sends else f"{key.vantage} {names[0]}"
-        # Where they report their progress.
+        # The folders of their progress files.
         folders = [self.run.layout.stage(name, key) for name in names if first.sends or first.fetches]
         self.console.begin(who, folders)
         try:
@@ -223,9 +223,11 @@ class Campaign:
     def _reason(self, names: list[str], status: int, key: StageKey | None = None) -> str:
         line = runner.last_line(self._log(names, key))
         if status < 0:
-            return f"killed by {signal.Signals(-status).name}" + (f"; its last words: {line}" if line else "")
+            return f"killed by {signal.Signals(-status).name}" + (
+                f"; its last output: {line}" if line else ""
+            )
         return line or f"ended with status {status}"
 
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)
-        self.console.say(sentence)
+        self.console.print_line(sentence)

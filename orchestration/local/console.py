@@ -1,4 +1,4 @@
-"""What a person sees of a running campaign: bars on a terminal, plain lines elsewhere (standard error)."""
+"""Shows a running campaign on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Self
 
 from firstflight.system import progress
 
-LOOK_EVERY_S = 0.5
+POLL_EVERY_S = 0.5
 LINE_EVERY_S = 30.0
 
 
 class Console:
-    """Follows the `progress.json` of the stages at work. An asynchronous context manager."""
+    """Follows the `progress.json` of running stages. An asynchronous context manager."""
 
     def __init__(self) -> None:
         self._bars = progress.Bars() if sys.stderr.isatty() else None
-        self._at_work: dict[str, list[Path]] = {}
+        self._running: dict[str, list[Path]] = {}
         self._task: asyncio.Task[None] | None = None
         self._last_line = time.monotonic()
 
@@ -39,40 +39,40 @@ class Console:
             self._look()
             self._bars.__exit__(kind, error, trace)
 
-    def say(self, text: str) -> None:
-        """Print a line, above the bars if there are any."""
+    def print_line(self, text: str) -> None:
+        """Print a line, above any bars."""
         if self._bars is not None:
             self._bars.print(text)
         else:
-            progress.say(text)
+            progress.print_line(text)
 
     def begin(self, who: str, folders: list[Path]) -> None:
-        """`who` is at work, telling its progress in these folders, one after the other."""
-        self._at_work[who] = folders
+        """Start to follow `who`, whose stages write progress to these folders one after the other."""
+        self._running[who] = folders
 
     def end(self, who: str) -> None:
-        """`who` has ended."""
+        """Stop to follow `who`."""
         self._look()
-        self._at_work.pop(who, None)
+        self._running.pop(who, None)
 
     async def _follow(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
             self._look()
 
     def _look(self) -> None:
-        states = {who: self._progress(folders) for who, folders in self._at_work.items()}
+        states = {who: self._progress(folders) for who, folders in self._running.items()}
         known = {who: state for who, state in states.items() if state is not None}
         if self._bars is not None:
             for who, state in known.items():
                 self._bars.show(who, *state)
         elif known and time.monotonic() - self._last_line >= LINE_EVERY_S:
             self._last_line = time.monotonic()
-            progress.say("so far: " + ", ".join(map(str, known.values())))
+            progress.print_line("so far: " + ", ".join(map(str, known.values())))
 
     @staticmethod
     def _progress(folders: list[Path]) -> progress.State | None:
-        # The last stage that has begun to tell something is the one at work.
+        # The last stage that has written progress is the running one.
         for folder in reversed(folders):
             state = progress.read(folder)
             if state is not None:

@@ -1,4 +1,4 @@
-"""A campaign from its start to its end, whatever the end is: done, failed, stopped, interrupted."""
+"""The lifecycle of a campaign: start, signals, stop file, and final state."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from orchestration.local.campaign import Campaign
 from orchestration.local.console import Console
 from orchestration.local.manifest import totals, write_state
 
-# How often the stop file is looked for.
-LOOK_EVERY_S = 0.2
+# How often the stop file is checked.
+POLL_EVERY_S = 0.2
 
 
 def run_campaign(run: Run, kind: Callable[[Run, Console], Campaign] = Campaign) -> int:
-    """Run what is left of a campaign; the manifest says how it ended. Returns the exit status.
+    """Run what is not done of a campaign and record in the manifest how it ended. Returns the exit status.
 
-    0 done; 1 some vantage point or a later stage failed, or input lines were rejected (the rest is done); the
-    failed stage's own status if targets, AS data or every vantage point failed; 130 after a signal or when
-    the stop file was there, when all have ended in order.
+    0 done; 1 a vantage point or a later stage failed, or input lines were rejected (the rest is done); the
+    failed stage's status if targets, AS data or every vantage point failed; 130 after a signal or with the
+    stop file, when all processes have ended gracefully.
     """
     with run.lock():
         write_state(run, "running", message=None)
-        return asyncio.run(_until_the_end(run, kind))
+        return asyncio.run(_run_until_done(run, kind))
 
 
-async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
+async def _run_until_done(run: Run, kind: Callable[[Run, Console], Campaign]) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -38,7 +38,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
 
     def stop() -> None:
         nonlocal stopping
-        if not stopping:  # a second signal must not cut the orderly end short
+        if not stopping:  # a second signal must not abort the graceful shutdown
             stopping = True
             task.cancel()
 
@@ -54,7 +54,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
             task.uncancel()
             how = "stopped" if run.layout.stop_file.exists() else "interrupted"
             write_state(run, how, ended_at=_now())
-            console.say(f"{how} in order; {campaign.way_on}")
+            console.print_line(f"{how} in order; {campaign.resume_hint}")
             return runner.EXIT_INTERRUPTED
         except FirstflightError as error:
             write_state(run, "failed", ended_at=_now(), message=str(error))
@@ -64,7 +64,7 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
     state = "failed" if campaign.failures else "done"
     message = "; ".join(campaign.failures) or None
     write_state(run, state, ended_at=_now(), counts=counts, message=message)
-    # Once more: only now does the run's own row say how it ended.
+    # Load again: only now does the run's row hold its final state.
     status = await runner.run_to_end(
         runner.stage_argv((), None, [stages.LOAD], run.path), run.layout.log(stages.LOAD)
     )
@@ -72,9 +72,9 @@ async def _until_the_end(run: Run, kind: Callable[[Run, Console], Campaign]) -> 
 
 
 async def _look_for_stop_file(run: Run, stop: Callable[[], None]) -> None:
-    """Stop as a signal would, once the run's stop file is there."""
+    """Call `stop` when the run's stop file exists."""
     while not run.layout.stop_file.exists():
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_EVERY_S)
     stop()
 
 

@@ -1,4 +1,4 @@
-"""What a campaign writes down about itself: the manifest's stages, and the sums over the whole run."""
+"""The manifest's entries for stages, and the totals over the whole run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from orchestration import stages
 
 
 def stage_entries(run: Run) -> list[dict[str, Any]]:
-    """One entry per stage that ever started, for the manifest.
+    """Return one manifest entry per stage that ever started.
 
-    A stage whose report still says `running` although nobody holds its lock was killed: `cut`.
+    A stage with state `running` whose lock is free was killed: `cut`.
     """
     return [_entry(run, report) for report in run.reports()]
 
 
 def write_state(run: Run, state: str, **more: object) -> None:
-    """Bring the manifest up to date: state, all stages with their counts and hashes."""
+    """Update the manifest: state, and all stages with their counts and hashes."""
     run.write_manifest({**run.manifest, "state": state, "stages": stage_entries(run), **more})
 
 
@@ -46,7 +46,7 @@ def _entry(run: Run, report: StageReport) -> dict[str, Any]:
 
 
 def totals(run: Run) -> dict[str, int]:
-    """Counts over all finished stages that measure, each counted as the table of stages says.
+    """Return the totals over all finished stages that measure, each counted as the table of stages defines.
 
     Raises FirstflightError naming the first vantage point and repetition whose sums do not hold.
     """

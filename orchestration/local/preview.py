@@ -1,4 +1,4 @@
-"""What a campaign would do, from its settings alone (`--dry-run`): nothing is fetched, asked or sent."""
+"""Describes what a campaign would do, from its settings alone (`--dry-run`); fetches and sends nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUERIES_PER_NAME = 3
 
 
 def describe(settings: Settings) -> Iterator[str]:
-    """Lines that say which names, rates, limits and durations the settings mean."""
+    """Yield lines with names, rates, limits and durations by these settings."""
     names = _names(settings)
     yield f"names: {_source(settings)}" + (f", at most {names}" if names is not None else "")
     yield f"routing table: {_routing_table(settings)}"
@@ -48,7 +48,7 @@ def describe(settings: Settings) -> Iterator[str]:
             seconds = names * QUERIES_PER_NAME / settings.resolve.rate + probes / rate + probe.timeout_s
             longest = max(longest, seconds)
             line += (
-                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit holds it up"
+                f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
             )
         if vantage.command:
             line += f"; behind {' '.join(vantage.command)}"
@@ -63,7 +63,7 @@ def describe(settings: Settings) -> Iterator[str]:
 
 
 def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterator[str]:
-    """Lines that say what a watch would do; UsageError if it would pass a limit."""
+    """Yield lines that describe a watch; UsageError if it would exceed a limit."""
     watch, names = settings.watch, _names(settings)
     yield f"once in {watch.minute_s:g} s: {_source(settings)}" + (f", at most {names}" if names else "")
     if watch.owned:
@@ -82,7 +82,7 @@ def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterato
 
 
 def outstanding(run: Run) -> Iterator[str]:
-    """Lines that name the stages of a run that are not done."""
+    """Yield a line for each key and stage of a run that is not done."""
     plan, captured = stages.plan_of(run), run.settings.capture.enabled
     for name in stages.names(stages.at_centre()):
         if not run.done(name):
@@ -99,7 +99,7 @@ def outstanding(run: Run) -> Iterator[str]:
 def _names(settings: Settings) -> int | None:
     targets = settings.targets
     if targets.file is None:
-        # Two lists of so many names may share none.
+        # Two lists may have no name in common.
         return targets.top and targets.top * (2 if targets.source == "tranco+crux" else 1)
     with targets.file.open("rb") as file:
         lines = sum(1 for line in file if line.strip() and not line.startswith(b"#"))

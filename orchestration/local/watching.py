@@ -1,5 +1,4 @@
-"""A watch: names probed at set times from all vantage points, one period after the other (`firstflight
-watch`)."""
+"""Runs a watch: probes names at set times from all vantage points, in periods (`firstflight watch`)."""
 
 from __future__ import annotations
 
@@ -12,26 +11,25 @@ from orchestration.local.campaign import Campaign
 from orchestration.runner import together
 from orchestration.stages import Plan
 
-# A period's stages are started so long before its first slot; source ports alternate, so the one before may
-# still wait for answers (scanner/watch/stage.py).
+# A period's stages are started this long before its first slot. Source ports alternate, so the previous
+# period may still wait for answers (scanner/watch/period.py).
 LEAD_S = 8.0
 
 
 @dataclass
 class Watching(Campaign):
-    """The conductor of a watch run: as many periods as the manifest's `repetitions`, without a gap between
-    them."""
+    """The campaign of a watch run: as many periods as the manifest's `repetitions`, without gaps."""
 
     plan: Plan = Plan.WATCH
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def way_on(self) -> str:
-        """A watch cannot be made up for."""
+    def resume_hint(self) -> str:
+        """The hint after a stop: missed periods cannot be repeated, but their rows can be loaded."""
         return f"load what was probed with: firstflight load {self.run.id}"
 
     async def run_all(self) -> None:
-        """Targets and AS data, then all periods. Raises CentreFailed; other failures are collected."""
+        """Run targets and AS data, then all periods. Raises CentreFailed; collects other failures."""
         await self.centre()
         period_s, first_s = float(self.run.manifest["period_s"]), self._first_minute()
         last = int(self.run.manifest["repetitions"])
@@ -40,18 +38,18 @@ class Watching(Campaign):
         )
 
     def _first_minute(self) -> float:
-        """The next whole minute (seconds since 1970) that leaves time to start captures and probers."""
+        """Return the next whole minute (seconds since 1970) that leaves time to start the processes."""
         minute_s = self.settings.watch.minute_s
         return -(-(time.time() + LEAD_S) // minute_s) * minute_s
 
     async def _period(self, number: int, begin_s: float, period_s: float) -> None:
         await asyncio.sleep(max(0.0, begin_s - LEAD_S - time.time()))
         begin = datetime.fromtimestamp(begin_s, UTC)
-        self.console.say(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
+        self.console.print_line(f"period {number}: {period_s:g} s from {begin:%Y-%m-%d %H:%M:%S} UTC on")
         more = ["--period", f"{period_s:g}", "--start", begin.isoformat()]
         await together(
             self.measure(key, f"{key.vantage}, period {number}", more) for key in self.keys(number)
         )
         async with self._loading:
-            await self.work_up(number)
+            await self.run_later_stages(number)
             await self.load(f"period {number}")

@@ -1,1 +1,1 @@
-"""A site without Airflow: vantage points, inputs from the centre, pending uploads."""
+"""The parts of a site that need no Airflow: vantage points, inputs from the centre, pending uploads."""

@@ -1,7 +1,7 @@
-"""The centre's interface (orchestration/airflow/inputs_app.py) as a vantage point asks it.
+"""Client of the centre's interface (orchestration/airflow/inputs_app.py).
 
-Of an answer no more is read than it may have, and for no longer than it may take; a redirection is not
-followed: whoever answers in the centre's place shall not have others asked from here.
+Limits size and duration of every response, and follows no redirection: a server that impersonates the centre
+must not cause requests to others.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 PATH = "/firstflight/v1"
 TIMEOUT_S = (10.0, 120.0)  # connect, read
-SOON_S = (3.0, 3.0)  # for a question that is asked again in seconds
-# What an answer may have: inputs.json, and a word or a sentence.
-MAX_LIST_BYTES, MAX_WORD_BYTES = 4 << 20, 4096
-# A body that comes more slowly than this, after the read time-out, is given up.
+SOON_S = (3.0, 3.0)  # for a request that is repeated within seconds
+# Size limits of responses: inputs.json, and a word or a sentence.
+MAX_LIST_BYTES, MAX_TEXT_BYTES = 4 << 20, 4096
+# Reading a body slower than this, after the read time-out, is aborted.
 LEAST_BYTES_PER_S = 10_000.0
-# What the centre answers when asked whether a run is stopped.
+# The centre's responses to /stop.
 STOPPED, GOES_ON = "stopped", "goes on"
 
 
 class CentreUnreachable(FirstflightError):
-    """The centre did not answer, or not as it should; the task is tried again."""
+    """The centre did not answer, or not as expected; the task is retried."""
 
 
 class Centre:
     """One run as the centre offers it.
 
-    `centre` is the URL before /firstflight/v1, `token` gives a fresh token (`centre_token.sign`). Methods
-    raise CentreUnreachable with one sentence.
+    `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Methods
+    raise CentreUnreachable.
     """
 
     def __init__(
@@ -50,23 +50,23 @@ class Centre:
         token: Callable[[], str],
         timeout_s: tuple[float, float] = TIMEOUT_S,
     ) -> None:
-        lab.enforce()  # in Airflow's process, which did not come through our command line
+        lab.enforce()  # for Airflow's process, which did not run cli.main
         self._session = session
         self._run = f"{centre.rstrip('/')}{PATH}/runs/{run_id}"
         self._token = token
         self._timeout_s = timeout_s
 
-    def inputs(self, judge_clock: Callable[[Offset], None]) -> tuple[Offset | None, dict[str, Any]]:
-        """How far the clock here is off the centre's (None if it sends no Date), and inputs.json.
+    def inputs(self, check_clock: Callable[[Offset], None]) -> tuple[Offset | None, dict[str, Any]]:
+        """Return the offset from the centre's clock (None if it sends no Date), and inputs.json.
 
-        `judge_clock` may refuse that offset. It is called before the answer is read, because the centre
-        refuses a token that a wrong clock signed without giving that reason.
+        `check_clock` may refuse the offset by raising. It is called before the response is checked, because
+        the centre refuses a token signed with a wrong clock, without naming the clock.
         """
         before_ns = time.time_ns()
         answer = self._ask(f"{self._run}/inputs")
         offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
         if offset is not None:
-            judge_clock(offset)
+            check_clock(offset)
         text = self._text(answer, MAX_LIST_BYTES)
         try:
             inputs = json.loads(text)
@@ -85,8 +85,8 @@ class Centre:
                 file.write(piece)
 
     def is_stopped(self) -> bool:
-        """Whether the run's stop file lies at the centre."""
-        return self._text(self._ask(f"{self._run}/stop"), MAX_WORD_BYTES) == STOPPED
+        """Return whether the run's stop file exists at the centre."""
+        return self._text(self._ask(f"{self._run}/stop"), MAX_TEXT_BYTES) == STOPPED
 
     def _ask(self, url: str) -> requests.Response:
         import requests
@@ -100,13 +100,13 @@ class Centre:
             raise CentreUnreachable(f"the centre did not answer at {url}: {_short(error)}") from error
 
     def _check(self, answer: requests.Response) -> None:
-        """CentreUnreachable, with what the centre says in a line, unless the status is 200."""
+        """Raise CentreUnreachable with the centre's message unless the status is 200."""
         if answer.status_code == 200:
             return
-        said = ""
+        message = ""
         if answer.headers.get("Content-Type", "").startswith("text/plain"):
-            said = f": {self._read(answer, MAX_WORD_BYTES)[:200].decode(errors='replace')}"
-        raise CentreUnreachable(f"the centre answered {answer.status_code} at {answer.url}{said}")
+            message = f": {self._read(answer, MAX_TEXT_BYTES)[:200].decode(errors='replace')}"
+        raise CentreUnreachable(f"the centre answered {answer.status_code} at {answer.url}{message}")
 
     def _text(self, answer: requests.Response, most: int) -> str:
         self._check(answer)
@@ -116,20 +116,22 @@ class Centre:
         return b"".join(self._body(answer, most))
 
     def _body(self, answer: requests.Response, most: int) -> Iterator[bytes]:
-        """The bytes of a body as they come: at most so many, and not for longer than they may take."""
+        """Yield the bytes of a body; CentreUnreachable if it exceeds `most` bytes or takes too long."""
         from urllib3.exceptions import HTTPError
 
         until = time.monotonic() + self._timeout_s[1] + most / LEAST_BYTES_PER_S
         left = most
         with answer:
             try:
-                # As it is on the wire: nothing is decompressed, whatever the answer says of itself.
+                # The raw bytes: nothing is decompressed, whatever Content-Encoding says.
                 while piece := answer.raw.read1(min(1 << 20, left + 1), decode_content=False):
                     left -= len(piece)
                     if left < 0:
-                        raise CentreUnreachable(f"{answer.url} has more than the {most} bytes it may have")
+                        raise CentreUnreachable(f"{answer.url} has more than the {most} bytes allowed")
                     if time.monotonic() > until:
-                        raise CentreUnreachable(f"{answer.url} comes too slowly: it is tried again later")
+                        raise CentreUnreachable(
+                            f"{answer.url} is received too slowly: it is tried again later"
+                        )
                     yield piece
             except (HTTPError, OSError) as error:
                 raise CentreUnreachable(f"the centre broke off {answer.url}: {_short(error)}") from error

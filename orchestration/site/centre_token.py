@@ -1,7 +1,7 @@
-"""Tokens by which a vantage point shows the centre that it is one.
+"""Tokens that authenticate a vantage point at the centre.
 
-Signed with the secret that the Edge worker has already ([api_auth] jwt_secret, HS512), for an audience of
-their own: Airflow's interfaces take none of them, and the inputs' interface takes none of Airflow's.
+Signed with the secret that the Edge worker already has ([api_auth] jwt_secret, HS512), with their own
+audience: Airflow's interfaces accept none of them, and the inputs' interface accepts none of Airflow's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ LEEWAY_S = 60
 
 
 class Refused(FirstflightError):
-    """The token does not open the door; the sentence says why."""
+    """The token is not accepted; the message gives the reason."""
 
 
 def sign(secret: str, run: str) -> str:
-    """A token that opens the inputs of `run` for a minute."""
+    """Return a token for the inputs of `run`, valid for a minute."""
     import jwt
 
     now = int(time.time())
@@ -29,7 +29,7 @@ def sign(secret: str, run: str) -> str:
 
 
 def verify(secret: str, token: str, run: str) -> None:
-    """Check a token; Refused with one sentence otherwise."""
+    """Check a token; Refused if it is not accepted."""
     import jwt
 
     try:

@@ -1,9 +1,8 @@
-"""What a vantage point needs of a run, from the centre by HTTPS: settings, targets, AS data, lists.
+"""Transfers a run's inputs from the centre to a vantage point by HTTPS: settings, targets, AS data, lists.
 
-At the centre `publish` writes RUN/inputs.json, which names every file with its hash; the plugin
-(orchestration/airflow/plugin.py) offers those files and no others. At the vantage point `fetch` makes a run
-of the same id in its own folder of runs; `offer` says what it takes from a centre. Why it is done this way:
-docs/design.
+At the centre `publish` writes RUN/inputs.json, which lists every file with its hash; the plugin
+(orchestration/airflow/plugin.py) offers only those files. At the vantage point `fetch` creates a run with the
+same id in the local folder of runs; `offer` checks what the centre sends. docs/design gives the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, path_names
 from firstflight.system.clock import Offset
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from orchestration import stages
 from orchestration.site import offer as offers
 from orchestration.site import vantage_points
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     import requests
 
 
-class NotTheSame(FirstflightError):
-    """Clock or code here are not the centre's; nothing is measured until they are."""
+class Mismatch(FirstflightError):
+    """The local clock or code differs from the centre's; nothing is measured until they agree."""
 
 
 def publish(run: Run) -> list[dict[str, Any]]:
@@ -49,7 +48,7 @@ def publish(run: Run) -> list[dict[str, Any]]:
             "sha256": files.sha256_of(path),
         }
         for path in paths
-        # Record files are the centre's to load, and the largest of all.
+        # Record files are large, and only the centre loads them.
         if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path == run.layout.targets)
     ]
     inputs = {"manifest": run.manifest, "files": listed}
@@ -59,7 +58,7 @@ def publish(run: Run) -> list[dict[str, Any]]:
 
 
 def published(run_id: str, name: str | None = None) -> Path | None:
-    """The file of a run that the centre offers under that name (None: the list); None if there is none."""
+    """Return the file that the centre offers under that name (None: the list); None if there is none."""
     try:
         layout = RunLayout(runs_root() / path_names.run_id(run_id))
         if not layout.inputs.is_file():
@@ -79,10 +78,10 @@ def fetch(
     token: Callable[[], str],
     session: requests.Session | None = None,
 ) -> Run:
-    """Make the run `run_id` at this vantage point, or complete it; what is there already stays.
+    """Create the run `run_id` at this vantage point, or complete it; existing files are kept.
 
-    `centre` is the URL before /firstflight/v1, `token` gives a fresh token (`centre_token.sign`).
-    CentreUnreachable, NotTheSame, UnsafeName, BadOffer: one sentence.
+    `centre` is the URL before /firstflight/v1, `token` returns a fresh token (`centre_token.sign`). Raises
+    CentreUnreachable, Mismatch, UnsafeName or BadOffer.
     """
     import requests
 
@@ -90,25 +89,25 @@ def fetch(
     with session or requests.Session() as session:
         source = Centre(session, centre, run_id, token)
         offset, inputs = source.inputs(lambda offset: check_clock(offset, vantage))
-        # Before all else: another version may describe its inputs otherwise.
+        # First, because another version may use another format of inputs.json.
         check_code(str(inputs["manifest"].get("tool_version")), vantage)
         offer = offers.check(inputs, run_id)
         offset_s = None if offset is None else round(offset.offset_us / 1e6, 1)
         clock = "not compared" if offset_s is None else f"{offset_s:+.1f} s"
         fetched = sum(_fetch_file(source, run, entry) for entry in offer.files)
         if not run.layout.manifest.is_file():
-            _settle(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
-            # Last: with its manifest the folder counts as a run.
+            _localise_settings(run, offer, vantage, f"{centre.rstrip('/')}{PATH}/")
+            # Last, because the manifest makes the folder a run.
             here = {"vantage": vantage.name, "clock_offset_s": offset_s}
             files.write_json(run.layout.manifest, {**inputs["manifest"], **here})
-        say(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
+        print_line(f"inputs: {len(offer.files)} files, {fetched} of them fetched; clock {clock}")
     return run
 
 
 def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
-    """Whether the run is stopped (docs/campaign.md), here or at the centre; then its stop file lies here too.
+    """Return whether the run is stopped (docs/campaign.md); copy a stop at the centre to a local stop file.
 
-    While the centre does not answer, what is known here holds.
+    While the centre does not answer, only the local stop file counts.
     """
     import requests
 
@@ -120,51 +119,51 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
 
 
 def check_clock(offset: Offset, vantage: VantagePoint) -> None:
-    """Refuse to measure with a clock that is too far off the centre's (NotTheSame)."""
+    """Raise Mismatch if the local clock is too far off the centre's."""
     if offset.exceeds():
-        raise NotTheSame(
+        raise Mismatch(
             f"the clock of {vantage.name} is {offset}: nothing was sent; set it (chronyc tracking) and the "
             "task will go on"
         )
 
 
 def check_code(centre_version: str, vantage: VantagePoint) -> None:
-    """Refuse to measure with other code than the centre's (NotTheSame)."""
+    """Raise Mismatch if the local code is not the centre's version."""
     if centre_version != tool_version():
-        raise NotTheSame(
+        raise Mismatch(
             f"{vantage.name} has firstflight {tool_version()} and the run was made by {centre_version}: "
-            "nothing was sent; bring both to one version (docs/operations.md) and the task will go on"
+            "nothing was sent; install one version on both (docs/operations.md) and the task will go on"
         )
 
 
 def _fetch_file(source: Centre, run: Run, entry: OfferedFile) -> int:
-    """Bring one file into the run, from the cache when it is known; 1 if it came over the network."""
+    """Add one file to the run, from the cache if it is there; return 1 if it was downloaded, else 0."""
     target = path_names.inside(run.path, entry.name)
     cached = path_names.inside(runs_root() / "cache", entry.sha256)
     if target.is_file():
         return 0
-    came = 0
+    downloaded = 0
     if not cached.is_file():
         with files.replacing(cached) as part:
             source.stream(entry.name, part, entry.bytes)
             if files.sha256_of(part) != entry.sha256:
                 raise CentreUnreachable(
-                    f"{entry.name} came from the centre cut short or changed: it is fetched again"
+                    f"{entry.name} arrived from the centre cut short or changed: it is fetched again"
                 )
-        came = 1
-    with files.said_in_one_sentence(target):
+        downloaded = 1
+    with files.explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if entry.name in (offers.SETTINGS, offers.CONFIG):
-            shutil.copyfile(cached, target)  # changed below, so not the cache's own
+            shutil.copyfile(cached, target)  # changed later, so no link to the cached file
         else:
             target.hardlink_to(cached)
-    return came
+    return downloaded
 
 
-def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
-    """Lay over the run's settings what is this place's own; `clock`: the address of the centre's Date.
+def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
+    """Replace the settings that are local to this vantage point; `clock`: the URL of the centre's Date.
 
-    BadOffer if the settings are not for this place to follow; then none are left here.
+    BadOffer if the settings must not be used at this vantage point; settings.json is removed then.
     """
     path = run.layout.settings
     try:
@@ -181,14 +180,14 @@ def _settle(run: Run, offer: Offer, vantage: VantagePoint, clock: str) -> None:
             blocklist.append(name)
     if vantage.resolver is not None:
         stored.setdefault("resolve", {})["resolver"] = vantage.resolver
-    stored["store"] = {"url": None}  # FIRSTFLIGHT_STORE of this place
-    stored["network"] = {"ca_bundle": None}  # that of the environment
-    stored["centre"] = {"command": []}  # for the centre's own stages, there
+    stored["store"] = {"url": None}  # use the local FIRSTFLIGHT_STORE
+    stored["network"] = {"ca_bundle": None}  # use the environment's
+    stored["centre"] = {"command": []}  # only for stages at the centre
     if stored.setdefault("clock", {}).get("reference") is None:
         stored["clock"]["reference"] = clock
     files.write_json(path, stored)
 
 
-def here(name: str) -> VantagePoint:
-    """The vantage point `name` as this place's vantage_points.toml declares it."""
+def local_vantage_point(name: str) -> VantagePoint:
+    """Return the vantage point `name` of the local vantage_points.toml."""
     return vantage_points.declared().named(name)

@@ -1,8 +1,8 @@
-"""inputs.json: which files of a run the centre offers to vantage points. Both ends hold it against this page.
+"""inputs.json: the files of a run that the centre offers to vantage points. Both sides check it here.
 
-The centre decides what is measured. It does not decide where a file lands at a vantage point, which programs
-run there, or which of its files are read; so names, hashes, sizes and settings are checked before the first
-byte is written.
+The centre decides what is measured. It must not decide where a file is written at a vantage point, which
+programs run there, or which local files are read; so names, hashes, sizes and settings are checked before the
+first byte is written.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from firstflight.system.path_names import RelativeName, RunId, Sha256
 SETTINGS, CONFIG = "settings.json", "config.toml"
 FOLDERS = (*CENTRE_STAGES, LISTS)
 MAX_FILES = 1000
-# The largest is a routing table; a list of a million names has 25 MB.
+# The largest file is a routing table; a list of a million names has 25 MB.
 MAX_FILE_BYTES = 4 << 30
 
 
 class BadOffer(InputError):
-    """What the centre offers does not hold together; nothing of it is used."""
+    """The centre's offer is invalid; nothing of it is used."""
 
 
 class OfferedFile(BaseModel):
@@ -53,7 +53,7 @@ class OfferedFile(BaseModel):
 
 
 class RunManifest(BaseModel):
-    """What a vantage point reads of the run's manifest; the rest is kept as it is."""
+    """The fields of the run's manifest that a vantage point reads; others are kept unchanged."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -87,12 +87,12 @@ class Offer(BaseModel):
         names = [entry.name for entry in listed]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name!a} stands there twice")
+                raise ValueError(f"{name!a} is listed twice")
         return listed
 
 
 def may_be_offered(name: str) -> bool:
-    """Whether a file of that name in a run's folder is an input: no record, no lock, no other's part."""
+    """Return whether a file of that name in a run's folder is an input: no lock, no partial file."""
     if name in (SETTINGS, CONFIG):
         return True
     try:
@@ -109,12 +109,12 @@ def may_be_offered(name: str) -> bool:
 
 
 def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
-    """inputs.json of the run `run_id`, as it was given; BadOffer: one sentence, the first fault."""
+    """Check inputs.json of the run `run_id`; BadOffer names the first fault."""
     try:
         offer = Offer.model_validate(inputs)
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
+        where = ".".join(str(part) for part in fault["loc"]) or "inputs.json"
         what = str(fault["msg"]).removeprefix("Value error, ")
         raise BadOffer(
             f"the inputs of run {run_id} are refused, nothing was fetched: {where}: {what}"
@@ -127,13 +127,13 @@ def check(inputs: Mapping[str, Any], run_id: str) -> Offer:
 
 
 def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
-    """Settings as the centre gave them, in which nothing names a program or a file of this place.
+    """Check the centre's settings and return them unchanged; BadOffer if they name a local program or file.
 
-    `folder`: the run's, to which their paths are relative. BadOffer: one sentence.
+    `folder` is the run's, to which their paths are relative.
     """
     refused = f"the settings of run {offer.manifest.id} are refused, nothing was sent"
     if not isinstance(stored, dict):
-        raise BadOffer(f"{refused}: they are no table of sections")
+        raise BadOffer(f"{refused}: they are not a table of sections")
     try:
         checked = settings.check(stored, SETTINGS, folder, check_files=False)
     except UsageError as error:

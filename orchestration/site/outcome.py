@@ -1,4 +1,4 @@
-"""How a scheduled run ended: which vantage points' rows are in the store, and which are missing."""
+"""The outcome of a scheduled run: rows in the store per vantage point, and missing parts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ VARIABLE = "FIRSTFLIGHT_REPORTS"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Rows in the store per vantage point, over all repetitions, and the parts of which there is none."""
+    """Rows in the store per vantage point, over all repetitions, and the parts that were not loaded."""
 
     rows: dict[str, int]
     missing: list[StageKey]
 
     def sentences(self) -> Iterator[str]:
-        """What to tell people."""
+        """Yield the outcome as messages."""
         counts = ", ".join(f"{rows} from {vantage}" for vantage, rows in self.rows.items())
         yield f"rows in the store: {counts or 'none'}"
         for part in self.missing:
@@ -32,8 +32,7 @@ class Outcome:
 
 
 def of(run: Run) -> Outcome:
-    """Ask the store (FIRSTFLIGHT_STORE) for the rows of `run`. A part that was loaded and is empty is
-    there."""
+    """Query the store (FIRSTFLIGHT_STORE) for the rows of `run`. A loaded empty part is not missing."""
     with open_store() as store:
         database = store.dialect.database
         rows = store.rows(
@@ -56,7 +55,7 @@ def of(run: Run) -> Outcome:
 
 
 def write(run: Run, outcome: Outcome) -> None:
-    """Note it in the run's manifest, which `load` takes to the store."""
+    """Write the outcome to the run's manifest, which `load` copies to the store."""
     message = None
     if outcome.missing:
         message = f"missing: {'; '.join(str(part) for part in outcome.missing)}"
@@ -74,7 +73,7 @@ def write(run: Run, outcome: Outcome) -> None:
 
 
 def is_written(run: Run, outcome: Outcome) -> bool:
-    """Whether the manifest says the same already."""
+    """Return whether the manifest already holds this outcome."""
     manifest = run.manifest
     return (manifest.get("rows"), manifest.get("missing")) == (
         outcome.rows,
@@ -83,7 +82,7 @@ def is_written(run: Run, outcome: Outcome) -> bool:
 
 
 def make_page(run: Run, firstflight: Callable[..., None]) -> Path:
-    """Make the run's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs)."""
+    """Create the run's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs)."""
     folder = Path(os.environ.get(VARIABLE) or run.path.parent.parent / "reports") / run.id
     firstflight("report", "--out", str(folder), "--run", run.id)
     return folder

@@ -1,8 +1,7 @@
-"""The spool of a vantage point: its folder of runs, whose record files wait there until they are in the
-store.
+"""Pending uploads of a vantage point: record files in its folder of runs that are not in the store yet.
 
-Loading is the loader's (store/load/): exactly once, however often it is tried. `load_waiting` tries
-whatever waits, so that what a day could not load comes in with a later one.
+The loader (store/load/) loads each file exactly once, however often it is tried. `load_pending` tries all
+pending files, so that a later run also loads what an earlier one could not.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
-from firstflight.system.progress import say
+from firstflight.system.progress import print_line
 from orchestration import stages
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Upload:
     """Record files of one run, vantage point and repetition, and whether they are in the store."""
 
     run: Run
     key: StageKey
     loaded: bool
     measured_at: datetime
-    message: str | None  # of the last try
+    message: str | None  # error of the last attempt
 
 
-def places() -> Iterator[Waiting]:
-    """Everything that was measured here and is still on disk, oldest first."""
+def uploads() -> Iterator[Upload]:
+    """Yield everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
         for stage, report in stages.of_reports(run):
             key = report.key(run.id)
             if stage.measures is None or key is None or not _is_over(run, report):
                 continue
             load = run.report(stages.LOAD, key)
-            yield Waiting(
+            yield Upload(
                 run=run,
                 key=key,
                 loaded=is_loaded(run, key),
@@ -49,16 +48,15 @@ def places() -> Iterator[Waiting]:
 
 
 def _is_over(run: Run, report: StageReport) -> bool:
-    """Whether the stage will not go on: it came to its end, or was ended with a run that is stopped."""
+    """Return whether the stage will not continue: it is done, or was interrupted and its run is stopped."""
     return report.state == "done" or (report.state == "interrupted" and run.layout.stop_file.exists())
 
 
 def is_loaded(run: Run, key: StageKey) -> bool:
-    """Whether all that the stages of a key have written was loaded after they had ended: by itself, or with
-    the whole run, as a campaign does."""
+    """Return whether the output of all stages of a key was loaded after they ended, alone or with the run."""
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
-    def came_after_all(of: StageKey | None) -> bool:
+    def loaded_after_all(of: StageKey | None) -> bool:
         load = run.report(stages.LOAD, of)
         return (
             load is not None
@@ -66,51 +64,51 @@ def is_loaded(run: Run, key: StageKey) -> bool:
             and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
         )
 
-    return came_after_all(key) or came_after_all(None)
+    return loaded_after_all(key) or loaded_after_all(None)
 
 
-def load_waiting() -> tuple[int, list[FirstflightError]]:
-    """Load what waits; how many parts came in, and why the others did not.
+def load_pending() -> tuple[int, list[FirstflightError]]:
+    """Load all pending uploads; return the number of loaded parts, and the errors of the others.
 
-    The first fault of the store itself ends it: the rest would meet the same.
+    The first error of the store itself ends the loop, because the rest would fail too.
     """
     from firstflight.errors import InputError
     from store.load import loader
 
-    came_in = 0
+    loaded_count = 0
     faults: list[FirstflightError] = []
-    for waiting in places():
-        if waiting.loaded:
+    for upload in uploads():
+        if upload.loaded:
             continue
-        where = f"{waiting.run.id} {waiting.key}"
+        where = f"{upload.run.id} {upload.key}"
         try:
-            loader.stage(waiting.run, waiting.key)
-        except InputError as error:  # of this file alone
+            loader.stage(upload.run, upload.key)
+        except InputError as error:  # concerns only this file
             faults.append(error)
-            say(f"{where}: not loaded: {error}")
+            print_line(f"{where}: not loaded: {error}")
         except FirstflightError as error:
             faults.append(error)
-            say(f"{where}: waits: {error}")
+            print_line(f"{where}: waits: {error}")
             break
         else:
-            came_in += 1
-            say(f"{where}: loaded")
-    return came_in, faults
+            loaded_count += 1
+            print_line(f"{where}: loaded")
+    return loaded_count, faults
 
 
 def clean(keep_days: float) -> list[str]:
-    """Remove what is older than `keep_days` and not needed any more, captures and all; the runs' ids.
+    """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
-    At a vantage point: runs that are wholly loaded, and inputs that no run uses. At the centre: runs of the
-    schedule that have ended and are loaded, and lists and tables but the newest of each.
+    At a vantage point: completely loaded runs, and inputs that no run uses. At the centre: scheduled runs
+    that have ended and are loaded, and all lists and tables except the newest of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
-    parts: dict[str, list[Waiting]] = {}
-    for waiting in places():
-        parts.setdefault(waiting.run.id, []).append(waiting)
+    parts: dict[str, list[Upload]] = {}
+    for upload in uploads():
+        parts.setdefault(upload.run.id, []).append(upload)
     runs = Run.all()
     newest = {_newest(runs, name) for name in stages.names(stages.at_centre())}
-    gone = []
+    removed = []
     for run in runs:
         if run.id in parts:
             over = all(part.loaded and part.measured_at < before for part in parts[run.id])
@@ -118,23 +116,23 @@ def clean(keep_days: float) -> list[str]:
             over = run.id not in newest and _is_over_at_centre(run, before)
         if over:
             shutil.rmtree(run.path)
-            gone.append(run.id)
+            removed.append(run.id)
     for cached in (runs_root() / "cache").glob("*"):
-        about = cached.stat()
-        # A run that uses it has a hard link to it.
-        if about.st_nlink == 1 and datetime.fromtimestamp(about.st_mtime, UTC) < before:
+        status = cached.stat()
+        # A run that uses the file has a hard link to it.
+        if status.st_nlink == 1 and datetime.fromtimestamp(status.st_mtime, UTC) < before:
             cached.unlink()
-    return gone
+    return removed
 
 
 def _newest(runs: Sequence[Run], stage: str) -> str | None:
-    """The run of the newest list or table that the schedule has fetched, by its date."""
+    """Return the id of the run with the newest list or table that the schedule fetched, by date."""
     fetched = [run for run in runs if run.manifest.get("kind") == stage and run.done(stage)]
     return max(((str(run.manifest["date"]), run.id) for run in fetched), default=(None, None))[1]
 
 
 def _is_over_at_centre(run: Run, before: datetime) -> bool:
-    """Whether a run of the schedule at the centre began before that, will not go on, and is in the store."""
+    """Return whether a scheduled run at the centre began before that, has ended, and is in the store."""
     manifest = run.manifest
     if not manifest.get("dag_run") or manifest.get("vantage"):
         return False
@@ -143,5 +141,5 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
     kind = manifest.get("kind")
     if kind in stages.names(stages.at_centre()):  # a list or table of a day
         return True
-    # Nobody writes down the end of a watch's day.
+    # The end of a day's watch run is not recorded in its manifest.
     return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")

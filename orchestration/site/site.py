@@ -1,8 +1,8 @@
-"""site.toml, watch.toml and the runs that a site makes of them, all at the centre.
+"""Creates the runs of a site at the centre, from site.toml and watch.toml.
 
 Both are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
-without dates, which the schedule gives. A scheduled run is a run like any other: `firstflight
-runs`, `stage`, `trace` work on it.
+without dates, which the schedule sets. A scheduled run is an ordinary run: `firstflight runs`, `stage` and
+`trace` work on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from orchestration.site.vantage_points import VantagePoint, site_folder
 
 FILE = "site.toml"
 WATCH_FILE = "watch.toml"
-CRUX_OUT_ON = 15  # day of the month by which the list of the month before has come out
+CRUX_OUT_ON = 15  # day of the month by which the previous month's list is published
 
 
 def settings_for(
@@ -33,9 +33,9 @@ def settings_for(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> tuple[settings.Settings, str]:
-    """The settings of a run of that day at these vantage points, and the text of the site's `file`.
+    """Return the settings of a run of that day at these vantage points, and the text of the site's `file`.
 
-    `changes`: section -> key -> value, over what the file says. UsageError: one sentence per fault.
+    `changes` (section -> key -> value) override the file. UsageError: one sentence per fault.
     """
     path = site_folder() / file
     try:
@@ -46,7 +46,7 @@ def settings_for(
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     if "vantage" in data:
-        raise UsageError(f"{path}: [[vantage]] stands in vantage_points.toml, not here")
+        raise UsageError(f"{path}: [[vantage]] belongs in vantage_points.toml, not here")
     if data.get("campaign", {}).get("before_repetition"):
         raise UsageError(f"{path}: campaign.before_repetition does not work on a schedule: leave it out")
     _date(data, "targets", "source", ("file", "crux"), day, given=("date", "list_id"))
@@ -73,7 +73,7 @@ def _date(
 
 
 def _more_dates(data: dict[str, Any], day: Date) -> None:
-    """The month of a CrUX list, which comes out about the 10th of the next, and the day of AS names."""
+    """Set the month of the CrUX list, published about the 10th of the next month, and the day of AS names."""
     targets, as_data = data.get("targets", {}), data.get("as_data", {})
     if "crux" in str(targets.get("source")) and "crux_month" not in targets:
         back = 1 if day.day >= CRUX_OUT_ON else 2
@@ -98,9 +98,9 @@ def new_run(
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     file: str = FILE,
 ) -> Run:
-    """Make a run at the centre whose settings mean the same at every vantage point.
+    """Create a run at the centre whose settings are valid at every vantage point.
 
-    The lists it names are copied below the run, and named there by paths relative to the run's folder.
+    Copies its lists into the run; the settings name them by paths relative to the run's folder.
     """
     in_force, text = settings_for(day, points, changes, file)
     run = Run.create(in_force, text)
@@ -121,9 +121,9 @@ def _copied(path: Path, run: Run, kind: str, number: int) -> str:
 
 
 def take_stage(run: Run, stage: str, source: Run) -> None:
-    """Give `run` the finished stage of another run: its files by hard link, with its report.
+    """Link the finished stage of another run into `run`: its files as hard links, with its report.
 
-    InputError if the other run's is not whole.
+    InputError if the stage of the other run is not done.
     """
     if not source.done(stage):
         raise InputError(
@@ -132,29 +132,29 @@ def take_stage(run: Run, stage: str, source: Run) -> None:
     report = source.report(stage)
     assert report is not None
     folder = run.layout.stage(stage)
-    with files.said_in_one_sentence(folder):
+    with files.explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in report.outputs:
             target = path_names.inside(run.path, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 target.hardlink_to(path_names.inside(source.path, name))
-    # Last: with its report the stage counts as done.
+    # Last, because the report marks the stage as done.
     files.write_text(run.layout.report(stage), source.layout.report(stage).read_text(encoding="utf-8"))
 
 
 def run_of_day(name: str, day: Date, make: Callable[[], Run]) -> Run:
-    """The run called `name` of that day: the one that is there, or the one that `make` makes and prepares.
+    """Return the run called `name` of that day; call `make` to create it if there is none.
 
-    After an upgrade it is another: vantage points measure with the code that made the run. Several tasks may
-    ask at once; one of them makes it.
+    After an upgrade a new run is created, because vantage points require the version that created the run.
+    Several tasks may call this concurrently; one of them creates the run.
     """
     with lock.locked(runs_root() / f"{name}.lock", f"the runs called {name}", wait_s=300):
         index = runs_root() / f"{name}-{day}.json"
         if index.is_file():
-            there = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))
-            if RunLayout(there).manifest.is_file():
-                run = Run(there)
+            path = runs_root() / path_names.run_id(str(files.read_json(index)["run"]))
+            if RunLayout(path).manifest.is_file():
+                run = Run(path)
                 if run.manifest["tool_version"] == tool_version():
                     return run
         run = make()

@@ -1,8 +1,8 @@
-"""vantage_points.toml: which vantage points there are, and what each may do.
+"""vantage_points.toml: the vantage points of a site and their limits.
 
-One file, the same at the centre and at every vantage point, beside site.toml in the folder that
-FIRSTFLIGHT_SITE names. The DAG files make one group of tasks per entry; a vantage point's worker reads its
-queue from here.
+The file is the same at the centre and at every vantage point, beside site.toml in the folder that
+FIRSTFLIGHT_SITE names. The DAG files create one task group per entry; a vantage point's worker reads its
+queue from it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ FILE = "vantage_points.toml"
 
 
 def _addresses(text: str) -> str:
-    """A line of a block list; a network without host bits, for they are mostly a slip."""
+    """Check a line of a block list; refuse a network with host bits, which are usually a mistake."""
     if lists.addresses(text) is None:
         raise ValueError(f"{text!r} is no address, network or range")
     return str(ipaddress.ip_network(text)) if "/" in text else text
 
 
 class VantagePoint(settings.VantagePoint):
-    """One vantage point of a site: an Edge worker with a queue of its own."""
+    """One vantage point of a site: an Edge worker with its own queue."""
 
     city: str
-    # Of Airflow; a task in it is taken by this vantage point's worker alone.
+    # Airflow's queue; only this vantage point's worker takes tasks from it.
     queue: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")
-    # The most that may leave here, new probes per second: of one scan, and of one watch.
+    # Maximum new probes per second of one scan, and of one watch.
     scan_rate: float = Field(default=500, gt=0)
     watch_rate: float = Field(default=50, gt=0)
-    # Source ports: a scan and a watch may run at once, and each tells its answers from others by them. Of the
-    # watch's, the first two thirds are for scheduled periods, the last third for one that a person starts.
+    # Source ports: a scan and a watch may run concurrently and separate their answers by port. Of the watch's
+    # ports, the first two thirds are for scheduled periods, the last third is for manual ones.
     scan_ports: PortRange = "61000-61063"
     watch_ports: PortRange = "61064-61127"
     # Addresses, networks and ranges that are never probed from here, besides the site's own lists.
@@ -60,29 +60,29 @@ class VantagePoint(settings.VantagePoint):
             raise ValueError(f"watch_ports {self.watch_ports} are fewer than twelve")
         return self
 
-    def watching(self, *, by_hand: bool) -> VantagePoint:
-        """This vantage point with its share of `watch_ports`: of a scheduled period or of one by hand.
+    def watching(self, *, manual: bool) -> VantagePoint:
+        """Return this vantage point with the share of `watch_ports` for a scheduled or a manual period.
 
-        Both may run at any hour of the day side by side.
+        Both may run concurrently.
         """
         first, last = (int(port) for port in self.watch_ports.split("-"))
         cut = first + (last - first + 1) * 2 // 3
-        ports = f"{cut}-{last}" if by_hand else f"{first}-{cut - 1}"
+        ports = f"{cut}-{last}" if manual else f"{first}-{cut - 1}"
         return self.model_copy(update={"watch_ports": ports})
 
     @property
     def scan_pool(self) -> str:
-        """Pool with one slot: whoever holds it may send at `scan_rate`."""
+        """Pool with one slot, for the scan that sends at `scan_rate`."""
         return f"scan_{self.name}"
 
     @property
     def watch_pool(self) -> str:
-        """Pool with two slots: for the period that sends at `watch_rate`, and for the next in waiting."""
+        """Pool with two slots: for the period that sends at `watch_rate`, and for the next one."""
         return f"watch_{self.name}"
 
     @property
     def work_pool(self) -> str:
-        """Pool for what sends nothing: fetching, dissecting, loading."""
+        """Pool for tasks that send nothing: fetching, dissecting, loading."""
         return f"work_{self.name}"
 
 
@@ -103,7 +103,7 @@ class VantagePoints(settings.Section):
         return self
 
     def named(self, name: str) -> VantagePoint:
-        """The vantage point called `name`; UsageError if there is none."""
+        """Return the vantage point called `name`; UsageError if there is none."""
         for vantage in self.vantage:
             if vantage.name == name:
                 return vantage
@@ -112,7 +112,7 @@ class VantagePoints(settings.Section):
 
 
 def site_folder() -> Path:
-    """Folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE does not name it."""
+    """Return the folder of site.toml and vantage_points.toml; UsageError if FIRSTFLIGHT_SITE is not set."""
     named = os.environ.get(VARIABLE)
     if not named:
         raise UsageError(f"{VARIABLE} is not set: let it name the folder of site.toml and {FILE}")
@@ -121,12 +121,12 @@ def site_folder() -> Path:
 
 @cache
 def declared() -> VantagePoints:
-    """The site's vantage points, read once per process. UsageError: one sentence per fault."""
+    """Return the site's vantage points, read once per process. UsageError: one sentence per fault."""
     return load(site_folder() / FILE)
 
 
 def load(path: Path) -> VantagePoints:
-    """Read and check such a file. UsageError: one sentence per fault; an unknown key is one."""
+    """Read and check the file. UsageError: one sentence per fault; an unknown key is a fault."""
     try:
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -137,24 +137,24 @@ def load(path: Path) -> VantagePoints:
         return VantagePoints.model_validate(data)
     except ValidationError as error:
         raise UsageError(
-            "\n".join(settings.sentence(str(path), fault) for fault in error.errors())
+            "\n".join(settings.fault_message(str(path), fault) for fault in error.errors())
         ) from error
 
 
 def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
-    """What `airflow pools import` takes: three pools per vantage point.
+    """Return the input of `airflow pools import`: three pools per vantage point.
 
-    Every task of a vantage point is in one of them: one that is down fills its own pools with what waits for
-    it, and takes no place from others.
+    Every task of a vantage point is in one of them, so that waiting tasks of one that is down occupy no slots
+    of others.
     """
     found: dict[str, dict[str, Any]] = {}
     for vantage in points.vantage:
         most = "at most {:g} new probes per second"
         for name, slots, what in (
             (vantage.scan_pool, 1, f"one scan at a time, {most.format(vantage.scan_rate)}"),
-            # The period that runs, and the next, which is ready before it ends.
-            (vantage.watch_pool, 2, f"one watch, and the next in waiting, {most.format(vantage.watch_rate)}"),
-            (vantage.work_pool, 2, "what sends nothing: fetching, dissecting, loading"),
+            # The running period, and the next one, which starts before it ends.
+            (vantage.watch_pool, 2, f"one watch, and the next waiting, {most.format(vantage.watch_rate)}"),
+            (vantage.work_pool, 2, "tasks that send nothing: fetching, dissecting, loading"),
         ):
             text = f"{vantage.city}: {what}"
             found[name] = {"slots": slots, "description": text, "include_deferred": False}

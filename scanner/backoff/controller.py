@@ -1,7 +1,7 @@
-"""Watches what a running prober hears, and has it leave networks in peace that have had enough.
+"""Pauses and resumes ASes of a running prober, by the outcomes in its closed segments.
 
-Reads each closed segment once. What was paused when stands in pauses.json beside the segments, so that a
-resumed stage holds to it and rows can be flagged.
+Reads each closed segment once. Records all pauses in pauses.json beside the segments, so that a resumed stage
+continues them and rows can be flagged.
 """
 
 from __future__ import annotations
@@ -13,53 +13,54 @@ from typing import Any
 import pyarrow as pa
 
 from firstflight.run.accounting import NOT_SENT
-from firstflight.settings import Manners
+from firstflight.settings import Backoff
 from firstflight.system import files, progress
-from scanner.backoff.detector import SECOND_NS, Detector, Seen
+from scanner.backoff.detector import SECOND_NS, Detector, SentProbe
 from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import closed_segments
 
 
-class Guard:
-    """Looks after one prober. `look` is to be called several times a second."""
+class Controller:
+    """Controls the pauses of one prober. Call `update` several times a second."""
 
     def __init__(
-        self, manners: Manners, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
+        self, settings: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
     ) -> None:
-        self._manners = manners
+        self._settings = settings
         self._folder = folder
         self._asn_of = asn_of
         self._feed = feed
         self._label = label
-        self._detector = Detector(manners)
+        self._detector = Detector(settings)
         self._read: set[Path] = set()
         self._asn: dict[str, int | None] = {}
-        self.rows = 0  # of the list, in closed segments
-        self.slots = 0  # of the feed
+        # Rows in closed segments: of listed targets, and of planned probes.
+        self.listed_rows = 0
+        self.planned_rows = 0
         self.pauses = read_pauses(folder)
         for pause in self.pauses:
             if pause.resumed_at_ns is None:
-                self._hold(pause.asn)
+                self._pause(pause.asn)
             else:
-                self._detector.forget(pause.asn, pause.resumed_at_ns)
+                self._detector.restart_window(pause.asn, pause.resumed_at_ns)
 
-    def look(self, now_ns: int) -> None:
-        """Read what is new, pause and resume."""
+    def update(self, now_ns: int) -> None:
+        """Read new segments, then pause and resume ASes."""
         for path in closed_segments(self._folder / "segments"):
             if path not in self._read:
                 self._read.add(path)
-                self._take_in(path)
-        if not self._manners.enabled:
+                self._read_segment(path)
+        if not self._settings.enabled:
             return
         for pause in self._active():
-            due = pause.paused_at_ns + self._manners.resume_after_s * SECOND_NS
-            if self._manners.resume_after_s and now_ns >= due:
+            due = pause.paused_at_ns + self._settings.resume_after_s * SECOND_NS
+            if self._settings.resume_after_s and now_ns >= due:
                 pause.resumed_at_ns = now_ns
-                self._detector.forget(pause.asn, now_ns)
-                self._feed.free(pause.asn)
+                self._detector.restart_window(pause.asn, now_ns)
+                self._feed.resume(pause.asn)
                 self._write()
-                progress.say(f"{self._label}: AS{pause.asn} is probed again")
+                progress.print_line(f"{self._label}: AS{pause.asn} is probed again")
         paused = {pause.asn for pause in self._active()}
         for verdict in self._detector.verdicts():
             if verdict.asn in paused:
@@ -74,13 +75,13 @@ class Guard:
                     paused_at_ns=now_ns,
                 )
             )
-            self._hold(verdict.asn)
+            self._pause(verdict.asn)
             self._write()
-            progress.say(f"{self._label}: {verdict}; it is left in peace")
+            progress.print_line(f"{self._label}: {verdict}; probing of it is paused")
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence per pause."""
+        """One sentence per pause."""
         return [
             f"AS{pause.asn} was paused: its share of {pause.sign} rose from {pause.baseline[0]} of "
             f"{pause.baseline[1]} to {pause.window[0]} of {pause.window[1]}; its rows are flagged "
@@ -91,29 +92,29 @@ class Guard:
     def _active(self) -> list[Pause]:
         return [pause for pause in self.pauses if pause.resumed_at_ns is None]
 
-    def _hold(self, asn: int) -> None:
-        if self._manners.resume_after_s:
-            self._feed.hold(asn)
+    def _pause(self, asn: int) -> None:
+        if self._settings.resume_after_s:
+            self._feed.pause(asn)
         else:
             self._feed.refuse(asn)
 
-    def _take_in(self, path: Path) -> None:
+    def _read_segment(self, path: Path) -> None:
         with pa.memory_map(str(path)) as source:
             rows = pa.ipc.open_file(source).read_all()
         columns = [rows[name].to_pylist() for name in ("target", "ip", "outcome", "retried", "sent_at")]
         for target, ip, outcome, retried, sent_at in zip(*columns, strict=True):
             if target < FIRST_SLOT:
-                self.rows += 1
+                self.listed_rows += 1
             else:
-                self.slots += 1
-            if not self._manners.enabled or sent_at is None or outcome in NOT_SENT:
+                self.planned_rows += 1
+            if not self._settings.enabled or sent_at is None or outcome in NOT_SENT:
                 continue
             if ip not in self._asn:
                 self._asn[ip] = self._asn_of(ip)
             asn = self._asn[ip]
             if asn is not None:
-                seen = Seen(sent_at, outcome == "timeout", bool(retried) or outcome == "retry")
-                self._detector.add(asn, seen)
+                probe = SentProbe(sent_at, outcome == "timeout", bool(retried) or outcome == "retry")
+                self._detector.add(asn, probe)
 
     def _write(self) -> None:
         value: list[dict[str, Any]] = [pause.model_dump() for pause in self.pauses]

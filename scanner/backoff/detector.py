@@ -1,7 +1,7 @@
-"""When to pause an AS: its share of timeouts or Retries against that of its first minutes.
+"""Decides when to pause an AS: compares its share of timeouts or Retries with that of its first minutes.
 
-Pure computation on probe outcomes; `scanner/backoff/controller.py` acts on it. docs/ethics.md states the
-rule.
+Pure computation on probe outcomes; `scanner/backoff/controller.py` acts on the result. docs/ethics.md states
+the rule.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from firstflight.settings import Manners
+from firstflight.settings import Backoff
 
 Sign = Literal["timeout", "retry"]
 SIGNS: tuple[Sign, ...] = ("timeout", "retry")
 SECOND_NS = 10**9
 
-# How unlikely it must be that the share has not risen at all.
+# Significance level: the largest p-value at which the share counts as risen.
 CHANCE = 0.01
 
 
-class Seen(NamedTuple):
-    """One probe that was sent: when, and whether it timed out, or was asked to retry."""
+class SentProbe(NamedTuple):
+    """One sent probe: when it was sent, and whether it timed out or received a Retry."""
 
     sent_ns: int
     timeout: bool
@@ -32,8 +32,11 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An AS whose `sign` rose: (probes with it, probes) in its first minutes and in the window from
-    `since_ns` on."""
+    """An AS whose share of `sign` rose.
+
+    `baseline` and `window` are (probes with the sign, all probes), in the AS's first minutes and from
+    `since_ns` on.
+    """
 
     asn: int
     sign: Sign
@@ -52,76 +55,75 @@ class Verdict:
 @dataclass
 class _Network:
     first_ns: int
-    baseline: list[Seen] = field(default_factory=list)
-    window: deque[Seen] = field(default_factory=deque)
+    baseline: list[SentProbe] = field(default_factory=list)
+    window: deque[SentProbe] = field(default_factory=deque)
     newest_ns: int = 0
 
 
 class Detector:
-    """Takes in what probes came to, per AS, and says which AS is to be left in peace."""
+    """Collects probe outcomes per AS and reports which ASes to pause."""
 
-    def __init__(self, manners: Manners) -> None:
-        self._manners = manners
+    def __init__(self, settings: Backoff) -> None:
+        self._settings = settings
         self._networks: dict[int, _Network] = {}
-        self._touched: set[int] = set()
+        self._updated: set[int] = set()
         self._not_before: dict[int, int] = {}
 
-    def add(self, asn: int, seen: Seen) -> None:
-        """A probe to `asn` has ended."""
-        network = self._networks.setdefault(asn, _Network(seen.sent_ns))
-        manners = self._manners
-        early = seen.sent_ns < network.first_ns + manners.baseline_s * SECOND_NS
-        if early or len(network.baseline) < manners.least_probes:
-            network.baseline.append(seen)
+    def add(self, asn: int, probe: SentProbe) -> None:
+        """Add the outcome of a probe to `asn`."""
+        network = self._networks.setdefault(asn, _Network(probe.sent_ns))
+        settings = self._settings
+        early = probe.sent_ns < network.first_ns + settings.baseline_s * SECOND_NS
+        if early or len(network.baseline) < settings.least_probes:
+            network.baseline.append(probe)
             return
-        if seen.sent_ns < self._not_before.get(asn, 0):
+        if probe.sent_ns < self._not_before.get(asn, 0):
             return
-        network.window.append(seen)
-        network.newest_ns = max(network.newest_ns, seen.sent_ns)
-        self._touched.add(asn)
+        network.window.append(probe)
+        network.newest_ns = max(network.newest_ns, probe.sent_ns)
+        self._updated.add(asn)
 
-    def forget(self, asn: int, since_ns: int) -> None:
-        """The AS is probed again after a pause: its window begins anew at `since_ns`, its first minutes
-        stand."""
+    def restart_window(self, asn: int, since_ns: int) -> None:
+        """Restart the window of an AS at `since_ns`, after a pause; its baseline is kept."""
         self._not_before[asn] = since_ns
         if asn in self._networks:
             self._networks[asn].window.clear()
 
     def verdicts(self) -> Iterator[Verdict]:
-        """The AS of which something was heard since the last call, and whose share rose."""
-        touched, self._touched = self._touched, set()
-        for asn in sorted(touched):
-            verdict = self._judge(asn, self._networks[asn])
+        """Yield a verdict for each AS with new outcomes since the last call whose share rose."""
+        updated, self._updated = self._updated, set()
+        for asn in sorted(updated):
+            verdict = self._verdict(asn, self._networks[asn])
             if verdict is not None:
                 yield verdict
 
-    def _judge(self, asn: int, network: _Network) -> Verdict | None:
-        oldest = network.newest_ns - self._manners.window_s * SECOND_NS
-        # Probes end out of order (an answer sooner than a timeout), so all are looked at.
-        network.window = deque(seen for seen in network.window if seen.sent_ns > oldest)
-        if len(network.window) < self._manners.least_probes:
+    def _verdict(self, asn: int, network: _Network) -> Verdict | None:
+        oldest = network.newest_ns - self._settings.window_s * SECOND_NS
+        # Probes end out of order (an answer sooner than a timeout), so all are checked.
+        network.window = deque(probe for probe in network.window if probe.sent_ns > oldest)
+        if len(network.window) < self._settings.least_probes:
             return None
         for sign in SIGNS:
             before = _count(network.baseline, sign), len(network.baseline)
             now = _count(network.window, sign), len(network.window)
             if self._has_risen(before, now):
-                return Verdict(asn, sign, before, now, min(seen.sent_ns for seen in network.window))
+                return Verdict(asn, sign, before, now, min(probe.sent_ns for probe in network.window))
         return None
 
     def _has_risen(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
-        """Doubled (or what `factor` says), no small share, and surely more than before."""
+        """Whether the share is `factor` times as high, not small, and significantly higher than before."""
         share_before, share_now = before[0] / before[1], now[0] / now[1]
         return (
-            share_now >= self._manners.factor * share_before
-            and share_now >= self._manners.least_share
+            share_now >= self._settings.factor * share_before
+            and share_now >= self._settings.least_share
             and fisher(before, now) < CHANCE
         )
 
 
 def fisher(before: tuple[int, int], now: tuple[int, int]) -> float:
-    """Chance that so many or more of all hits fall among `now`, were both the same (Fisher's exact test).
+    """Return the one-sided p-value of Fisher's exact test that the share of hits in `now` is higher.
 
-    Both are (hits, tries); one-sided. Tails of the hypergeometric distribution, by logarithms of factorials.
+    Both are (hits, tries). Sums the tail of the hypergeometric distribution, by logarithms of factorials.
     """
     (hits_before, tries_before), (hits, tries) = before, now
     all_hits = hits_before + hits
@@ -136,5 +138,5 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _count(seen: deque[Seen] | list[Seen], sign: Sign) -> int:
-    return sum(1 for one in seen if getattr(one, sign))
+def _count(probes: deque[SentProbe] | list[SentProbe], sign: Sign) -> int:
+    return sum(1 for probe in probes if getattr(probe, sign))

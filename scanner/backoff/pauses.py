@@ -1,4 +1,4 @@
-"""Pauses of networks: how they are written down, and which rows they concern."""
+"""Pauses of networks: their file, and the rows that they affect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from firstflight.system import files
 from scanner.backoff.detector import Sign
 
 PAUSES_FILE = "pauses.json"
-# What the prober writes into `detail` of a target that a pause refused (core/src/targets/backlog.rs).
+# The prober's `detail` for a target that a pause refused (scanner/native/core/src/targets/backlog.rs).
 REFUSED_DETAIL = "its network was paused: too many timeouts or Retries"
 
 
 class Pause(BaseModel):
-    """One pause of one AS. `suspect_from_ns`: the first probe of the window that showed it."""
+    """One pause of one AS. `suspect_from_ns`: time of the first probe in the window that caused it."""
 
     asn: int
     sign: Sign
@@ -29,16 +29,16 @@ class Pause(BaseModel):
 
 
 def read_pauses(folder: Path) -> list[Pause]:
-    """The pauses of a stage, oldest first; empty if there was none."""
+    """Read the pauses of a stage, oldest first; empty if there was none."""
     path = folder / PAUSES_FILE
     return [Pause.model_validate(entry) for entry in files.read_json(path)] if path.is_file() else []
 
 
 def paused_at(segments: pa.Table, asn: pa.Array, pauses: Sequence[Pause]) -> pa.Array:
-    """Per row, when the AS of its address was paused (ns), for rows that a pause concerns; else null.
+    """Return per row when the AS of its address was paused (ns); null for rows that no pause affects.
 
-    Those are the probes sent from the first of the window that showed it until probing went on, and the
-    targets that were not probed because of it.
+    A pause affects the probes sent from the first one of the window that caused it until probing resumed, and
+    the targets that were refused because of it.
     """
     if not pauses:
         return pa.nulls(segments.num_rows, pa.int64())

@@ -1,4 +1,4 @@
-"""The capture beside the probes of a vantage point, as the settings want it."""
+"""Captures the traffic of a vantage point's probes, as the settings require."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from firstflight.layout import StageKey
 from firstflight.run.run import Run
 
 
-def capture_beside(
+def probe_capture(
     run: Run, key: StageKey, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
-    """The capture beside the probes of a key; None if the settings want none."""
+    """Return the capture for the probes of a key; a context of None if the settings disable it."""
     settings = run.settings
     vantage = settings.vantage_named(key.vantage)
     if not settings.capture.enabled:

@@ -1,4 +1,4 @@
-"""Which addresses of a name are probed, as the prober's target list (definitions.md, "Which addresses")."""
+"""Chooses the addresses to probe and writes the prober's target list (definitions.md, "Which addresses")."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
         answers = answers.filter(pc.equal(answers["answer_rank"], 0))
     chosen: dict[tuple[str, str], dict[str, Any]] = {}
     for row in answers.to_pylist():
-        # A name that stands twice in a list, or an address twice in an answer, is probed once.
+        # A name that occurs twice in a list, or an address twice in an answer, is probed once.
         key = (row["domain"], row["address"])
         if key not in chosen:
             chosen[key] = {
@@ -71,10 +71,10 @@ def write_targets(
 ) -> None:
     """Write targets.csv (`ip,domain,port,group`), one line per row of the plan, in its order.
 
-    The group is the address's origin AS: the prober can leave it in peace as a whole.
+    The group is the address's origin AS, which the prober can pause as a whole.
 
-    With `probed_already` the file must be there with the same content, because closed segments refer to its
-    line numbers; UsageError if the DNS answers have changed since.
+    With `probed_already` the file must exist with the same content, because closed segments refer to its line
+    numbers; UsageError if the DNS answers have changed since.
     """
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
@@ -85,6 +85,6 @@ def write_targets(
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(
-                f"{path} does not fit the DNS answers or the port any more, and some of it has been probed: "
+                f"{path} no longer matches the DNS answers or the port, and some of it has been probed: "
                 "run the probe stage with --again"
             )

@@ -1,5 +1,4 @@
-"""The prober's standard input while it runs: probes at set times, networks held back
-(scanner/native/first_answer/README.md)."""
+"""Sends commands to a running prober on its standard input (scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 
@@ -7,23 +6,23 @@ import os
 from contextlib import suppress
 from typing import IO
 
-# Numbers from here on are slots of the feed, never lines of a list.
+# Target numbers from here on are planned probes of the feed; smaller ones are lines of the list.
 FIRST_SLOT = 1 << 31
 
 
 class Feed:
-    """Commands for a running prober. Never waits: what the pipe does not take is sent by the next `flush`."""
+    """Commands for a running prober. Never blocks: `flush` later sends what the pipe did not accept."""
 
     def __init__(self) -> None:
         self._pipe: IO[bytes] | None = None
         self._unsent = bytearray()
 
     def attach(self, pipe: IO[bytes]) -> None:
-        """Write to this pipe from now on."""
+        """Use this pipe from now on."""
         os.set_blocking(pipe.fileno(), False)
         self._pipe = pipe
 
-    def slot(
+    def schedule(
         self,
         number: int,
         at_ns: int,
@@ -35,43 +34,43 @@ class Feed:
         port: int,
         domain: str,
     ) -> None:
-        """Probe `ip` for `domain` at `at_ns` (UTC), at most `grace_ms` later. `number` from FIRST_SLOT on."""
-        self._say(f"slot {number} {at_ns} {grace_ms} {int(owned)} {asn or 0} {ip} {port} {domain}")
+        """Probe `ip` for `domain` at `at_ns` (UTC), at most `grace_ms` late; `number` >= FIRST_SLOT."""
+        self._send_line(f"slot {number} {at_ns} {grace_ms} {int(owned)} {asn or 0} {ip} {port} {domain}")
 
-    def hold(self, asn: int) -> None:
-        """Send nothing new to that AS until it is freed."""
-        self._say(f"hold {asn}")
+    def pause(self, asn: int) -> None:
+        """Start no new probe to that AS until `resume`."""
+        self._send_line(f"hold {asn}")
 
-    def free(self, asn: int) -> None:
-        """That AS may be probed again."""
-        self._say(f"free {asn}")
+    def resume(self, asn: int) -> None:
+        """Probe that AS again."""
+        self._send_line(f"free {asn}")
 
     def refuse(self, asn: int) -> None:
-        """Do not probe that AS any more; its targets become rows with outcome `blocked`."""
-        self._say(f"refuse {asn}")
+        """Stop probing that AS for good; its targets become rows with outcome `blocked`."""
+        self._send_line(f"refuse {asn}")
 
     def end(self) -> None:
-        """No more slots will come."""
-        self._say("end")
+        """Announce that no more planned probes follow."""
+        self._send_line("end")
 
     def flush(self) -> None:
-        """Send what the pipe takes now."""
+        """Send as much as the pipe accepts now."""
         if self._pipe is None or not self._unsent:
             return
-        # A prober that has ended says by its exit status why.
+        # If the prober has ended, its exit status gives the reason.
         with suppress(BlockingIOError, BrokenPipeError):
             while self._unsent:
                 taken = os.write(self._pipe.fileno(), self._unsent)
                 del self._unsent[:taken]
 
     def close(self) -> None:
-        """Close the pipe: without an `end` before, the prober ends in order."""
+        """Close the pipe; without a preceding `end` the prober shuts down gracefully."""
         if self._pipe is not None:
-            # Unbuffered, so nothing is written here.
+            # The pipe is unbuffered, so closing it writes nothing.
             with suppress(OSError):
                 self._pipe.close()
             self._pipe = None
 
-    def _say(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         self._unsent += line.encode() + b"\n"
         self.flush()

@@ -1,4 +1,4 @@
-"""The native prober as a process: its arguments, its start, watching it, its end."""
+"""Runs the prober as a child process: arguments, start, supervision, shutdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstflight.system import binaries, children
 from firstflight.system.clock import Offset
 from scanner.driver.feed import Feed
 
-# After SIGINT the prober sends nothing new and waits for what is on its way.
+# After SIGINT the prober starts no new probe and waits for the probes in flight.
 GRACE_S = 20.0
 WATCH_EVERY_S = 0.1
 
@@ -35,12 +35,11 @@ def arguments(
     turn: Turn | None = None,
     clock: Offset | None = None,
 ) -> list[str]:
-    """Argument list of `firstflight-prober` for targets.csv, segments/ and summary.json in `folder`, and a
-    feed.
+    """Return the argument list of `firstflight-prober`, with its files in `folder`.
 
-    `listed` False: there is no targets.csv, only slots come; `ports`: other than all of the vantage point's.
-    `turn`: how limits are shared with other vantage points; `clock`: what is known of the clock here, for
-    that.
+    `listed` False: there is no targets.csv, all probes come by the feed. `ports`: source ports, if not all of
+    the vantage point's. `turn`: how limits are shared with other vantage points. `clock`: the offset of the
+    local clock, which corrects the turns.
     """
     probe = settings.probe
     argv = [str(binaries.find("firstflight-prober")), "--feed"]
@@ -79,23 +78,21 @@ def arguments(
 
 
 def derive(secret: str, key: StageKey, size: int) -> str:
-    """`size` bytes (hex) for one stage, from the run's secret: no two stages share connection IDs."""
+    """Derive `size` bytes (hex) for one stage from the run's secret: no two stages share connection IDs."""
     digest = hmac.digest(bytes.fromhex(secret), f"{key.vantage}/{key.repetition}".encode(), "sha256")
     return digest[:size].hex()
 
 
 def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> None:
-    """Run the prober until it ends; `watch` is called ten times a second and may raise to stop it.
+    """Run the prober until it ends. Calls `watch` ten times a second, which may raise to stop the prober.
 
-    `feed` becomes its standard input.
-
-    Its messages go to `log`; rejected lines (status 1) are counted in the summary. Raises UsageError (2:
-    nothing was sent), Interrupted (130, or a signal to us: it has ended in order and closed its segments),
-    or FirstflightError with its last words.
+    `feed` becomes its standard input; its messages go to `log`. Status 1 (rejected lines) is no error: the
+    summary counts them. Raises UsageError (status 2: nothing was sent), Interrupted (130, or a signal to this
+    process: the prober has closed its segments), or FirstflightError with the prober's last message.
     """
     with log.open("ab") as messages:
-        # In a session of its own: a signal to all of ours would reach it beside the one that we pass on, and
-        # a second one makes it give up what is on its way.
+        # In a separate session: a signal to this session would reach the prober besides the one that is
+        # passed on, and a second signal makes it abandon the probes in flight.
         process = children.start(
             argv, own_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages
         )
@@ -108,12 +105,14 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
             with suppress(subprocess.TimeoutExpired):
                 process.wait(WATCH_EVERY_S)
     except BaseException as error:
-        # A second signal must not cut the orderly end short.
+        # A second signal must not abort the graceful shutdown.
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_IGN)
         children.stop(process, GRACE_S)
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted("stopped by a signal; what was probed is kept, and --resume goes on") from error
+            raise Interrupted(
+                "stopped by a signal; what was probed is kept, and --resume continues"
+            ) from error
         raise
     finally:
         feed.close()
@@ -121,11 +120,13 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
     if status in (0, 1):
         return
     if status == 130:
-        raise Interrupted("the prober was stopped by a signal; what was probed is kept, and --resume goes on")
-    words = _last_line(log) or f"ended with status {status}"
+        raise Interrupted(
+            "the prober was stopped by a signal; what was probed is kept, and --resume continues"
+        )
+    reason = _last_line(log) or f"ended with status {status}"
     if status == 2:
-        raise UsageError(f"the prober refused: {words}")
-    raise FirstflightError(f"the prober failed: {words}")
+        raise UsageError(f"the prober refused: {reason}")
+    raise FirstflightError(f"the prober failed: {reason}")
 
 
 def _last_line(log: Path) -> str:

@@ -1,4 +1,4 @@
-"""The rule files of a stage (CDN map, block and opt-out lists): what may be sent, and what rows say of it."""
+"""The rule files of a stage: CDN map, block lists and opt-out lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from firstflight.system import files
 
 
 def rule_files(run: Run) -> list[Path]:
-    """The rule files in force, in the order in which they are hashed: CDN map, block lists, opt-out lists."""
+    """Return the rule files in force, in hash order: CDN map, block lists, opt-out lists."""
     probe = run.settings.probe
     found = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
     for path in found:
@@ -24,15 +24,15 @@ def rule_files(run: Run) -> list[Path]:
 
 
 def check_lists(run: Run) -> None:
-    """UsageError, with file and line, if a block or opt-out list of the run is not understood as a whole.
+    """Check every line of the run's block and opt-out lists; InputError with file and line of a fault.
 
-    The prober reads them again; this is so that a stage refuses before it asks or starts anything.
+    The prober checks them again; checking here rejects a bad list before anything is resolved or started.
     """
     lists.check(run.settings.probe.blocklist, run.settings.probe.optout)
 
 
-def keep(run: Run, rules: Sequence[Path]) -> None:
-    """Keep a copy of each rule file with the run, named by its content, so that a `ruleset` can be read."""
+def copy_into_run(run: Run, rules: Sequence[Path]) -> None:
+    """Copy each rule file into the run, named by its hash, so that a `ruleset` can be looked up later."""
     for path in rules:
         kept = run.layout.rule_copy(files.sha256_of(path), path.name)
         if not kept.exists():

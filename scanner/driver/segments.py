@@ -1,4 +1,4 @@
-"""The closed segments of an engine (Arrow IPC files) that a stage finds in its folder."""
+"""Reads the prober's closed segments (Arrow IPC files)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from firstflight.errors import InputError
 
 
 def closed_segments(folder: Path) -> list[Path]:
-    """The prober's whole segments, in order; a `.part` is one that was still open."""
+    """Return the prober's closed segments, in order; a `.part` file is one that was still open."""
     return sorted(folder.glob("seg-*.arrow"))
 
 
 def read_segments(paths: Sequence[Path]) -> pa.Table:
-    """Rows of all segments, sorted by `target`. InputError if one cannot be read or a target has two rows."""
+    """Read all segments, sorted by `target`. InputError if one cannot be read or a target has two rows."""
     tables = []
     for path in paths:
         try:
@@ -26,7 +26,7 @@ def read_segments(paths: Sequence[Path]) -> pa.Table:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"cannot read the segment {path}: {error}") from error
     if not tables:
-        raise InputError("the prober left no segment")
+        raise InputError("the prober wrote no segment")
     table = pa.concat_tables(tables).sort_by("target")
     if pc.count_distinct(table["target"]).as_py() != table.num_rows:
         raise InputError(f"a target has two rows in the segments of {paths[0].parent}")
@@ -34,7 +34,7 @@ def read_segments(paths: Sequence[Path]) -> pa.Table:
 
 
 def targets_in(path: Path) -> list[int]:
-    """The targets that a segment has rows of."""
+    """Return the targets whose rows a segment holds."""
     with pa.memory_map(str(path)) as source:
         targets: list[int] = pa.ipc.open_file(source).read_all()["target"].to_pylist()
         return targets

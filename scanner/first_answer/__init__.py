@@ -1,1 +1,1 @@
-"""The probe stage: the first answer to a QUIC Initial."""
+"""The probe stage: records the first answer to a QUIC Initial."""

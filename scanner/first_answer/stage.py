@@ -1,8 +1,7 @@
 """The probe stage: choose addresses, probe them under capture, write quic_probe.parquet.
 
-Can be cut at any moment: the prober's closed segments stay, a second start leaves out what they answer, and
-the record file is written in one step at the end. A stage that is stopped in order writes the rows that there
-are.
+Survives being killed at any moment: closed segments are kept, the next start skips the targets in them, and
+the record file is written in one step at the end. A stage that is stopped gracefully writes the rows it has.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
-from scanner.backoff.controller import Guard
+from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
-from scanner.driver.capture import capture_beside
+from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import closed_segments, targets_in
 from scanner.planned import control
@@ -33,7 +32,7 @@ def stage(run: Run, key: StageKey) -> None:
     """Probe the addresses that the resolve stage found for `key`.
 
     Reads dns_answer.parquet and as_data/; writes into the probe and capture folders (docs/architecture.md).
-    Raises FirstflightError with one sentence; a Ctrl-C ends in order.
+    Raises FirstflightError; SIGINT shuts down gracefully.
     """
     settings = run.settings
     with run.stage("probe", key) as report:
@@ -45,20 +44,20 @@ def stage(run: Run, key: StageKey) -> None:
         plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
         report.rows_in = plan.num_rows
         segments = folder / "segments"
-        begun = closed_segments(segments)
+        earlier = closed_segments(segments)
         mapper = Mapper(run.layout.as_data)
         choose.write_targets(
             plan,
             settings.probe.port,
             folder / "targets.csv",
             lambda ip: mapper.origin(ip).asn,
-            probed_already=bool(begun),
+            probed_already=bool(earlier),
         )
         in_force = rules.rule_files(run)
-        rules.keep(run, in_force)
-        answered = sum(1 for path in begun for target in targets_in(path) if target < FIRST_SLOT)
+        rules.copy_into_run(run, in_force)
+        answered = sum(1 for path in earlier for target in targets_in(path) if target < FIRST_SLOT)
         stopped: Interrupted | None = None
-        # Without a summary it was killed at the very end: the prober, with nothing left to send, writes it.
+        # Killed before the summary was written: the prober, with nothing left to send, writes it now.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
             try:
                 _probe(run, key, plan.num_rows, report, mapper)
@@ -72,12 +71,12 @@ def stage(run: Run, key: StageKey) -> None:
 
 
 def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:
-    """Run the prober with the capture beside it, until every target has a row in a closed segment."""
+    """Run the prober and the capture until every target has a row in a closed segment."""
     settings, manifest = run.settings, run.manifest
     vantage = settings.vantage_named(key.vantage)
     folder = run.layout.stage("probe", key)
     segments = folder / "segments"
-    with files.said_in_one_sentence(segments):
+    with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
     secret = str(manifest["cid_key"])
     argv = process.arguments(
@@ -91,10 +90,10 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         clock=clock.of(run, key),
     )
     feed, label = Feed(), str(key)
-    looking = Guard(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
+    controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
-        running = stack.enter_context(capture_beside(run, key))
+        running = stack.enter_context(probe_capture(run, key))
         progress = stack.enter_context(Progress(folder, f"{key.vantage} probe {key.repetition}", targets))
 
         def watch() -> None:
@@ -103,14 +102,14 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
             run.check_not_stopped()
             now_ns = time.time_ns()
             controls.tick(now_ns)
-            looking.look(now_ns)
-            progress.update(looking.rows)
+            controller.update(now_ns)
+            progress.update(controller.listed_rows)
 
         try:
             process.run(argv, folder / "prober.log", feed, watch)
         finally:
-            looking.look(time.time_ns())
-            progress.update(looking.rows)
-            report.warnings += looking.warnings
+            controller.update(time.time_ns())
+            progress.update(controller.listed_rows)
+            report.warnings += controller.warnings
     if running is not None:
         report.warnings += running.losses()

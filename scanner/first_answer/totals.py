@@ -1,4 +1,4 @@
-"""Counts of a finished probe stage, made again from its files: the run's totals must balance."""
+"""Counts a finished probe stage again from its files, to verify the run's totals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from scanner.records import counts
 
 
 def count(run: Run, report: StageReport) -> dict[str, int]:
-    """Targets, rejected, sent and rows by outcome, from the lines of targets.csv and the rows of
-    quic_probe.parquet.
+    """Count targets, rejected, sent and rows by outcome, in targets.csv and quic_probe.parquet.
 
     Raises FirstflightError naming vantage point and repetition if the sums of definitions.md do not hold, or
-    if the record file does not hold what the stage reported.
+    if the record file differs from the stage's report.
     """
     key = report.key(run.id)
     assert key is not None
@@ -27,5 +26,5 @@ def count(run: Run, report: StageReport) -> dict[str, int]:
     rejected = len(report.rejected)
     accounting.balance(lines - rejected, found.sent, found.by_outcome, str(key))
     if report.counts != found.for_report():
-        raise FirstflightError(f"{key}: quic_probe.parquet does not hold what the stage reported")
+        raise FirstflightError(f"{key}: quic_probe.parquet does not match the stage's report")
     return {"targets": lines, "rejected": rejected, **found.for_report()}

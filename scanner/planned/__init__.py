@@ -1,1 +1,1 @@
-"""Probes planned at set times: watched, owned and control names."""
+"""Plans probes at set times: of watched, owned and control names."""

@@ -1,5 +1,4 @@
-"""Control names: probed every minute beside a campaign, so that a network's answers are compared with its
-own."""
+"""Probes control names every minute during a campaign, as a baseline for the answers of their networks."""
 
 from __future__ import annotations
 
@@ -20,21 +19,20 @@ from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
 from scanner.resolver.addresses import Addresses
 from scanner.resolver.engine import Name
-from scanner.resolver.names import the_resolver
+from scanner.resolver.names import configured_resolver
 
 RECORDS = "watch_slot.parquet"
 LIST_ID = "control"
 
-# A control probe may wait for the vantage point's turn (firstflight/egress/shared_limits.py) and for its
-# address's rate limit, until the next one is due.
+# Share of the interval that a control probe may wait for the vantage point's turn
+# (firstflight/egress/shared_limits.py) and for its address's rate limit.
 GRACE_SHARE = 0.9
 
 
 class Controls:
-    """The control names of the settings, fed to the prober of a probe stage. A context manager; idle if there
-    are none.
+    """Feeds the settings' control names to the prober of a probe stage; does nothing if there are none.
 
-    Names are resolved once, when it is entered.
+    A context manager; names are resolved once, on entry.
     """
 
     def __init__(self, run: Run, key: StageKey, feed: Feed, mapper: Mapper) -> None:
@@ -50,23 +48,23 @@ class Controls:
         families = settings.probe.families
         common = {
             **self._key.columns(),
-            "resolver": the_resolver(settings.resolve).label,
+            "resolver": configured_resolver(settings.resolve).label,
             "tool_version": tool_version(),
         }
         addresses = Addresses(
             [Name(None, name, LIST_ID) for name in names],
             families,
-            the_resolver(settings.resolve),
+            configured_resolver(settings.resolve),
             settings.resolve,
             common,
         )
         addresses.resolve()
         folder = self._run.layout.stage("probe", self._key)
         log = folder / planned_records.LOG
-        # A resumed stage goes on counting: a number stands for one probe.
+        # A resumed stage continues the numbering: each number identifies one probe.
         first = 1 + max((entry["slot"] for entry in read_log(log)), default=-1)
         every_s = settings.manners.control_every_s
-        vantage = (settings.place_of(self._key.vantage), len(settings.vantage))
+        vantage = (settings.index_of(self._key.vantage), len(settings.vantage))
         of = series("control", names, families, every_s, vantage)
         self._feeder = Feeder(
             self._feed,
@@ -86,7 +84,7 @@ class Controls:
             self._feeder.close()
 
     def tick(self, now_ns: int) -> None:
-        """Hand over what is due soon."""
+        """Feed the probes that are due soon."""
         if self._feeder is not None:
             self._feeder.tick(now_ns)
         else:
@@ -96,7 +94,7 @@ class Controls:
 def write_slots(
     folder: Path, probed: dict[int, dict[str, Any]], common: dict[str, Any], mapper: Mapper
 ) -> Path | None:
-    """Write the watch_slot records of a probe stage's control names; None if it had none."""
+    """Write the watch_slot records of a probe stage's control names; return None if there are none."""
     fed = list(planned_records.fed(folder))
     if not fed:
         return None

@@ -1,8 +1,8 @@
-"""One watch at a time at a vantage point: who sends when two are at work there.
+"""Lets only one watch send at a time when two run at a vantage point.
 
-A watch has the limits of its vantage point for itself. One that gives way (`watch.gives_way`: of a schedule,
-the hour's to one that a person started) sends only while no other is at work, so both together never send
-more than one would. They tell each other by locks beside the runs, which end with their holders.
+A watch uses the limits of its vantage point alone. A watch with `watch.gives_way` (a scheduled one yields to
+a manual one) sends only while no other watch is active, so both together never exceed one watch's limits.
+They coordinate by file locks beside the runs, which the kernel releases when their processes end.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from firstflight.run.run import Run
 from firstflight.system import lock
 from scanner.planned.probes import AHEAD_NS, SECOND_NS
 
-# So long before its period a watch is at work: what the other had handed over by then has left, and the gap
-# that limits ask for has passed.
+# A watch becomes active this long before its period: by then the other watch's submitted probes have been
+# sent, and the gap that the limits require has passed.
 BEFORE_NS = AHEAD_NS + 3 * SECOND_NS
-# Why slots that are left to the other were skipped (schemas/records/watch_slot.yaml).
+# The `reason` of slots that are skipped in favour of the other watch (schemas/records/watch_slot.yaml).
 REASON = "limit"
 
 
-class RightOfWay:
-    """Of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
+class Precedence:
+    """Precedence of one watch stage whose period begins at `begins_ns` (UTC). A context manager.
 
-    `left_out` counts the slots that were left to the other.
+    `skipped` counts the slots that were skipped in favour of another watch.
     """
 
     def __init__(self, run: Run, vantage: str, begins_ns: int) -> None:
@@ -34,34 +34,34 @@ class RightOfWay:
         self._second = run.path.parent / f"watch-{vantage}-gives-way.lock"
         self._gives_way = run.settings.watch.gives_way
         self._from_ns = begins_ns - BEFORE_NS
-        self._held = ExitStack()
-        self._at_work = False
-        self.left_out = 0
+        self._locks = ExitStack()
+        self._active = False
+        self.skipped = 0
 
     def __enter__(self) -> Self:
         if self._gives_way:
-            self._held.enter_context(lock.shared(self._second))
+            self._locks.enter_context(lock.shared(self._second))
         elif time.time_ns() >= self._from_ns:
-            self.look(time.time_ns())
+            self.update(time.time_ns())
             if lock.is_shared(self._second):
-                # Late, so not expected: the other has handed over slots that are not due yet.
+                # Started late: the other watch may already have submitted probes that are not due yet.
                 time.sleep(BEFORE_NS / SECOND_NS)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.close()
+        self._locks.close()
 
-    def look(self, now_ns: int) -> None:
-        """To be called several times a second: takes the right of way shortly before the period."""
-        if not self._gives_way and not self._at_work and now_ns >= self._from_ns:
-            self._at_work = True
-            self._held.enter_context(lock.shared(self._first))
+    def update(self, now_ns: int) -> None:
+        """Take precedence shortly before the period. Call this several times a second."""
+        if not self._gives_way and not self._active and now_ns >= self._from_ns:
+            self._active = True
+            self._locks.enter_context(lock.shared(self._first))
 
     def reason_to_skip(self) -> str | None:
-        """Why a slot may not be handed to the prober now; None if it may."""
+        """Return why no probe may be submitted now; None if it may."""
         if not self._gives_way or not lock.is_shared(self._first):
             return None
-        self.left_out += 1
+        self.skipped += 1
         return REASON

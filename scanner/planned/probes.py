@@ -1,8 +1,8 @@
-"""Slots: the moments at which names are to be probed, fixed on the grid of UTC, and what became of each.
+"""Plans probes on a fixed grid of UTC, feeds them to the prober and logs each one.
 
-A name's slots lie `interval` apart, from whole multiples of it since 1970 on; names and vantage points are
-spread evenly over the interval, so that neither one vantage point's probes nor those of all come in a burst.
-Nothing is counted from the last probe, so nothing drifts.
+The probes of a name are `interval` apart, aligned to whole multiples of it since 1970. Names and vantage
+points are spread evenly over the interval, so that neither one vantage point nor all together send bursts.
+Times do not depend on earlier probes, so they do not drift.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from scanner.driver.feed import FIRST_SLOT, Feed
 Purpose = Literal["watch", "owned", "control"]
 SECOND_NS = 10**9
 
-# How long before its time a slot is handed to the prober.
+# How long before its time a planned probe is submitted to the prober.
 AHEAD_NS = 2 * SECOND_NS
 
 
 @dataclass(frozen=True)
 class Series:
-    """A name that is probed every `interval_ns`, number `place` of `of` that share the interval."""
+    """A name that is probed every `interval_ns`, number `index` of `of` that share the interval."""
 
     purpose: Purpose
     domain: str
     family: int
     interval_ns: int
-    place: int
+    index: int
     of: int
 
     def times(self, start_ns: int) -> Iterator[int]:
-        """Planned times (UTC, ns) from `start_ns` on, without end."""
-        offset = self.interval_ns * self.place // self.of
+        """Yield planned times (UTC, ns) from `start_ns` on, endlessly."""
+        offset = self.interval_ns * self.index // self.of
         first = -(-(start_ns - offset) // self.interval_ns)
         while True:
             yield first * self.interval_ns + offset
@@ -46,8 +46,8 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Slot:
-    """One planned probe. `number` from 0."""
+class PlannedProbe:
+    """One planned probe; `number` counts from 0."""
 
     number: int
     planned_ns: int
@@ -61,63 +61,70 @@ def series(
     interval_s: float,
     vantage: tuple[int, int],
 ) -> list[Series]:
-    """The series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
+    """Return the series of `names` at vantage point number `vantage[0]` of `vantage[1]`."""
     pairs = [(name, family) for name in names for family in families]
-    index, of = vantage
+    vantage_index, of = vantage
     return [
         Series(
-            purpose, name, family, round(interval_s * SECOND_NS), place * of + index, max(1, len(pairs) * of)
+            purpose,
+            name,
+            family,
+            round(interval_s * SECOND_NS),
+            n * of + vantage_index,
+            max(1, len(pairs) * of),
         )
-        for place, (name, family) in enumerate(pairs)
+        for n, (name, family) in enumerate(pairs)
     ]
 
 
-def plan(of: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0) -> Iterator[Slot]:
-    """The slots of several series in order of time, from `start_ns` to before `end_ns` (None: without
+def plan(
+    of: Sequence[Series], start_ns: int, end_ns: int | None = None, first: int = 0
+) -> Iterator[PlannedProbe]:
+    """Yield the planned probes of several series in time order, from `start_ns` to before `end_ns` (None: no
     end)."""
 
-    def timed(place: int, one: Series) -> Iterator[tuple[int, int]]:
+    def timed(index: int, one: Series) -> Iterator[tuple[int, int]]:
         for planned in one.times(start_ns):
             if end_ns is not None and planned >= end_ns:
                 return
-            yield planned, place
+            yield planned, index
 
-    merged = heapq.merge(*(timed(place, one) for place, one in enumerate(of)))
-    for number, (planned, place) in enumerate(merged, start=first):
-        yield Slot(number, planned, of[place])
+    merged = heapq.merge(*(timed(index, one) for index, one in enumerate(of)))
+    for number, (planned, index) in enumerate(merged, start=first):
+        yield PlannedProbe(number, planned, of[index])
 
 
 class Feeder:
-    """Hands slots to the prober shortly before their time, and notes each in `log` (a line of JSON)."""
+    """Submits planned probes to the prober shortly before their time; logs each as a JSON line in `log`."""
 
     def __init__(
         self,
         feed: Feed,
         log: Path,
-        slots: Iterator[Slot],
+        probes: Iterator[PlannedProbe],
         *,
         address: Callable[[str, int], str | None],
         asn_of: Callable[[str], int | None],
-        grace_ms: Callable[[Slot], int],
+        grace_ms: Callable[[PlannedProbe], int],
         port: int,
         reason_to_skip: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._reason_to_skip = reason_to_skip
         self._feed = feed
-        self._slots = slots
-        self._next: Slot | None = next(slots, None)
-        self._ended = False
+        self._probes = probes
+        self._next: PlannedProbe | None = next(probes, None)
+        self._end_sent = False
         self._address, self._asn_of, self._grace_ms, self._port = address, asn_of, grace_ms, port
-        with files.said_in_one_sentence(log):
+        with files.explain_os_errors(log):
             self._log = log.open("a", encoding="utf-8")
 
     def tick(self, now_ns: int) -> None:
-        """Hand over what is due soon; says `end` when there is no more."""
+        """Submit the probes that are due soon; send `end` after the last one."""
         while self._next is not None and self._next.planned_ns <= now_ns + AHEAD_NS:
-            self._hand_over(self._next)
-            self._next = next(self._slots, None)
-        if self._next is None and not self._ended:
-            self._ended = True
+            self._submit(self._next)
+            self._next = next(self._probes, None)
+        if self._next is None and not self._end_sent:
+            self._end_sent = True
             self._feed.end()
         self._feed.flush()
 
@@ -125,13 +132,13 @@ class Feeder:
         """Close the log."""
         self._log.close()
 
-    def _hand_over(self, slot: Slot) -> None:
-        one = slot.series
+    def _submit(self, probe: PlannedProbe) -> None:
+        one = probe.series
         ip = self._address(one.domain, one.family)
         asn = None if ip is None else self._asn_of(ip)
         entry = {
-            "slot": slot.number,
-            "planned_ns": slot.planned_ns,
+            "slot": probe.number,
+            "planned_ns": probe.planned_ns,
             "purpose": one.purpose,
             "domain": one.domain,
             "family": one.family,
@@ -141,14 +148,14 @@ class Feeder:
         reason = None if ip is None else self._reason_to_skip()
         if reason is not None:
             entry["skipped"] = reason
-        # Noted first: a slot that the prober knows is always in the log.
+        # Logged first: every probe that the prober knows is in the log.
         self._log.write(json.dumps(entry) + "\n")
         self._log.flush()
         if ip is not None and reason is None:
-            self._feed.slot(
-                FIRST_SLOT + slot.number,
-                slot.planned_ns,
-                grace_ms=self._grace_ms(slot),
+            self._feed.schedule(
+                FIRST_SLOT + probe.number,
+                probe.planned_ns,
+                grace_ms=self._grace_ms(probe),
                 owned=one.purpose == "owned",
                 asn=asn,
                 ip=ip,
@@ -158,9 +165,9 @@ class Feeder:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log of slots (the feeder's, or the prober's of skipped ones); empty if there is none.
+    """Read a log of slots (the feeder's, or the prober's of skipped ones); empty if the file does not exist.
 
-    A last line that was cut when its writer was killed is left out. InputError for any other broken line.
+    Ignores a last line without line feed, whose writer was killed. InputError for any other broken line.
     """
     if not path.is_file():
         return []
@@ -170,7 +177,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except ValueError as error:
-            # Where a killed writer's half line is, the next writer's first one follows in the same line.
+            # After a killed writer's partial line, the next writer's first entry follows on the same line.
             if "{" not in line[1:]:
                 raise InputError(f"{path}, line {number}, is not JSON: move the file away") from error
             entries.append(json.loads(line[line.rindex("{") :]))

@@ -1,5 +1,4 @@
-"""What became of every slot, as records of kind watch_slot: slots = probed + skipped, each skipped one with
-its reason."""
+"""Builds the watch_slot records: every slot is either probed or skipped, with a reason if skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from firstflight.errors import FirstflightError
 from firstflight.run.accounting import NOT_SENT
 from firstflight.system import files
 from scanner.driver.feed import FIRST_SLOT
-from scanner.planned.probes import Slot, read_log
+from scanner.planned.probes import PlannedProbe, read_log
 from schemas import records
 
 LOG = "slots.jsonl"
@@ -22,18 +21,18 @@ SKIPPED = "skipped.jsonl"
 
 
 def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
-    """The rows of slots among the prober's rows, by number of the slot."""
+    """Return the rows of planned probes among the prober's rows, by slot number."""
     mask = [target >= FIRST_SLOT for target in segments["target"].to_pylist()]
     return {row["target"] - FIRST_SLOT: row for row in segments.filter(pa.array(mask)).to_pylist()}
 
 
 def fed(folder: Path) -> Iterable[dict[str, Any]]:
-    """The slots that were handed to the prober, from their log."""
+    """Return the entries of the feeder's log: the slots that came due."""
     return read_log(folder / LOG)
 
 
-def planned(slots: Iterable[Slot]) -> Iterable[dict[str, Any]]:
-    """Slots of a plan in the form of the log, for those that were never handed over."""
+def planned(slots: Iterable[PlannedProbe]) -> Iterable[dict[str, Any]]:
+    """Yield log entries for planned probes that never came due."""
     for slot in slots:
         yield {
             "slot": slot.number,
@@ -55,28 +54,27 @@ def build(
     origin: Callable[[str], tuple[int | None, str | None]],
     unfed_reason: str,
 ) -> pa.Table:
-    """The table of watch_slot records.
+    """Build the table of watch_slot records.
 
-    `all_slots` in the log's form; `probed` from `of_segments`; `common` are the columns that are the same in
-    all rows. `unfed_reason`: why slots that were never handed over were skipped. FirstflightError if the sums
-    do not hold.
+    `all_slots` are log entries; `probed` is from `of_segments`; `common` are the columns that all rows share.
+    `unfed_reason`: why slots that never came due were skipped. FirstflightError if the sums do not hold.
     """
     skipped = {entry["slot"] - FIRST_SLOT: entry for entry in read_log(folder / SKIPPED)}
     rows: list[dict[str, Any]] = []
-    left = set(probed)
+    unmatched = set(probed)
     for entry in all_slots:
         number = entry["slot"]
         row = probed.get(number)
-        left.discard(number)
+        unmatched.discard(number)
         ip = row["ip"] if row is not None else entry["ip"]
         asn, cdn = origin(ip) if ip is not None else (None, None)
         rows.append(
             common
             | {"slot": number, "planned_at": entry["planned_ns"], "purpose": entry["purpose"]}
             | {"domain": entry["domain"], "family": entry["family"], "ip": ip, "asn": asn, "cdn": cdn}
-            | _fate(entry, row, skipped.get(number), unfed_reason)
+            | _state_columns(entry, row, skipped.get(number), unfed_reason)
         )
-    _check(rows, left, folder)
+    _check(rows, unmatched, folder)
     return pa.Table.from_pylist(rows, schema=records.load("watch_slot").arrow_schema())
 
 
@@ -87,7 +85,7 @@ def write(table: pa.Table, path: Path) -> None:
 
 
 def counts(table: pa.Table) -> dict[str, int]:
-    """Slots, probed ones, and skipped ones by reason, for the stage's report."""
+    """Count slots, probed ones, and skipped ones by reason, for the stage's report."""
     found = {"slots": table.num_rows, "probed": 0}
     for state, reason in zip(table["state"].to_pylist(), table["reason"].to_pylist(), strict=True):
         name = "probed" if state == "probed" else f"skipped_{reason}"
@@ -95,7 +93,7 @@ def counts(table: pa.Table) -> dict[str, int]:
     return found
 
 
-def _fate(
+def _state_columns(
     entry: dict[str, Any], row: dict[str, Any] | None, skip: dict[str, Any] | None, unfed_reason: str
 ) -> dict[str, Any]:
     if row is not None and row["outcome"] not in NOT_SENT:
@@ -116,16 +114,16 @@ def _fate(
     elif entry["ip"] is None:
         reason, late = "no_address", None
     else:
-        reason, late = "cut", None  # on its way when the prober was killed: nobody knows
+        reason, late = "cut", None  # submitted before the prober was killed: outcome unknown
     return {"state": "skipped", "reason": reason, "late_us": late}
 
 
-def _check(rows: list[dict[str, Any]], left: set[int], folder: Path) -> None:
+def _check(rows: list[dict[str, Any]], unmatched: set[int], folder: Path) -> None:
     numbers = {row["slot"] for row in rows}
     probed = sum(1 for row in rows if row["state"] == "probed")
     skipped = sum(1 for row in rows if row["state"] == "skipped" and row["reason"])
-    if left or len(numbers) != len(rows) or probed + skipped != len(rows):
+    if unmatched or len(numbers) != len(rows) or probed + skipped != len(rows):
         raise FirstflightError(
             f"{folder}: the sums do not hold: {len(rows)} slots ({len(numbers)} different), {probed} probed, "
-            f"{skipped} skipped, {len(left)} records of probes without a slot"
+            f"{skipped} skipped, {len(unmatched)} records of probes without a slot"
         )

@@ -1,1 +1,1 @@
-"""From the engine's segments to the record files of a stage."""
+"""Converts the prober's segments to the record files of a stage."""

@@ -1,4 +1,4 @@
-"""Rows of probes by outcome."""
+"""Counts probe rows by outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Counts:
     by_outcome: dict[str, int]
 
     def for_report(self) -> dict[str, int]:
-        """In the form of a stage's report, outcomes in order of their names."""
+        """Return the counts as a stage's report holds them, outcomes sorted by name."""
         return {"sent": self.sent, **dict(sorted(self.by_outcome.items()))}
 
 

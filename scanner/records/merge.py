@@ -1,4 +1,4 @@
-"""Segments of the prober and provenance of the run become one record file, quic_probe.parquet."""
+"""Merges the prober's segments and the run's provenance into one record file, quic_probe.parquet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schemas import records
 
 @dataclass(frozen=True)
 class Provenance:
-    """What is the same in all rows of one probe stage."""
+    """The values that all rows of one probe stage share."""
 
     key: StageKey
     tool_version: str
@@ -45,12 +45,12 @@ def merge(
     pauses: Sequence[Pause] = (),
     slots: pa.Array | None = None,
 ) -> pa.Table:
-    """Put the prober's columns and the stage's together, in the order of the record kind quic_probe.
+    """Merge the prober's columns with the stage's, in the order of the record kind quic_probe.
 
-    `segments` from read_segments; `plan` from choose, or for a watch its `slots` (numbers of the rows' slots)
-    and a plan with a row for each; `origin` gives AS and CDN of an address; `pauses` those of networks;
-    `captures` are the captures that ran, oldest first, named in rows by `capture_name`; `earlier` are the
-    record files of this vantage point's earlier repetitions.
+    `segments` is from read_segments; `plan` from choose, or for a watch one row per segment row, with `slots`
+    as their slot numbers; `origin` returns AS and CDN of an address; `pauses` are those of networks;
+    `captures` are the captures taken, oldest first, named in rows by `capture_name`; `earlier` are the record
+    files of this vantage point's earlier repetitions.
     """
     kind = records.load("quic_probe")
     if slots is None:
@@ -59,7 +59,7 @@ def merge(
         own = plan
     for column in ("domain", "ip"):
         if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
-            raise InputError(f"the segments' column {column} does not fit targets.csv")
+            raise InputError(f"the segments' column {column} does not match targets.csv")
     asn, cdn = _origins(segments["ip"], origin)
     length = segments.num_rows
     stage: dict[str, Any] = {
@@ -112,7 +112,7 @@ def _origins(
 def _capture_files(
     sent_at: pa.ChunkedArray, captures: Sequence[CaptureRecord], name: Callable[[str], str]
 ) -> pa.Array:
-    """The capture that ran when a probe was sent: the last that started before. Null if nothing was sent."""
+    """Return the capture of each probe: the last one started before it was sent. Null if nothing was sent."""
     result: pa.Array = pa.nulls(len(sent_at), pa.string())
     for record in captures:
         after = pc.greater_equal(sent_at, record.started_ns)
@@ -122,13 +122,13 @@ def _capture_files(
 
 
 def _since_last(segments: pa.Table, earlier: Sequence[Path]) -> pa.Array:
-    """Seconds from the last probe of the same name and address to this one, as float32; null without one."""
+    """Return the seconds since the last probe of the same name and address, as float32; null without one."""
     if not earlier:
         return pa.nulls(segments.num_rows, pa.float32())
     keys = _name_and_address(segments)
     last = pa.nulls(segments.num_rows, pa.int64())
     for path in earlier:
-        # ParquetFile, not read_table: the latter imports the dataset machinery, half a second of start-up.
+        # ParquetFile, not read_table: the latter imports pyarrow.dataset, which takes half a second.
         before = pq.ParquetFile(path).read(["domain", "ip", "sent_at"])
         before = before.filter(pc.is_valid(before["sent_at"]))
         found = before["sent_at"].combine_chunks().take(pc.index_in(keys, _name_and_address(before)))

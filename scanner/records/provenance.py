@@ -1,4 +1,4 @@
-"""What is the same in all rows of one stage."""
+"""The values that all rows of one stage share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
 
 
 def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Path) -> merge.Provenance:
-    """What is the same in all rows of one stage."""
+    """Return the values that all quic_probe rows of one stage share."""
     offset = clock.of(run, key)
     return merge.Provenance(
         key,
@@ -33,7 +33,7 @@ def provenance(run: Run, key: StageKey, tool_version: str, ruleset: str, out: Pa
 
 
 def slot_columns(run: Run, key: StageKey, report: StageReport) -> dict[str, Any]:
-    """The columns that are the same in all watch_slot records of one stage."""
+    """Return the columns that all watch_slot records of one stage share."""
     offset = clock.of(run, key)
     return {
         **key.columns(),
@@ -43,6 +43,6 @@ def slot_columns(run: Run, key: StageKey, report: StageReport) -> dict[str, Any]
 
 
 def capture_name(run: Run, key: StageKey) -> Callable[[str], str]:
-    """How rows name a capture."""
+    """Return the function from a capture's file name to its name in rows."""
     folder = run.layout.stage("capture", key)
     return lambda name: run.layout.name_of(folder / name)

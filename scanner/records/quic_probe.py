@@ -1,4 +1,4 @@
-"""The prober's closed segments into the records of the probe stage, and into its report."""
+"""Writes the records and the report of the probe stage from the prober's closed segments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scanner.records import counts, merge
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
 
-# From the prober's summary into the manifest.
+# Values of the prober's summary that the manifest holds.
 FACTS = (
     "template_sha256",
     "answer_window_ms",
@@ -50,8 +50,8 @@ def write(
 ) -> None:
     """Write quic_probe.parquet from the closed segments, and watch_slot.parquet of control names.
 
-    Stopped in order, the rows that there are, if any; --resume probes the rest. Raises FirstflightError if
-    the sums of definitions.md do not hold.
+    `stopped`: write the rows that exist, if any; --resume probes the rest. Raises FirstflightError if the
+    sums of definitions.md do not hold.
     """
     out = run.layout.quic_probe(key)
     if plan.num_rows == 0:
@@ -67,7 +67,7 @@ def write(
     everything = read_segments(closed)
     segments = _listed(everything)
     summary = files.read_json(folder / "summary.json")
-    note(summary, report)
+    copy_summary(summary, report)
     if stopped:
         report.facts["not_probed"] = plan.num_rows - segments.num_rows
     else:
@@ -93,8 +93,8 @@ def write(
         run.add_output(report, slots)
 
 
-def note(summary: dict[str, Any], report: StageReport) -> None:
-    """Take over from the prober's summary what the run's manifest should hold, and what went wrong."""
+def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
+    """Copy FACTS and warnings from the prober's summary into the report."""
     report.facts = {name: summary[name] for name in FACTS}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
         if summary[name]:
@@ -102,18 +102,18 @@ def note(summary: dict[str, Any], report: StageReport) -> None:
 
 
 def _earlier(run: Run, key: StageKey) -> list[Path]:
-    """Record files of the vantage point's repetitions before this one."""
+    """Return the record files of the vantage point's earlier repetitions."""
     paths = [run.layout.quic_probe(run.key(key.vantage, n)) for n in range(1, key.repetition)]
     return [path for path in paths if path.is_file()]
 
 
 def _listed(segments: pa.Table) -> pa.Table:
-    """The rows of the list's targets, without those of control names."""
+    """Return the rows of the listed targets, without those of control names."""
     return segments.filter(pc.less(segments["target"], pa.scalar(FIRST_SLOT, pa.uint32())))
 
 
 def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
-    """Lines that the prober says it rejected, if they are those without a row; prober.log has the reasons."""
+    """Return the lines without a row, if the prober rejected as many; prober.log has the reasons."""
     lines = sorted(set(plan["target"].to_pylist()) - set(segments["target"].to_pylist()))
     if len(lines) != summary["rejected"]:
         return []  # rows are missing for another reason: the sums will not hold
@@ -121,7 +121,7 @@ def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> li
 
 
 def _count(segments: pa.Table, targets: int, report: StageReport, where: str) -> None:
-    """Count outcomes into the report; FirstflightError if the sums of definitions.md do not hold."""
+    """Set the report's counts by outcome; FirstflightError if the sums of definitions.md do not hold."""
     found = counts.of(segments)
     not_probed = int(report.facts.get("not_probed") or 0)
     accounting.balance(targets - len(report.rejected) - not_probed, found.sent, found.by_outcome, where)

@@ -1,1 +1,1 @@
-"""The resolve stage: names to addresses."""
+"""The resolve stage: resolves names to addresses."""

@@ -1,6 +1,6 @@
-"""The `resolve` stage: every name of the run's list to addresses and HTTPS records, from one vantage point.
+"""The `resolve` stage: resolves the run's names to addresses and HTTPS records from one vantage point.
 
-Only the resolver is contacted, so names on an opt-out list are resolved as well; they are not probed.
+Only the resolver is contacted, so names on an opt-out list are resolved too; they are not probed.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolver.answer import QTYPES, Outcome
 from scanner.resolver.engine import Done, Name, ResolverDown, resolve_all
-from scanner.resolver.names import read_targets, the_resolver
+from scanner.resolver.names import configured_resolver, read_targets
 from scanner.resolver.query import Resolver
 from scanner.resolver.segments import Segments, rows
 
-# How often the stop file is looked for.
-LOOK_EVERY_S = 0.2
+# How often the stop file is checked.
+POLL_EVERY_S = 0.2
 
 
 def stage(run: Run, key: StageKey) -> None:
     """Write dns_answer.parquet (record kind `dns_answer`) of `key`.
 
-    ResolverDown (exit 3) if the resolver does not answer at the start, or stops; Interrupted after SIGINT or
-    SIGTERM. Both keep what was answered, and the next call goes on from there.
+    ResolverDown (exit 3) if the resolver does not answer at the start or stops answering; Interrupted after
+    SIGINT or SIGTERM. Both keep the answers so far, and the next call continues from there.
     """
     settings = run.settings.resolve
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
-        rules.check_lists(run)  # nobody is asked for names that could not be probed
+        rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
         names = read_targets(run)
-        resolver = the_resolver(settings)
+        resolver = configured_resolver(settings)
         common = {
             **key.columns(),
             "resolver": resolver.label,
@@ -60,7 +60,7 @@ def stage(run: Run, key: StageKey) -> None:
                 if todo:
                     asyncio.run(_until_signal(run, todo, resolver, settings, done))
         except ResolverDown as error:
-            kept = f"; {finished} of {len(names)} names are done and kept, do the stage again for the rest"
+            kept = f"; {finished} of {len(names)} names are done and kept, run the stage again for the rest"
             raise ResolverDown(f"{error}{kept if finished else ''}") from None
         finally:
             segments.close()
@@ -72,7 +72,7 @@ def stage(run: Run, key: StageKey) -> None:
 
 
 def _account(counts: Counter[str], names: int) -> None:
-    """Every name has one status per query type, no more and no less."""
+    """Check that every name has exactly one status per query type."""
     for qtype in QTYPES:
         found = sum(n for key, n in counts.items() if key.startswith(f"{qtype}_"))
         if found != names:
@@ -84,7 +84,7 @@ def _account(counts: Counter[str], names: int) -> None:
 async def _until_signal(
     run: Run, names: list[Name], resolver: Resolver, settings: Resolve, done: Done
 ) -> None:
-    """Resolve all names; SIGINT, SIGTERM and the run's stop file end it in order, with Interrupted."""
+    """Resolve all names; SIGINT, SIGTERM and the run's stop file cancel it gracefully, with Interrupted."""
     work = asyncio.create_task(
         resolve_all(names, resolver, concurrency=settings.concurrency, rate=settings.rate, done=done)
     )
@@ -95,7 +95,7 @@ async def _until_signal(
 
     async def look_for_stop_file() -> None:
         while not run.layout.stop_file.exists():
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
         work.cancel()
 
     looking = asyncio.create_task(look_for_stop_file())
@@ -104,7 +104,7 @@ async def _until_signal(
     except asyncio.CancelledError:
         run.check_not_stopped()
         raise Interrupted(
-            "stopped by a signal; what was resolved is kept, and the stage goes on there"
+            "stopped by a signal; what was resolved is kept, and the stage continues there"
         ) from None
     finally:
         looking.cancel()

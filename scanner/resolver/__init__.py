@@ -1,1 +1,1 @@
-"""Asks a DNS resolver: questions, answers, pace, and the record files of the answers."""
+"""Queries a DNS resolver: queries, answers, rate limit, and the record files of the answers."""

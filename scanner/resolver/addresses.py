@@ -1,5 +1,4 @@
-"""Addresses of watched names: asked at the start and every so often, the last known ones kept when nobody
-answers."""
+"""Resolves watched names at the start and periodically; keeps the last known addresses on failure."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from schemas import records
 
 
 class Addresses:
-    """First address of each name and family; thread-safe. `common` goes into each dns_answer record."""
+    """The first address of each name and family; thread-safe. `common` goes into each dns_answer record."""
 
     def __init__(
         self,
@@ -41,58 +40,57 @@ class Addresses:
         self._known: dict[tuple[str, int], str] = {}
         self._records: list[dict[str, Any]] = []
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def resolve(self) -> None:
-        """Ask for all names once. InputError if no question got any answer: is the resolver right?"""
-        answers = asyncio.run(self._ask_all())
+        """Resolve all names once. InputError if the resolver answered no query at all."""
+        answers = asyncio.run(self._query_all())
         outcomes = [outcome for _, found in answers for outcome in found.values()]
         for name, found in answers:
             with self._lock:
                 self._records += rows(name, found, self._common)
                 for qtype, outcome in found.items():
                     addresses = [record for record in outcome.records if isinstance(record, str)]
-                    place = (name.domain, self._qtypes[qtype])
+                    key = (name.domain, self._qtypes[qtype])
                     if addresses:
-                        self._known[place] = addresses[0]
+                        self._known[key] = addresses[0]
                     elif outcome.status in ("NXDOMAIN", "NODATA"):
-                        self._known.pop(place, None)  # it is gone; failures tell nothing
+                        self._known.pop(key, None)  # no longer exists; failures are no evidence of that
         if outcomes and all(outcome.rcode is None for outcome in outcomes):
             raise InputError(
-                f"the resolver {self._resolver.label} answers nothing ({outcomes[0].status}): "
+                f"the resolver {self._resolver.label} does not answer ({outcomes[0].status}): "
                 "is [resolve] resolver right?"
             )
 
     def of(self, domain: str, family: int) -> str | None:
-        """The address last known."""
+        """Return the last known address."""
         with self._lock:
             return self._known.get((domain, family))
 
-    def again_every(self, seconds: float) -> None:
-        """Resolve again from time to time, in a thread, until `close`."""
+    def resolve_every(self, seconds: float) -> None:
+        """Resolve again every `seconds`, in a thread, until `close`."""
 
         def work() -> None:
             due = time.monotonic() + seconds
-            while not self._over.wait(max(0.0, due - time.monotonic())):
+            while not self._closed.wait(max(0.0, due - time.monotonic())):
                 due += seconds
                 try:
                     self.resolve()
                 except (FirstflightError, OSError) as error:
-                    progress.say(f"addresses stay as they were: {error}")
+                    progress.print_line(f"addresses are not updated: {error}")
 
         self._thread = threading.Thread(target=work, name="addresses", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; a question under way may take its time-outs."""
-        self._over.set()
+        """Stop the thread; waits for a pending query at most until its time-outs."""
+        self._closed.set()
         if self._thread is not None:
             self._thread.join(self._settings.timeout_s * self._settings.attempts + 5)
 
     def write(self, path: Path) -> None:
-        """Write all answers so far as a record file of kind dns_answer, behind those that it holds
-        already."""
+        """Append all answers so far to a record file of kind dns_answer."""
         schema = records.load("dns_answer").arrow_schema()
         with self._lock:
             table = pa.Table.from_pylist(self._records, schema=schema)
@@ -102,7 +100,7 @@ class Addresses:
         with files.replacing(path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
 
-    async def _ask_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
+    async def _query_all(self) -> list[tuple[Name, dict[str, Outcome]]]:
         pace = Pace(self._settings.rate)
         room = asyncio.Semaphore(self._settings.concurrency)
 

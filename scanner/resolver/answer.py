@@ -1,4 +1,4 @@
-"""What a resolver's message says: status, chain of aliases, records. No sockets, no clock."""
+"""Parses a resolver's message: status, chain of aliases, records. No sockets, no clock."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import dns.rrset
 
 QTYPES = ("A", "AAAA", "HTTPS")
 
-# More aliases than this are taken for a loop; resolvers stop earlier (BIND at 16).
+# More aliases than this count as a loop (BIND stops at 16).
 MAX_CHAIN = 16
 
-# Response codes that are a status of their own; all others are OTHER, with the code beside it.
+# Response codes with their own status; all others are OTHER, with the code in `rcode`.
 _RCODE_STATUS = {
     dns.rcode.NXDOMAIN: "NXDOMAIN",
     dns.rcode.SERVFAIL: "SERVFAIL",
@@ -28,15 +28,15 @@ _RCODE_STATUS = {
     dns.rcode.NOTIMP: "NOTIMP",
 }
 
-# What a name cannot be blamed for, so that asking again may help. NXDOMAIN and NODATA are answers.
+# Failures of the resolver or the network, which are retried. NXDOMAIN and NODATA are answers.
 FAILURES = frozenset({"SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "OTHER", "TIMEOUT", "NETWORK", "MALFORMED"})
-# Of these, the ones in which no message of the resolver came.
+# Failures without any message from the resolver.
 UNANSWERED = frozenset({"TIMEOUT", "NETWORK"})
 
 
 @dataclass(frozen=True)
 class Alias:
-    """One CNAME record: what it leads to, and its TTL in seconds."""
+    """One CNAME record: its target, and its TTL in seconds."""
 
     target: str
     ttl: int
@@ -44,7 +44,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class HttpsRecord:
-    """One HTTPS record (RFC 9460), as far as it says how a server can be reached."""
+    """One HTTPS record (RFC 9460): the fields that say how to reach a server."""
 
     priority: int
     target: str
@@ -57,10 +57,10 @@ class HttpsRecord:
 
 @dataclass(frozen=True)
 class Message:
-    """A resolver's answer to one question, read.
+    """A resolver's parsed answer to one question.
 
     `records` are addresses (A, AAAA) or HttpsRecords in the order of the answer, with their common TTL.
-    `unfinished` is the name to ask next when the answer ends in an alias without telling what it leads to.
+    `unfinished` is the name to query next when the answer ends in an alias that the resolver left unresolved.
     """
 
     status: str
@@ -74,7 +74,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a question ended: the last attempt's message or failure, and how it was come by."""
+    """The result of a query: the last attempt's message or failure, with attempts, time and transport."""
 
     status: str
     asked_at_ns: int
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def read(response: dns.message.Message) -> Message:
-    """Read a response that belongs to its query. Never raises: what makes no sense has status MALFORMED."""
+    """Parse a response that matches its query. Never raises: an invalid one has status MALFORMED."""
     rcode = int(response.rcode())
     detail = _extended_errors(response)
     if len(response.question) != 1:
@@ -112,9 +112,9 @@ def read(response: dns.message.Message) -> Message:
     if rrset is not None:
         records = tuple(_record(rdata) for rdata in rrset)
         return Message("NOERROR", rcode, chain, records, rrset.ttl, detail=detail)
-    # An SOA record says that the chain's end exists and has no such record (RFC 2308 2.2).
-    told = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
-    unfinished = None if told or not chain else chain[-1].target
+    # An SOA record means that the end of the chain has no such record (RFC 2308 2.2).
+    has_soa = any(found.rdtype == dns.rdatatype.SOA for found in response.authority)
+    unfinished = None if has_soa or not chain else chain[-1].target
     return Message("NODATA", rcode, chain, unfinished=unfinished, detail=detail)
 
 

@@ -1,4 +1,4 @@
-"""Many DNS questions at a time: bounded concurrency, a rate limit, and a resolver that may go away."""
+"""Runs many DNS queries concurrently, with a rate limit and a check that the resolver still answers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from firstflight.errors import InputError
 from scanner.resolver.answer import QTYPES, UNANSWERED, Outcome
 from scanner.resolver.query import BACKOFF_S, Asker, Resolver
 
-# How a resolver is tried before anything is asked of it.
+# Health check of a resolver before the first query.
 CHECK_ATTEMPTS = 3
 CHECK_TIMEOUT_S = 2.0
-# So many questions in a row without an answer, and the resolver is tried again.
+# After this many consecutive queries without an answer, the resolver is checked again.
 SILENCE = 50
 
 
@@ -25,23 +25,23 @@ class Name(NamedTuple):
     list_id: str
 
 
-# Takes a name with its outcome per query type.
+# Called with a name and its outcome per query type.
 Done = Callable[[Name, dict[str, Outcome]], None]
 
 
 class ResolverDown(InputError):
-    """The resolver does not answer (exit 3); what was answered before is kept."""
+    """The resolver does not answer (exit 3); earlier answers are kept."""
 
 
 class Pace:
-    """Gives out turns, at most `rate` per second; unused turns are not saved up."""
+    """Rate limiter: at most `rate` turns per second; unused turns do not accumulate."""
 
     def __init__(self, rate: float) -> None:
         self._interval = 1 / rate
         self._next = 0.0
 
     async def turn(self) -> None:
-        """Return when it is this caller's turn."""
+        """Wait for this caller's turn."""
         now = asyncio.get_running_loop().time()
         at = max(now, self._next)
         self._next = at + self._interval
@@ -50,8 +50,8 @@ class Pace:
 
 
 async def check(resolver: Resolver) -> None:
-    """Return if the resolver answers at all, whatever it says; else raise ResolverDown."""
-    # One attempt at a time: SERVFAIL or REFUSED is a sign of life, only silence is asked again.
+    """Return if the resolver answers at all, with any status; else raise ResolverDown."""
+    # One attempt at a time: SERVFAIL or REFUSED proves that it is up, only silence is retried.
     asker = Asker(Resolver(resolver.address, resolver.port, CHECK_TIMEOUT_S, attempts=1), Pace(1000).turn)
     try:
         for attempt in range(CHECK_ATTEMPTS):
@@ -76,10 +76,10 @@ async def resolve_all(
     rate: float,
     done: Done,
 ) -> None:
-    """Ask for A, AAAA and HTTPS of every name; `done` gets each name with its outcome per query type.
+    """Query A, AAAA and HTTPS of every name; call `done` with each name and its outcome per query type.
 
-    At most `concurrency` questions are open and `rate` go out per second. Raises ResolverDown before the
-    first question, or when the resolver stops answering; cancelling it leaves half-asked names out.
+    At most `concurrency` queries are open and `rate` are sent per second. Raises ResolverDown before the
+    first query, or when the resolver stops answering. On cancellation, incomplete names are not reported.
     """
     await check(resolver)
     work = iter(names)
@@ -90,7 +90,7 @@ async def resolve_all(
             for _ in range(concurrency):
                 group.create_task(_worker(work, Asker(resolver, pace.turn), silence, done))
     except ExceptionGroup as failed:
-        # The first failure ended all workers; the others have nothing to add.
+        # The first failure cancelled all workers; the others are its consequence.
         raise failed.exceptions[0] from None
 
 
@@ -100,21 +100,21 @@ async def _worker(work: Iterator[Name], asker: Asker, silence: _Silence, done: D
             outcomes: dict[str, Outcome] = {}
             for qtype in QTYPES:
                 outcomes[qtype] = await asker.ask(name.domain, qtype)
-                await silence.heard(outcomes[qtype])
+                await silence.record(outcomes[qtype])
             done(name, outcomes)
     finally:
         await asker.close()
 
 
 class _Silence:
-    """Counts questions in a row that no message of the resolver answered, and tries it when they are many."""
+    """Counts consecutive unanswered queries, and checks the resolver when there are SILENCE of them."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._count = 0
         self._checking = asyncio.Lock()
 
-    async def heard(self, outcome: Outcome) -> None:
+    async def record(self, outcome: Outcome) -> None:
         if outcome.status not in UNANSWERED:
             self._count = 0
             return

@@ -1,4 +1,4 @@
-"""The names of a run's list, and the resolver that answers for them."""
+"""Reads the names of a run's list, and selects the resolver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scanner.resolver.query import Resolver
 
 
 def read_targets(run: Run) -> list[Name]:
-    """The names of the run's list, in its order."""
+    """Return the names of the run's list, in its order."""
     if not run.layout.targets.is_file():
         raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
     try:
@@ -27,8 +27,8 @@ def read_targets(run: Run) -> list[Name]:
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
 
 
-def the_resolver(settings: Resolve) -> Resolver:
-    """The resolver that the settings name, or else the first of /etc/resolv.conf here."""
+def configured_resolver(settings: Resolve) -> Resolver:
+    """Return the resolver that the settings name, else the first of this machine's /etc/resolv.conf."""
     address = settings.resolver
     if address is None:
         try:

@@ -1,4 +1,4 @@
-"""One DNS question to one resolver: UDP with EDNS, TCP when the answer is cut short, retries."""
+"""One DNS query to one resolver: UDP with EDNS, TCP when the answer is truncated, retries."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dns._asyncbackend import DatagramSocket
 from scanner.resolver import answer
 from scanner.resolver.answer import Message, Outcome
 
-# What all paths carry without fragments (DNS flag day 2020).
+# The payload size that all paths carry without fragmentation (DNS flag day 2020).
 EDNS_PAYLOAD = 1232
-# A socket serves this many questions, then another with another port takes its place: cheaper than one per
-# question, and a guess at port and id stays hard.
+# After this many queries a socket is replaced by one with another port: cheaper than one socket per query,
+# and port and id stay hard to guess.
 QUESTIONS_PER_SOCKET = 100
 BACKOFF_S = 0.5
 
@@ -40,7 +40,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Resolver:
-    """Where to ask, and how patiently."""
+    """A resolver's address, with time-out and attempts."""
 
     address: str
     port: int = 53
@@ -49,15 +49,15 @@ class Resolver:
 
     @property
     def label(self) -> str:
-        """As records name it."""
+        """The resolver's name in records."""
         return self.address if self.port == 53 else f"{self.address}#{self.port}"
 
 
 class Asker:
-    """Asks one question after the other; any number of askers work at the same time.
+    """Sends one query after the other; any number of askers work concurrently.
 
-    `turn` is awaited before every question that goes out: it keeps the rate. (A repeat over TCP of an answer
-    that was cut short goes at once.)
+    `turn` is awaited before every query: it enforces the rate. (The repeat over TCP after a truncated answer
+    is sent immediately.)
     """
 
     def __init__(self, resolver: Resolver, turn: Callable[[], Awaitable[None]]) -> None:
@@ -67,14 +67,14 @@ class Asker:
         self._family = dns.inet.af_for_address(resolver.address)
         self._socket: DatagramSocket | None = None
         self._questions_left = 0
-        # Of the attempt under way: how the last answer came, and how long it waited for turns.
+        # Of the current attempt: transport of the last answer, and time spent waiting for turns.
         self._transport: str | None = None
         self._waited_ns = 0
 
     async def ask(self, domain: str, qtype: str) -> Outcome:
-        """Resolve one name and type; failures are asked again after a random, growing pause.
+        """Resolve one name and type; retry failures after a random, growing delay.
 
-        Whatever the resolver or the network does is an Outcome; raises only what is a fault of ours.
+        Anything that the resolver or the network does is an Outcome, never an exception.
         """
         name, rdtype = dns.name.from_text(domain), dns.rdatatype.from_text(qtype)
         edns = True
@@ -84,7 +84,7 @@ class Asker:
             asked_at_ns, start = time.time_ns(), time.perf_counter_ns()
             self._transport, self._waited_ns = None, 0
             try:
-                message = await self._chase(name, rdtype, edns)
+                message = await self._follow_aliases(name, rdtype, edns)
                 rcode: int | None = message.rcode
             except Failed as failure:
                 message, rcode = Message(failure.status, 0, detail=failure.detail), None
@@ -103,18 +103,20 @@ class Asker:
                     detail=message.detail,
                 )
             if message.status in ("FORMERR", "NOTIMP"):
-                edns = False  # servers that do not know EDNS say so (RFC 6891 7)
+                edns = False  # servers without EDNS answer so (RFC 6891 7)
             await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             attempt += 1
 
     async def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         if self._socket is not None:
             await self._socket.close()  # type: ignore[no-untyped-call]
             self._socket = None
 
-    async def _chase(self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool) -> Message:
-        """Ask, and ask on when the resolver stops at an alias without a word on what it leads to."""
+    async def _follow_aliases(
+        self, name: dns.name.Name, rdtype: dns.rdatatype.RdataType, edns: bool
+    ) -> Message:
+        """Send a query, and follow a CNAME that the resolver left unresolved."""
         aliases: tuple[answer.Alias, ...] = ()
         while True:
             message = answer.read(await self._exchange(name, rdtype, edns))
@@ -144,16 +146,16 @@ class Asker:
                 )
             return response
         except (dns.exception.DNSException, ValueError, OSError, EOFError) as error:
-            # A late answer to this question must not meet the next one.
+            # A late answer to this query must not be read as the next one's.
             await self.close()
             raise _failed(error) from error
 
     async def _over_udp(self, query: dns.message.QueryMessage) -> dns.message.Message:
-        """The answer to `query`; messages with another id or question are passed over."""
+        """Return the answer to `query`; ignore messages with another id or question."""
         if self._questions_left == 0:
             await self.close()
         if self._socket is None:
-            # Connected, so that the kernel drops what others send and tells of ICMP errors.
+            # Connected, so that the kernel drops datagrams of other senders and reports ICMP errors.
             where = (self.resolver.address, self.resolver.port)
             self._socket = await self._backend.make_socket(  # type: ignore[no-untyped-call]
                 self._family, socket.SOCK_DGRAM, 0, None, where

@@ -1,4 +1,4 @@
-"""Record files of the resolve stage: closed segments while it works, one dns_answer.parquet at its end."""
+"""Record files of the resolve stage: closed segments while it runs, one dns_answer.parquet at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scanner.resolver.answer import QTYPES, UNANSWERED, HttpsRecord, Outcome
 from scanner.resolver.engine import Name
 from schemas import records
 
-# Writing stops the clock of open questions for a moment (20 ms for so many rows).
+# Writing blocks the event loop, and with it open queries, for a moment (20 ms for this many rows).
 SEGMENT_ROWS = 5_000
 SEGMENT_S = 5.0
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]:
-    """The rows of one name: one per record, or one with the status alone. `common` goes into each."""
+    """Yield the rows of one name: one per record, or one with the status alone. `common` goes into each."""
     for qtype, outcome in outcomes.items():
         base = common | {
             "asked_at": outcome.asked_at_ns,
@@ -48,8 +48,8 @@ def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]
         }
         if not outcome.records:
             yield base
-        for place, record in enumerate(outcome.records):
-            yield base | {"answer_rank": place} | _record(record)
+        for index, record in enumerate(outcome.records):
+            yield base | {"answer_rank": index} | _record(record)
 
 
 def _record(record: str | HttpsRecord) -> Row:
@@ -67,7 +67,7 @@ def _record(record: str | HttpsRecord) -> Row:
 
 
 class Segments:
-    """Rows on their way into one file. What stands in a closed segment survives any end of the process."""
+    """Collects rows in segments, to be joined into one file. Closed segments survive a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,9 +77,9 @@ class Segments:
         self._next = 1
 
     def resume(self, resolver: str) -> set[str]:
-        """Names that an earlier, unfinished go has answered. Its names without an answer are asked again.
+        """Return the names that an earlier, unfinished attempt has answered; the others are queried again.
 
-        Rows of another resolver are thrown away: one file tells of one resolver.
+        Rows of another resolver are discarded: a file holds the answers of one resolver.
         """
         found = self._paths()
         if not found:
@@ -92,7 +92,7 @@ class Segments:
             ) from error
         columns = table.select(["domain", "status", "resolver"]).to_pydict()
         triples = list(zip(columns["domain"], columns["status"], columns["resolver"], strict=True))
-        again = {domain for domain, status, asked in triples if status in UNANSWERED or asked != resolver}
+        again = {domain for domain, status, by in triples if status in UNANSWERED or by != resolver}
         kept = table.filter(pa.array([domain not in again for domain, _, _ in triples]))
         self._next = int(found[-1].stem.removeprefix("seg-")) + 1
         self._write(kept)
@@ -101,7 +101,7 @@ class Segments:
         return {domain for domain, _, _ in triples} - again
 
     def add(self, more: Iterator[Row]) -> None:
-        """Take all rows of one name; a segment is closed when enough rows or seconds have come together."""
+        """Add all rows of one name; close the segment when it has enough rows or is old enough."""
         self._rows.extend(more)
         if len(self._rows) >= SEGMENT_ROWS or time.monotonic() - self._closed_at >= SEGMENT_S:
             self.close()
@@ -116,7 +116,7 @@ class Segments:
     def finish(self, path: Path) -> Counter[str]:
         """Join all segments into `path` and remove them.
 
-        Returns the accounting: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...).
+        Returns the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...).
         """
         self.close()
         counts: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class Segments:
             pq.ParquetWriter(part, self._schema, compression="zstd") as writer,
         ):
             for segment in found:
-                # ParquetFile: read_table imports the dataset machinery, half a second.
+                # ParquetFile, not read_table: the latter imports pyarrow.dataset, which takes half a second.
                 table = pq.ParquetFile(segment).read().cast(self._schema)
                 writer.write_table(table)
                 counts["rows"] += table.num_rows
@@ -148,7 +148,7 @@ class Segments:
 
 
 def _statuses(table: pa.Table) -> Counter[str]:
-    """How many (name, query type) pairs have each status: rows without record, and first records."""
+    """Count (name, query type) pairs by status: rows without record, and first records."""
     columns = table.select(["qtype", "status", "answer_rank"]).to_pydict()
     triples = zip(columns["qtype"], columns["status"], columns["answer_rank"], strict=True)
-    return Counter(f"{qtype}_{status}" for qtype, status, place in triples if not place)
+    return Counter(f"{qtype}_{status}" for qtype, status, answer_rank in triples if not answer_rank)

@@ -1,1 +1,1 @@
-"""The watch stage: names probed at set times for a period."""
+"""The watch stage: probes names at set times for a period."""

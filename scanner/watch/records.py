@@ -1,5 +1,4 @@
-"""What a period of a watch leaves: a watch_slot record for every slot, a quic_probe record for each that was
-probed."""
+"""Writes the records of a watch period: watch_slot for every slot, quic_probe for each probed one."""
 
 from __future__ import annotations
 
@@ -19,25 +18,24 @@ from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import records as planned_records
 from scanner.records import counts, merge, provenance, quic_probe
 from scanner.resolver.engine import Name
-from scanner.resolver.names import the_resolver
+from scanner.resolver.names import configured_resolver
 from scanner.watch.period import Period
 
-# Names of owned servers that are in no list.
+# The list_id of owned names that are in no list.
 OWNED_LIST_ID = "owned"
 
 
 def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     """Write watch_slot.parquet and quic_probe.parquet, and count them in the period's report.
 
-    `ruleset` names the block lists in force; `unfed_reason` is why a slot was never handed to the prober.
-    Raises UsageError when what was written down before does not fit the plan, FirstflightError when the
-    counts do not balance.
+    `ruleset` is the hash of the rule files in force; `unfed_reason` is why a slot never came due. Raises
+    UsageError when earlier log entries do not fit the plan, FirstflightError when the counts do not balance.
     """
     run, report, folder = period.run, period.report, period.folder
     closed = closed_segments(folder / "segments")
     rows: pa.Table | None = read_segments(closed) if closed else None
     fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
-    unfed = planned_records.planned(slot for slot in period.slots if slot.number not in fed)
+    unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
         folder,
         sorted([*fed.values(), *unfed], key=lambda entry: int(entry["slot"])),
@@ -46,10 +44,10 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
         period.mapper.origin,
         unfed_reason,
     )
-    if table.num_rows != len(period.slots):
+    if table.num_rows != len(period.probes):
         raise UsageError(
-            f"{folder} holds {table.num_rows} slots and the period has {len(period.slots)}: the settings or "
-            "the list have changed since it began; do the stage with --again"
+            f"{folder} holds {table.num_rows} slots and the period has {len(period.probes)}: the settings or "
+            "the list have changed since it began; run the stage with --again"
         )
     out = folder / "watch_slot.parquet"
     planned_records.write(table, out)
@@ -60,21 +58,21 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     report.rows_out = table.num_rows
     report.counts = counts
     if (folder / "summary.json").is_file():
-        quic_probe.note(files.read_json(folder / "summary.json"), report)
+        quic_probe.copy_summary(files.read_json(folder / "summary.json"), report)
     report.warnings = list(dict.fromkeys(report.warnings))
     if (folder / "dns_answer.parquet").is_file():
         run.add_output(report, folder / "dns_answer.parquet")
 
 
 def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int]:
-    """Write quic_probe.parquet; give the counts by outcome, checked to balance."""
+    """Write quic_probe.parquet; return the counts by outcome, checked to balance."""
     run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"
     found = counts.of(rows)
     accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
     merged = merge.merge(
         rows,
-        _own_columns(rows, period.known, the_resolver(run.settings.resolve).label),
+        _own_columns(rows, period.known, configured_resolver(run.settings.resolve).label),
         provenance.provenance(run, key, period.report.tool_version, ruleset, out),
         origin=period.mapper.origin,
         pauses=pauses.read_pauses(period.folder),
@@ -89,7 +87,7 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
 
 
 def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Table:
-    """What a plan of `scanner.driver.choose` would say of each row."""
+    """Return the columns that a plan of `scanner.driver.choose` would hold for each row."""
     columns: list[dict[str, Any]] = []
     for domain, ip in zip(rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
         name = known.get(domain)
@@ -100,7 +98,7 @@ def _own_columns(rows: pa.Table, known: dict[str, Name], resolver: str) -> pa.Ta
                 "ip": ip,
                 "list_id": OWNED_LIST_ID if name is None else name.list_id,
                 "rank": None if name is None else name.rank,
-                "address_rank": None,  # as the description says: no part of tables over names
+                "address_rank": None,  # excludes watch rows from tables over names (quic_probe.yaml)
                 "resolver": resolver,
             }
         )

@@ -1,10 +1,10 @@
-"""The watch stage: names probed at set times for a period, from one vantage point (the IMC 2024 paper's
-cdn_watch).
+"""The watch stage: probes names at set times for a period, from one vantage point (cdn_watch in the IMC 2024
+paper).
 
-The names of the target list once a minute, `owned` ones more often; one stage is one period, which paces
-itself: the times stand before it begins (`scanner.planned.probes`), and the prober keeps them. A planned
-probe that is not sent is a row with its reason. A stage that was killed resumes with the rest of its period;
-one that starts after its end records what was missed, and sends nothing.
+Probes the names of the target list once a minute and `owned` ones more often. One stage is one period; all
+times are planned before it begins (`scanner.planned.probes`), and the prober keeps them. A planned probe that
+is not sent is a row with its reason. A killed stage resumes with the rest of its period; one that starts
+after its end records the missed slots and sends nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from firstflight.settings import Settings
 from firstflight.settings.types import HOST_NAME
 from firstflight.system import files
 from scanner.driver import rules
-from scanner.planned.precedence import RightOfWay
+from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
 from scanner.resolver.engine import Name
 from scanner.resolver.names import read_targets
@@ -38,9 +38,9 @@ PERIOD_FILE = "period.json"
 def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: float | None = None) -> None:
     """Watch for one period, whose number within the run is `key.repetition`.
 
-    It begins at `start_ns` (UTC; None: the next whole minute) and lasts `period_s` (None: as the settings
-    say); a stage that goes on keeps the period it began with. Writes quic_probe.parquet, watch_slot.parquet
-    and dns_answer.parquet into the watch folder, and a capture. Raises FirstflightError with one sentence.
+    The period begins at `start_ns` (UTC; None: the next whole minute) and lasts `period_s` (None: as the
+    settings say); a resumed stage keeps its original period. Writes quic_probe.parquet, watch_slot.parquet
+    and dns_answer.parquet into the watch folder, and a capture. Raises FirstflightError.
     """
     settings = run.settings
     with run.stage("watch", key) as report:
@@ -61,7 +61,7 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
             raise UsageError(f"the period of {(times[1] - times[0]) / SECOND_NS:g} s holds no slot")
         report.rows_in = len(slots)
         in_force = rules.rule_files(run)
-        rules.keep(run, in_force)
+        rules.copy_into_run(run, in_force)
         known = {name.domain: name for name in names}
         period = Period(run, key, slots, known, Mapper(run.layout.as_data), report)
         stopped: Interrupted | None = None
@@ -69,17 +69,17 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
         if not over:
             domains = sorted({*known, *owned})
             watched = [known.get(domain, Name(None, domain, OWNED_LIST_ID)) for domain in domains]
-            way = RightOfWay(run, key.vantage, times[0])
+            precedence = Precedence(run, key.vantage, times[0])
             try:
-                with way:
-                    watch(period, watched, way)
+                with precedence:
+                    watch(period, watched, precedence)
             except Interrupted as error:
                 stopped = error
-            if way.left_out:
+            if precedence.skipped:
                 report.warnings.append(
-                    f"{way.left_out} slots were left to another watch that was at work here (skipped: limit)"
+                    f"{precedence.skipped} slots were skipped (limit) because another watch was running here"
                 )
-        # A prober that ended in order leaves a summary; otherwise nobody was there in time.
+        # A prober that ended gracefully leaves a summary; without one, no stage ran in time.
         unfed = "late" if over and not (folder / "summary.json").is_file() else "stopped"
         records.write(period, ruleset_hash(in_force), unfed)
         if stopped is not None:
@@ -87,19 +87,18 @@ def stage(run: Run, key: StageKey, *, start_ns: int | None = None, period_s: flo
 
 
 def _usable(names: Sequence[Name], report: StageReport) -> list[Name]:
-    """The names that can be sent as SNI; the others are rejected by the place of their row in the target
-    list."""
-    for place, name in enumerate(names, start=1):
+    """Return the names that can be sent as SNI; reject the others by their row number in the target list."""
+    for number, name in enumerate(names, start=1):
         if not HOST_NAME.fullmatch(name.domain):
-            report.rejected.append(Rejected(line=place, reason=f"{name.domain!r} is no host name"))
+            report.rejected.append(Rejected(line=number, reason=f"{name.domain!r} is no host name"))
     return [name for name in names if HOST_NAME.fullmatch(name.domain)]
 
 
 def _times(path: Path, settings: Settings, start_ns: int | None, period_s: float | None) -> tuple[int, int]:
-    """First and last moment (excluded) of the period, from the file if it was begun before."""
+    """Return start and end (excluded) of the period, from the file if it exists."""
     if not path.is_file():
         minute_ns = round(settings.watch.minute_s * SECOND_NS)
-        # There must be time to start capture and prober.
+        # Leaves time to start capture and prober.
         ready_ns = time.time_ns() + 3 * SECOND_NS
         first = -(-ready_ns // minute_ns) * minute_ns if start_ns is None else start_ns
         length_ns = round((settings.watch.period_s if period_s is None else period_s) * SECOND_NS)
@@ -110,9 +109,9 @@ def _times(path: Path, settings: Settings, start_ns: int | None, period_s: float
 
 def _series(settings: Settings, vantage: str, common: Sequence[Name]) -> list[Series]:
     watch = settings.watch
-    place = (settings.place_of(vantage), len(settings.vantage))
-    often_s = watch.minute_s / watch.owned_per_minute
+    position = (settings.index_of(vantage), len(settings.vantage))
+    owned_interval_s = watch.minute_s / watch.owned_per_minute
     return [
-        *series("watch", [name.domain for name in common], watch.families, watch.minute_s, place),
-        *series("owned", watch.owned, watch.families, often_s, place),
+        *series("watch", [name.domain for name in common], watch.families, watch.minute_s, position),
+        *series("owned", watch.owned, watch.families, owned_interval_s, position),
     ]

@@ -23,7 +23,7 @@ def test_a_planned_period_is_the_next_full_hour_and_numbered_by_it() -> None:
     at = datetime(2026, 11, 20, 22, 55, tzinfo=UTC)
     assert due.hour_after(at) == (at.replace(hour=23, minute=0), 3600, 24)
     assert due.hour_after(at + timedelta(hours=1)) == (datetime(2026, 11, 21, tzinfo=UTC), 3600, 1)
-    assert due.by_hand(NOON, 90, 0.5) == (NOON + timedelta(seconds=90), 30, 1)
+    assert due.manual(NOON, 90, 0.5) == (NOON + timedelta(seconds=90), 30, 1)
 
 
 def test_the_report_waits_for_the_last_repetition_unless_the_run_is_stopped() -> None:

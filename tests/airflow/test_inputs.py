@@ -188,7 +188,7 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
         check=True,
     )
     told = re.fullmatch(
-        rf"NotTheSame the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
+        rf"Mismatch the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
         r"set it \(chronyc tracking\) and the task will go on\n",
         done.stdout,
     )
@@ -253,5 +253,5 @@ def test_a_vantage_point_with_other_code_sends_nothing(centre: str, centre_run: 
         text=True,
         check=True,
     )
-    assert re.match(r"NotTheSame hamburg has firstflight \S+\+0123456789ab and the run was made", done.stdout)
+    assert re.match(r"Mismatch hamburg has firstflight \S+\+0123456789ab and the run was made", done.stdout)
     assert not (tmp_path / "spool").exists()

@@ -60,18 +60,18 @@ def counts() -> dict[str, int]:
 def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> None:
     del place
     first = measured("20261120T060000Z-aaaaaa")
-    assert [part.loaded for part in pending_uploads.places()] == [False]
-    assert pending_uploads.load_waiting() == (1, [])
-    assert [part.loaded for part in pending_uploads.places()] == [True]
-    assert pending_uploads.load_waiting() == (0, [])
+    assert [part.loaded for part in pending_uploads.uploads()] == [False]
+    assert pending_uploads.load_pending() == (1, [])
+    assert [part.loaded for part in pending_uploads.uploads()] == [True]
+    assert pending_uploads.load_pending() == (0, [])
     measured("20261121T060000Z-bbbbbb", count=7)
-    assert pending_uploads.load_waiting() == (1, [])
+    assert pending_uploads.load_pending() == (1, [])
     assert counts() == {first.id: 5, "20261121T060000Z-bbbbbb": 7}
 
     # A stage that was done again is loaded again, in place of what was there.
     measured("20261120T060000Z-aaaaaa", count=6)
-    assert [part.loaded for part in pending_uploads.places()] == [False, True]
-    assert pending_uploads.load_waiting() == (1, [])
+    assert [part.loaded for part in pending_uploads.uploads()] == [False, True]
+    assert pending_uploads.load_pending() == (1, [])
     assert counts()[first.id] == 6
 
 
@@ -79,11 +79,11 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     del place
     run = measured("20261120T060000Z-aaaaaa")
     loader.stage(run)
-    assert [part.loaded for part in pending_uploads.places()] == [True]
+    assert [part.loaded for part in pending_uploads.uploads()] == [True]
     assert counts() == {run.id: 5}
     with run.stage("probe", run.key("hamburg", 1)):
         pass  # done again, so not loaded
-    assert [part.loaded for part in pending_uploads.places()] == [False]
+    assert [part.loaded for part in pending_uploads.uploads()] == [False]
 
 
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_broken_file_holds_up_no_other(place: Path) -> None:
     broken = measured("20261120T060000Z-aaaaaa")
     broken.layout.quic_probe(broken.key("hamburg", 1)).write_bytes(b"PAR1")
     measured("20261121T060000Z-bbbbbb")
-    came_in, faults = pending_uploads.load_waiting()
+    came_in, faults = pending_uploads.load_pending()
     assert came_in == 1 and len(faults) == 1
     assert "quic_probe.parquet" in str(faults[0])
     assert counts() == {"20261121T060000Z-bbbbbb": 5}
@@ -130,7 +130,7 @@ def test_a_broken_file_holds_up_no_other(place: Path) -> None:
 def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
     del place
     loaded = measured("20261120T060000Z-aaaaaa")
-    pending_uploads.load_waiting()
+    pending_uploads.load_pending()
     waiting = measured("20261121T060000Z-bbbbbb")
     assert pending_uploads.clean(1) == []
     assert pending_uploads.clean(0) == [loaded.id]
@@ -140,7 +140,7 @@ def test_clean_removes_only_what_is_loaded_and_old(place: Path) -> None:
 def test_clean_leaves_the_inputs_that_a_run_uses(place: Path) -> None:
     loaded = measured("20261120T060000Z-aaaaaa")
     waiting = measured("20261121T060000Z-bbbbbb")
-    pending_uploads.load_waiting()
+    pending_uploads.load_pending()
     cache = place / "runs" / "cache"
     for name, run in (("table", loaded), ("list", waiting)):
         files.write_text(cache / name, name)

@@ -34,10 +34,10 @@ def test_pools_for_scans_for_watches_and_for_what_sends_nothing() -> None:
 
 def test_a_watch_by_hand_has_ports_of_its_own() -> None:
     point = vantage_points.load(SITE / "vantage_points.toml").named("hamburg")
-    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(by_hand=False).watch_ports == (
+    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(manual=False).watch_ports == (
         "61064-61071"
     )
-    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(by_hand=True).watch_ports == (
+    assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(manual=True).watch_ports == (
         "61072-61075"
     )
 
@@ -84,7 +84,7 @@ def test_a_site_that_is_not_named_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ('[[vantage]]\nname = "x"\n', "stands in vantage_points.toml"),
+        ('[[vantage]]\nname = "x"\n', "belongs in vantage_points.toml"),
         ('[campaign]\nbefore_repetition = ["true"]\n', "does not work on a schedule"),
         ('[probe]\nspeed = "x"\n', "probe.speed: no such setting"),
     ],

@@ -74,7 +74,7 @@ def test_capture_json_names_captures_of_its_folder(tmp_path: Path, file: object)
     (tmp_path / "capture.json").write_text(json.dumps({"captures": [{**entry, "file": "probe.pcap"}]}))
     assert [record.file for record in capture.records(tmp_path)] == ["probe.pcap"]
     (tmp_path / "capture.json").write_text(json.dumps({"captures": [entry]}))
-    with pytest.raises(InputError, match="is no list of captures") as refused:
+    with pytest.raises(InputError, match="is not a list of captures") as refused:
         capture.records(tmp_path)
     assert "\n" not in str(refused.value)
 
@@ -107,7 +107,7 @@ def test_a_report_speaks_of_where_it_lies(run: Run, change: dict[str, object]) -
     for ask in (
         run.reports,
         lambda: run.report("probe", run.key("here", 1)),
-        lambda: list(pending_uploads.places()),
+        lambda: list(pending_uploads.uploads()),
     ):
         with pytest.raises(InputError, match=r"report") as refused:
             ask()

@@ -190,5 +190,5 @@ def test_tables_of_the_report(drawn: bool) -> None:
 
 
 def test_progress_and_log_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    progress.say(f"targets: line 7 rejected: {EVIL}")
+    progress.print_line(f"targets: line 7 rejected: {EVIL}")
     assert harmless(capsys.readouterr().err)

@@ -79,7 +79,7 @@ def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
     gone = run.layout.capture(run.key("here", 1))
     content = gone.read_bytes()
     gone.unlink()
-    with pytest.raises(InputError, match=r"^probe\.pcap in .* is gone, which capture\.json names"):
+    with pytest.raises(InputError, match=r"^probe\.pcap in .* is missing, which capture\.json names"):
         stage(run, run.key("here", 1))
     assert run.layout.quic_connection(run.key("here", 1)).read_bytes() == before
     # One that a killed stage has left is taken over by its next try.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from firstflight.settings import Manners
-from scanner.backoff.detector import SECOND_NS, Detector, Seen, Verdict, fisher
+from firstflight.settings import Backoff
+from scanner.backoff.detector import SECOND_NS, Detector, SentProbe, Verdict, fisher
 
-RULE = Manners()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
+RULE = Backoff()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
 
 
 def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[Verdict]:
@@ -18,7 +18,9 @@ def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout")
         bad, probes = counts
         for n in range(probes):
             sent_ns = round((first_s + (last_s - first_s) * n / probes) * SECOND_NS)
-            detector.add(64500, Seen(sent_ns, n < bad and sign == "timeout", n < bad and sign == "retry"))
+            detector.add(
+                64500, SentProbe(sent_ns, n < bad and sign == "timeout", n < bad and sign == "retry")
+            )
 
     add(before, 1, 300)
     add(now, 400, 500)
@@ -53,9 +55,9 @@ def test_less_than_that_is_not(before: tuple[int, int], now: tuple[int, int]) ->
 def test_timeouts_and_retries_are_not_added_up() -> None:
     detector = Detector(RULE)
     for n in range(60):
-        detector.add(1, Seen(n * SECOND_NS, False, n % 2 == 0))
+        detector.add(1, SentProbe(n * SECOND_NS, False, n % 2 == 0))
     for n in range(60):
-        detector.add(1, Seen((400 + n) * SECOND_NS, n % 5 == 0, n % 2 == 0))
+        detector.add(1, SentProbe((400 + n) * SECOND_NS, n % 5 == 0, n % 2 == 0))
     (verdict,) = detector.verdicts()
     assert (verdict.sign, verdict.window) == ("timeout", (12, 60))
 
@@ -64,28 +66,28 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     detector = Detector(RULE)
     # Few probes a minute: the first minutes last until there are 30.
     for n in range(30):
-        detector.add(1, Seen(n * 60 * SECOND_NS, False, False))
+        detector.add(1, SentProbe(n * 60 * SECOND_NS, False, False))
     # Bad for two minutes, then good again: only what lies in the last 120 s counts.
     for n in range(40):
-        detector.add(1, Seen((2000 + n) * SECOND_NS, n < 20, False))
+        detector.add(1, SentProbe((2000 + n) * SECOND_NS, n < 20, False))
     assert [verdict.window for verdict in detector.verdicts()] == [(20, 40)]
     for n in range(60):
-        detector.add(1, Seen((2200 + n) * SECOND_NS, False, False))
+        detector.add(1, SentProbe((2200 + n) * SECOND_NS, False, False))
     assert list(detector.verdicts()) == []
 
 
 def test_after_a_pause_the_window_begins_anew_and_the_first_minutes_stand() -> None:
     detector = Detector(RULE)
     for n in range(60):
-        detector.add(1, Seen(n * 5 * SECOND_NS, False, False))
+        detector.add(1, SentProbe(n * 5 * SECOND_NS, False, False))
     for n in range(40):
-        detector.add(1, Seen((400 + n) * SECOND_NS, True, False))
+        detector.add(1, SentProbe((400 + n) * SECOND_NS, True, False))
     assert len(list(detector.verdicts())) == 1
-    detector.forget(1, 1000 * SECOND_NS)
-    detector.add(1, Seen(450 * SECOND_NS, True, False))  # on its way when the pause began
+    detector.restart_window(1, 1000 * SECOND_NS)
+    detector.add(1, SentProbe(450 * SECOND_NS, True, False))  # on its way when the pause began
     assert list(detector.verdicts()) == []
     for n in range(30):
-        detector.add(1, Seen((1001 + n) * SECOND_NS, True, False))
+        detector.add(1, SentProbe((1001 + n) * SECOND_NS, True, False))
     assert [(v.baseline, v.window) for v in detector.verdicts()] == [((0, 60), (30, 30))]
 
 
@@ -93,9 +95,9 @@ def test_networks_are_judged_apart() -> None:
     detector = Detector(RULE)
     for asn in (1, 2):
         for n in range(60):
-            detector.add(asn, Seen(n * SECOND_NS, False, False))
+            detector.add(asn, SentProbe(n * SECOND_NS, False, False))
         for n in range(60):
-            detector.add(asn, Seen((400 + n) * SECOND_NS, asn == 2, False))
+            detector.add(asn, SentProbe((400 + n) * SECOND_NS, asn == 2, False))
     assert [verdict.asn for verdict in detector.verdicts()] == [2]
 
 

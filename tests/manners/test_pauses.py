@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firstflight.settings import Manners
-from scanner.backoff.controller import Guard
+from firstflight.settings import Backoff
+from scanner.backoff.controller import Controller
 from scanner.backoff.detector import SECOND_NS
 from scanner.backoff.pauses import REFUSED_DETAIL, Pause, paused_at, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
 
-RULE = Manners(baseline_s=10, window_s=10, least_probes=5, resume_after_s=60)
+RULE = Backoff(baseline_s=10, window_s=10, least_probes=5, resume_after_s=60)
 START = 1000 * SECOND_NS
 
 
@@ -75,11 +75,11 @@ class Stage:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
 
-    def guard(self, rule: Manners = RULE) -> tuple[Guard, Feed]:
-        """A guard over the stage, and the commands that it gives."""
+    def controller(self, rule: Backoff = RULE) -> tuple[Controller, Feed]:
+        """A controller over the stage, and the commands that it gives."""
         feed = Feed()
         asn = {"192.0.2.1": 64500, "192.0.2.2": 64501}
-        return Guard(rule, self.folder, asn.get, feed, "here, repetition 1"), feed
+        return Controller(rule, self.folder, asn.get, feed, "here, repetition 1"), feed
 
 
 @pytest.fixture
@@ -94,42 +94,43 @@ def bad_after_good(stage: Stage) -> None:
 
 def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> None:
     bad_after_good(stage)
-    guard, feed = stage.guard()
-    guard.look(START + 20 * SECOND_NS)
-    assert (guard.rows, guard.slots, bytes(feed._unsent)) == (21, 8, b"hold 64500\n")
+    controller, feed = stage.controller()
+    controller.update(START + 20 * SECOND_NS)
+    assert (controller.listed_rows, controller.planned_rows, bytes(feed._unsent)) == (21, 8, b"hold 64500\n")
     (found,) = read_pauses(stage.folder)
     assert (found.asn, found.sign, found.baseline, found.window) == (64500, "timeout", (0, 10), (8, 8))
     assert (found.suspect_from_ns, found.resumed_at_ns) == (START + 12 * SECOND_NS, None)
-    assert "64500 was paused" in guard.warnings[0]
-    guard.look(START + 21 * SECOND_NS)
+    assert "64500 was paused" in controller.warnings[0]
+    controller.update(START + 21 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1, "once is enough"
 
-    again, feed = stage.guard()
+    again, feed = stage.controller()
     assert bytes(feed._unsent) == b"hold 64500\n"
-    again.look(START + 80 * SECOND_NS)
+    again.update(START + 80 * SECOND_NS)
     assert bytes(feed._unsent) == b"hold 64500\nfree 64500\n"
     (found,) = read_pauses(stage.folder)
     assert found.resumed_at_ns == START + 80 * SECOND_NS
 
     # What was seen before the pause is over and done with, in this process as in the next.
-    for one in (again, stage.guard()[0]):
-        one.look(START + 81 * SECOND_NS)
+    for one in (again, stage.controller()[0]):
+        one.update(START + 81 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1
     stage.rows(*(("192.0.2.1", 90 + at, "timeout") for at in range(8)))
-    again.look(START + 99 * SECOND_NS)
+    again.update(START + 99 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 2
 
 
 def test_a_pause_without_end_refuses(stage: Stage) -> None:
     bad_after_good(stage)
-    guard, feed = stage.guard(RULE.model_copy(update={"resume_after_s": 0.0}))
-    guard.look(START + 20 * SECOND_NS)
-    guard.look(START + 9999 * SECOND_NS)
+    controller, feed = stage.controller(RULE.model_copy(update={"resume_after_s": 0.0}))
+    controller.update(START + 20 * SECOND_NS)
+    controller.update(START + 9999 * SECOND_NS)
     assert bytes(feed._unsent) == b"refuse 64500\n"
 
 
 def test_nothing_is_paused_when_that_is_not_wanted(stage: Stage) -> None:
     bad_after_good(stage)
-    guard, feed = stage.guard(RULE.model_copy(update={"enabled": False}))
-    guard.look(START + 20 * SECOND_NS)
-    assert (guard.rows, guard.slots, bytes(feed._unsent), guard.pauses) == (21, 8, b"", [])
+    controller, feed = stage.controller(RULE.model_copy(update={"enabled": False}))
+    controller.update(START + 20 * SECOND_NS)
+    assert (controller.listed_rows, controller.planned_rows) == (21, 8)
+    assert (bytes(feed._unsent), controller.pauses) == (b"", [])

@@ -263,7 +263,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
     for arguments, says in (
         (["nonsense"], "there is no query 'nonsense'; there are ack_to_sh_quantiles, "),
         (["first_iack", "--param", "cdn"], "--param cdn: write it as KEY=VALUE"),
-        (["first_iack", "--param", "cdn=a", "--param", "cdn=b"], "--param cdn stands there twice"),
+        (["first_iack", "--param", "cdn=a", "--param", "cdn=b"], "--param cdn is given twice"),
         (["first_iack", "--param", "what=a"], "the query first_iack has no parameter 'what'"),
         (["changed_behaviour"], "the query changed_behaviour needs --param since=...: The date"),
         (["--param", "cdn=a"], "--param goes with the NAME of a query"),

@@ -45,9 +45,9 @@ def test_a_question_without_end_is_ended() -> None:
 def test_where_python_hears_the_signal_nothing_is_different() -> None:
     before = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(before)
-    with pytest.raises(KeyboardInterrupt), interrupt.heard():
+    with pytest.raises(KeyboardInterrupt), interrupt.exit_on_sigint():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(5)
     assert signal.set_wakeup_fd(before) == before, "put back"
-    with interrupt.heard():
+    with interrupt.exit_on_sigint():
         pass

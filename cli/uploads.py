@@ -1,0 +1,60 @@
+"""`firstflight uploads` (alias `spool`): lists, loads and removes a vantage point's pending uploads."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from firstflight.system import stdout, terminal
+
+
+@click.group(epilog="Example: firstflight uploads status")
+def command() -> None:
+    """List, load and remove this vantage point's pending uploads (docs/operations.md)."""
+
+
+@command.command(epilog="Example: firstflight uploads status")
+def status() -> None:
+    """List what was measured here, and whether it is in the store."""
+    from orchestration.site import pending_uploads
+
+    stdout.check_open()
+    for part in pending_uploads.uploads():
+        state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
+        terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
+
+
+@command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight uploads load")
+def load() -> None:
+    """Load all pending uploads into the store; rows that are already there do not change."""
+    from firstflight.run.run import runs_root
+    from orchestration.site import pending_uploads
+    from store import confined_command as confined
+    from store.load import reached
+
+    runs = {part.run.path: part.run for part in pending_uploads.uploads()}
+    stores = {run.settings.store.url for run in runs.values()}
+    if len(stores) == 1:  # always, unless the settings of the schedule were changed
+        read = [path for folder in runs for path in reached.paths(folder)]
+        confined.changing(stores.pop(), readable=read, writable=[runs_root()])
+    loaded, faults = pending_uploads.load_pending()
+    terminal.echo(f"{loaded} parts loaded, {len(faults)} faults", err=True)
+    if faults:
+        raise faults[0]
+
+
+@command.command(epilog="Example: firstflight uploads clean --keep-days 90")
+@click.option("--keep-days", type=click.FloatRange(min=0, max=36_500), required=True, metavar="N")
+def clean(keep_days: float) -> None:
+    """Remove runs that are completely loaded and older than N days, with their captures and inputs.
+
+    At the centre: scheduled runs that have ended, and lists and tables except the newest.
+    """
+    from orchestration.site import pending_uploads
+
+    removed = pending_uploads.clean(keep_days)
+    for run in removed:
+        terminal.echo(run)
+    terminal.echo(f"{len(removed)} runs removed", err=True)
+    sys.exit(0)
