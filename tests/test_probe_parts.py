@@ -86,10 +86,10 @@ def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path:
 
     choose.write_targets(plan, 8443, path, asn_of, probed_already=False)
     assert path.read_text().splitlines() == [
-        "ip,domain,port,group",
-        "192.0.2.1,a.test,8443,64500",
-        "2001:db8::1,a.test,8443,",
-        "2001:db8::3,c.test,8443,",
+        "ip,domain,port,group,asn",
+        "192.0.2.1,a.test,8443,64500,64500",
+        "2001:db8::1,a.test,8443,,",
+        "2001:db8::3,c.test,8443,,",
     ]
     choose.write_targets(plan, 8443, path, asn_of, probed_already=True)
     with pytest.raises(UsageError, match="--again"):

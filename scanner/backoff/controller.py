@@ -101,20 +101,27 @@ class Controller:
     def _read_segment(self, path: Path) -> None:
         with pa.memory_map(str(path)) as source:
             rows = pa.ipc.open_file(source).read_all()
-        columns = [rows[name].to_pylist() for name in ("target", "ip", "outcome", "retried", "sent_at")]
-        for target, ip, outcome, retried, sent_at in zip(*columns, strict=True):
+        columns = [rows[name].to_pylist() for name in ("target", "outcome", "retried", "sent_at")]
+        for target, outcome, retried, sent_at, asn in zip(*columns, self._asns(rows), strict=True):
             if target < FIRST_SLOT:
                 self.listed_rows += 1
             else:
                 self.planned_rows += 1
             if not self._settings.enabled or sent_at is None or outcome in NOT_SENT:
                 continue
-            if ip not in self._asn:
-                self._asn[ip] = self._asn_of(ip)
-            asn = self._asn[ip]
             if asn is not None:
                 probe = SentProbe(sent_at, outcome == "timeout", bool(retried) or outcome == "retry")
                 self._detector.add(asn, probe)
+
+    def _asns(self, rows: pa.Table) -> list[int | None]:
+        """Return the AS of each row: as the prober returns it, or looked up where its input had none."""
+        if "asn" in rows.column_names:
+            given: list[int | None] = rows["asn"].to_pylist()
+            return given
+        ips = rows["ip"].to_pylist()
+        for ip in set(ips) - self._asn.keys():
+            self._asn[ip] = self._asn_of(ip)
+        return [self._asn[ip] for ip in ips]
 
     def _write(self) -> None:
         value: list[dict[str, Any]] = [pause.model_dump() for pause in self.pauses]

@@ -69,9 +69,10 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
 def write_targets(
     plan: pa.Table, port: int, path: Path, asn_of: Callable[[str], int | None], *, probed_already: bool
 ) -> None:
-    """Write targets.csv (`ip,domain,port,group`), one line per row of the plan, in its order.
+    """Write targets.csv (`ip,domain,port,group,asn`), one line per row of the plan, in its order.
 
-    The group is the address's origin AS, which the prober can pause as a whole.
+    Both the group, which the prober can pause as a whole, and the AS number that its segments return are the
+    address's origin AS.
 
     With `probed_already` the file must exist with the same content, because closed segments refer to its line
     numbers; UsageError if the DNS answers have changed since.
@@ -79,9 +80,10 @@ def write_targets(
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["ip", "domain", "port", "group"])
+            writer.writerow(["ip", "domain", "port", "group", "asn"])
             for ip, domain in zip(plan["ip"].to_pylist(), plan["domain"].to_pylist(), strict=True):
-                writer.writerow([ip, domain, port, asn_of(ip) or ""])
+                asn = asn_of(ip) or ""
+                writer.writerow([ip, domain, port, asn, asn])
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(

@@ -60,7 +60,7 @@ def merge(
     for column in ("domain", "ip"):
         if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
             raise InputError(f"the segments' column {column} does not match targets.csv")
-    asn, cdn = _origins(segments["ip"], origin)
+    asn, cdn = _origins(segments, origin)
     length = segments.num_rows
     stage: dict[str, Any] = {
         "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
@@ -102,11 +102,18 @@ def _same(value: Any, type_: pa.DataType, length: int) -> pa.Array:
 
 
 def _origins(
-    ips: pa.ChunkedArray, origin: Callable[[str], tuple[int | None, str | None]]
+    segments: pa.Table, origin: Callable[[str], tuple[int | None, str | None]]
 ) -> tuple[pa.Array, pa.Array]:
-    distinct = {ip: origin(ip) for ip in pc.unique(ips).to_pylist()}
-    found = [distinct[ip] for ip in ips.to_pylist()]
-    return pa.array([f[0] for f in found], pa.uint32()), pa.array([f[1] for f in found], pa.string())
+    """Return AS and CDN of each row: by the AS that the prober returns, or by address where it has none."""
+    ips = segments["ip"].combine_chunks()
+    given = segments["asn"].combine_chunks() if "asn" in segments.column_names else ips
+    keys = given.dictionary_encode()
+    # One address stands for all of its AS.
+    places = pc.index_in(keys.dictionary, given)
+    found = [origin(ip) for ip in ips.take(places).to_pylist()]
+    asns = pa.array([f[0] for f in found], pa.uint32())
+    cdns = pa.array([f[1] for f in found], pa.string())
+    return asns.take(keys.indices), cdns.take(keys.indices)
 
 
 def _capture_files(
