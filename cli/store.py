@@ -57,7 +57,7 @@ def serve(
     from store import secrets, served_address
     from store.clickhouse import listening
     from store.confine.process import confine, seal
-    from store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
+    from store.location import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
 
     place = find()
     if not isinstance(place, EmbeddedPlace):

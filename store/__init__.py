@@ -9,6 +9,6 @@ A store is open only inside the `with`, because an embedded one admits a single 
 from __future__ import annotations
 
 from store.base import Store
-from store.place import DATABASE, EmbeddedPlace, find, open_store
+from store.location import DATABASE, EmbeddedPlace, find, open_store
 
 __all__ = ["DATABASE", "EmbeddedPlace", "Store", "find", "open_store"]

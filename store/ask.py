@@ -6,7 +6,7 @@ from firstflight.errors import UsageError
 from store import migrate
 from store.base import Answer, Store
 from store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
-from store.place import find, nothing_there, open_store
+from store.location import find, nothing_there, open_store
 
 
 def formatted(query: str, output_format: str, url: str | None = None) -> Answer:

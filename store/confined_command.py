@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from store.confine.process import Beside, confine
-from store.place import EmbeddedPlace, find, made
+from store.location import EmbeddedPlace, find, made
 
 
 def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()) -> None:

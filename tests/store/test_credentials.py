@@ -14,7 +14,7 @@ import pytest
 from firstflight import settings
 from firstflight.errors import UsageError
 from store import open_store
-from store.place import find
+from store.location import find
 from store.url import ServerPlace, parse
 from tests import minimal
 
