@@ -38,9 +38,9 @@ def command(what: tuple[str, ...]) -> None:
 
     results: list[loader.Result] = []
     for run in runs:
-        results += loader.load_run_folder(run, told=_tell)
+        results += loader.load_run_folder(run, on_result=_tell)
     if files:
-        results += loader.load_files(files, told=_tell)
+        results += loader.load_files(files, on_result=_tell)
     _sum_up(results)
 
 

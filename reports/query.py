@@ -138,7 +138,7 @@ def formatted(name: str, given: Mapping[str, str], output_format: str, url: str 
         except StoreError as error:
             if migrate.pending(store):
                 raise UsageError(
-                    f"the store in {store.place} lacks tables or views of this version of firstflight: bring "
+                    f"the store in {store.location} lacks tables or views of this version of firstflight: bring "
                     "it up to date with `firstflight db migrate`"
                 ) from error
             raise

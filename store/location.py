@@ -1,4 +1,4 @@
-"""Where the store is (FIRSTFLIGHT_STORE), and how it is opened."""
+"""Finds the store (FIRSTFLIGHT_STORE) and opens it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store import secrets, served_address
 from store.base import Store
 from store.confine import process
 from store.errors import StoreHeld
-from store.url import SCHEMES, ServerPlace, nothing_in, parse
+from store.url import SCHEMES, ServerLocation, nothing_in, parse
 
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
@@ -22,27 +22,28 @@ WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class EmbeddedPlace:
+class EmbeddedLocation:
     """A chDB store in a folder."""
 
     path: Path
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever created there."""
+        """Whether no store was ever created there."""
         return not (self.path / "metadata").exists()
 
-    def served(self) -> ServerPlace | None:
-        """The `store serve` that holds it now, if this user may come in there."""
+    def served(self) -> ServerLocation | None:
+        """Return the `store serve` that holds the store now, if this user may connect to it."""
         return served_address.of(self.path, DATABASE)
 
 
-Place = EmbeddedPlace | ServerPlace
+Location = EmbeddedLocation | ServerLocation
 
 
-def find(url: str | None = None) -> Place:
-    """The place that `url` names. None: FIRSTFLIGHT_STORE, else the URL in the file FIRSTFLIGHT_STORE_FILE,
-    else chdb:./var/store.
+def find(url: str | None = None) -> Location:
+    """Return the location that `url` names.
+
+    None: FIRSTFLIGHT_STORE, else the URL in the file FIRSTFLIGHT_STORE_FILE, else chdb:./var/store.
     """
     given = url or os.environ.get("FIRSTFLIGHT_STORE")
     if not given and os.environ.get("FIRSTFLIGHT_STORE_FILE"):
@@ -52,12 +53,12 @@ def find(url: str | None = None) -> Place:
     if scheme in SCHEMES:
         return parse(given, DATABASE)
     if scheme == "chdb" and "?" in rest:
-        raise UsageError(f"the store {given!r} has a question mark in its path, which chDB takes for options")
+        raise UsageError(f"the store {given!r} has a question mark in its path, which chDB reads as options")
     if scheme == "chdb" and rest:
-        return EmbeddedPlace(Path(rest).expanduser().absolute())
-    # Not repeated here: what is misspelt may hold a password.
+        return EmbeddedLocation(Path(rest).expanduser().absolute())
+    # The message does not repeat the address: it may contain a password.
     raise UsageError(
-        "the store's address is none: write FIRSTFLIGHT_STORE=chdb:PATH "
+        "the store's address is not valid: write FIRSTFLIGHT_STORE=chdb:PATH "
         "or clickhouse://USER:PASSWORD@HOST:PORT/DB"
     )
 
@@ -66,79 +67,79 @@ def find(url: str | None = None) -> Place:
 def open_store(url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S) -> Iterator[Store]:
     """Open the store that `url` names (None as in `find`) until the end of the block.
 
-    An embedded store is opened alone: `wait_s` is how long to wait for another process that has it open.
-    `write`: make the folder or the database if it is missing, and allow changes; otherwise the engine itself
+    One process at a time can open an embedded store: `wait_s` limits the wait for another process.
+    `write` creates the folder or the database if it is missing, and allows changes; otherwise the engine
     refuses them. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
-    place = find(url)
-    if isinstance(place, EmbeddedPlace):
-        # Who holds it may be a server of ours, which lets others in.
-        place = place.served() or place
-    if isinstance(place, ServerPlace):
+    location = find(url)
+    if isinstance(location, EmbeddedLocation):
+        # The holder may be a `store serve`, which accepts clients.
+        location = location.served() or location
+    if isinstance(location, ServerLocation):
         from store.remote import ServerStore
 
-        server = ServerStore(place, write=write)
+        server = ServerStore(location, write=write)
         try:
             yield server
         finally:
             server.close()
         return
     if write:
-        made(place)
-    elif place.empty:
-        refuse_no_folder(place)
-        raise UsageError(nothing_there(place))
-    with held(place, wait_s):
+        make_folder(location)
+    elif location.empty:
+        refuse_no_folder(location)
+        raise UsageError(nothing_there(location))
+    with locked_store(location, wait_s):
         if not write:
-            process.seal(place.path)
-        # The engine is large, and starts threads when it is imported.
+            process.seal(location.path)
+        # Imported late: the engine is large, and starts threads on import.
         from store.embedded import EmbeddedStore
 
-        store = EmbeddedStore(place.path, DATABASE, write=write)
+        store = EmbeddedStore(location.path, DATABASE, write=write)
         try:
             yield store
         finally:
             store.close()
 
 
-def made(place: EmbeddedPlace) -> None:
-    """Make the folder of an embedded store if it is missing."""
-    refuse_no_folder(place)
+def make_folder(location: EmbeddedLocation) -> None:
+    """Create the folder of an embedded store if it is missing."""
+    refuse_no_folder(location)
     try:
-        # The folders above as the user makes them, but not for all others to write; the store for its user.
+        # Parent folders follow the user's umask, without write access for others; the store is private.
         before = os.umask(0o077)
         os.umask(before | 0o002)
         try:
-            place.path.parent.mkdir(parents=True, exist_ok=True)
-            place.path.mkdir(mode=0o700, exist_ok=True)
-            mode = place.path.stat().st_mode
-            if mode & 0o002:  # made by an earlier version, or with the umask 000
-                place.path.chmod(mode & 0o7775)
+            location.path.parent.mkdir(parents=True, exist_ok=True)
+            location.path.mkdir(mode=0o700, exist_ok=True)
+            mode = location.path.stat().st_mode
+            if mode & 0o002:  # created by an earlier version, or with umask 000
+                location.path.chmod(mode & 0o7775)
         finally:
             os.umask(before)
     except OSError as error:
-        raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
+        raise UsageError(f"cannot create the store in {location.path}: {error.strerror}") from error
 
 
-def refuse_no_folder(place: EmbeddedPlace) -> None:
-    """UsageError if the store's path, or one above it, is something else than a folder."""
-    for path in (place.path, *place.path.parents):
+def refuse_no_folder(location: EmbeddedLocation) -> None:
+    """Raise UsageError if the store's path, or one above it, exists and is not a folder."""
+    for path in (location.path, *location.path.parents):
         if path.exists():
             if not path.is_dir():
                 raise UsageError(
-                    f"the store cannot be in {place.path}: {path} is no folder; name another path"
+                    f"the store cannot be in {location.path}: {path} is no folder; name another path"
                 )
             return
 
 
-def held(place: EmbeddedPlace, wait_s: float) -> AbstractContextManager[None]:
-    """Hold an embedded store, whose folder exists; StoreHeld if others keep it for `wait_s` seconds.
+def locked_store(location: EmbeddedLocation, wait_s: float) -> AbstractContextManager[None]:
+    """Lock an embedded store, whose folder exists; StoreHeld if others hold it for `wait_s` seconds.
 
-    The engine itself refuses a second process, but cannot wait and does not say who is there.
+    The engine refuses a second process too, but it cannot wait and does not name the first one.
     """
-    return locked(place.path / served_address.LOCK, f"the store in {place.path}", wait_s, StoreHeld)
+    return locked(location.path / served_address.LOCK, f"the store in {location.path}", wait_s, StoreHeld)
 
 
-def nothing_there(place: Place) -> str:
-    """The sentence about a store without tables."""
-    return nothing_in(place.path if isinstance(place, EmbeddedPlace) else place.shown)
+def nothing_there(location: Location) -> str:
+    """Return the message for a store without tables."""
+    return nothing_in(location.path if isinstance(location, EmbeddedLocation) else location.shown)

@@ -53,7 +53,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
     covered, told = ask(store, "coverage", **when), ask(store, "run", run=run)
     if not covered.rows and not told.rows:
         raise UsageError(
-            f"the store in {store.place} knows no run {run}; "
+            f"the store in {store.location} knows no run {run}; "
             "`firstflight sql 'SELECT DISTINCT run FROM quic_probe'` lists what it has"
         )
     known = provenance.read(run, told.rows)

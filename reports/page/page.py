@@ -67,7 +67,7 @@ def collect(
     except StoreError as error:
         if error.code == UNKNOWN_TABLE:
             raise UsageError(
-                f"the store in {store.place} lacks tables of the page: run `firstflight db migrate`"
+                f"the store in {store.location} lacks tables of the page: run `firstflight db migrate`"
             ) from error
         raise
 

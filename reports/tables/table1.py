@@ -70,7 +70,7 @@ def collect(
     )[0]
     if not found["vantages"]:
         raise UsageError(
-            f"the store in {store.place} has no probe of run {run}; `firstflight runs` lists runs"
+            f"the store in {store.location} has no probe of run {run}; `firstflight runs` lists runs"
         )
     names = question.put(store, sql.query("name_patterns", store.dialect), {"run": run})
     shares = question.put(store, sql.query("table1_report", store.dialect), {"run": run})
@@ -98,6 +98,6 @@ def newest(store: Store) -> str:
     found = store.rows(f"SELECT run FROM {store.dialect.database}.newest_run")
     if not found:
         raise UsageError(
-            f"the store in {store.place} holds no probes: run a campaign or `firstflight load RUN`"
+            f"the store in {store.location} holds no probes: run a campaign or `firstflight load RUN`"
         )
     return str(found[0]["run"])
