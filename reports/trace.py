@@ -154,7 +154,7 @@ def _lines(found: Trace) -> Iterator[str]:
         number = "" if packet["packet_number"] is None else packet["packet_number"]
         yield (
             f"  {since:>12.1f}  {'->' if packet['from_client'] else '<-'}  {packet['type']:<20} {number:>6} "
-            f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not opened'}"
+            f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not decrypted'}"
         )
     if (row["attempts"] or 0) > 1:
         # Each attempt has its own connection ID; the row has the ID of one attempt.

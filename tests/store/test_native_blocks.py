@@ -84,7 +84,7 @@ def test_types_of_unknown_length_are_named(name: str) -> None:
 def test_a_sparse_column_is_refused() -> None:
     wire = bytearray(Block(["a"], ["Int8"], 1, [b"\x05"]).wire(54468))
     wire[-2] = 1
-    with pytest.raises(UnsupportedType, match="column a comes in a form"):
+    with pytest.raises(UnsupportedType, match="column a has an unsupported serialization"):
         read_wire(Window(_nothing_more, bytes(wire)), 54468)
 
 

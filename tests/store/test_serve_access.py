@@ -184,7 +184,7 @@ def alive(served: Served) -> bool:
         (hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(60), b"impossible length"),
         (
             hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(16)
-            + struct.pack("<BII", 0x82, 20, 5) + bytes(11), b"hash of a compressed piece",
+            + struct.pack("<BII", 0x82, 20, 5) + bytes(11), b"hash of a compressed frame",
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("x")
