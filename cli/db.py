@@ -24,7 +24,7 @@ def migrate() -> None:
         steps = migration.migrate(store)
         for step in steps:
             terminal.echo(f"{step.part} {step.name}")
-        terminal.echo(f"{len(steps)} applied to the store in {store.place}", err=True)
+        terminal.echo(f"{len(steps)} applied to the store in {store.location}", err=True)
 
 
 @command.command(epilog="Example: firstflight db status")
@@ -38,7 +38,7 @@ def status() -> None:
     stdout.check_open()
     confined.asking()
     with interrupt.exit_on_sigint(), open_store() as store:
-        terminal.echo(f"store: {store.place}")
+        terminal.echo(f"store: {store.location}")
         for row in migration.applied(store):
             terminal.echo(f"applied  {str(row['applied_at'])[:19]}Z  {row['part']} {row['name']}")
         for step in migration.pending(store):

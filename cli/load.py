@@ -38,9 +38,9 @@ def command(what: tuple[str, ...]) -> None:
 
     results: list[loader.Result] = []
     for run in runs:
-        results += loader.load_run_folder(run, told=_report)
+        results += loader.load_run_folder(run, on_result=_report)
     if files:
-        results += loader.load_files(files, told=_report)
+        results += loader.load_files(files, on_result=_report)
     _print_totals(results)
 
 

@@ -57,10 +57,10 @@ def serve(
     from store import secrets, served_address
     from store.clickhouse import listening
     from store.confine.process import confine, seal
-    from store.place import DATABASE, WAIT_S, EmbeddedPlace, find, held, made
+    from store.location import DATABASE, WAIT_S, EmbeddedLocation, find, locked_store, make_folder
 
     place = find()
-    if not isinstance(place, EmbeddedPlace):
+    if not isinstance(place, EmbeddedLocation):
         raise UsageError("only an embedded store can be served: write FIRSTFLIGHT_STORE=chdb:PATH")
     if (certificate is None) != (key is None):
         raise UsageError("TLS needs both --certificate and --key")
@@ -77,8 +77,8 @@ def serve(
         read_only=read_only,
         tls=listening.tls_context(certificate, key) if certificate and key else None,
     )
-    made(place)
-    with listening.listener(host, port, access) as listener, held(place, WAIT_S):
+    make_folder(place)
+    with listening.listener(host, port, access) as listener, locked_store(place, WAIT_S):
         where, on = listening.address_of(listener)
         drawn = password is not None and password_file is None
         address: Path | None = None

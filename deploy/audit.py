@@ -1,10 +1,11 @@
-"""Holds the pinned dependencies of Python, Rust and Go against known vulnerabilities, without a network.
+"""Compares the pinned dependencies of Python, Rust and Go with known vulnerabilities, without a network.
 
     FIRSTFLIGHT_ADVISORIES=DIR make audit
 
-DIR holds a copy of the OSV database (OSV schema 1.x): below PyPI, crates.io and Go either an `all.zip` as the
-database publishes it per ecosystem, or the single advisories as JSON files. Exit status 0: nothing known; 1:
-something is known, a line each; 2: there is no database, or a part of it is missing or broken.
+DIR has a copy of the OSV database (OSV schema 1.x): in PyPI, crates.io and Go either an `all.zip` as the
+database publishes it per ecosystem, or single advisories as JSON files. Exit status 0: no known
+vulnerability; 1: known vulnerabilities, one line each; 2: the database, or a part of it, is missing or
+damaged.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
 
 
 Key = Callable[[str], Any]
-"""Gives what versions are sorted by; None for text that is no version."""
+"""Returns the sort key of a version; None for text that is not a version."""
 
 
 class Package(NamedTuple):
-    """A dependency as pinned."""
+    """A pinned dependency."""
 
     ecosystem: str
     name: str
@@ -46,11 +47,11 @@ class Package(NamedTuple):
 
 
 class AuditError(Exception):
-    """Why nothing can be said; one sentence."""
+    """The audit is not possible; one sentence says why."""
 
 
 def pinned(tree: Path) -> list[Package]:
-    """What requirements*.txt, Cargo.lock and the Go module pin; our own packages are left out."""
+    """Return what requirements*.txt, Cargo.lock and the Go module pin, without our own packages."""
     requirements = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(tree.glob("requirements*.txt"))
     )
@@ -63,7 +64,7 @@ def pinned(tree: Path) -> list[Package]:
 
 
 def known(packages: list[Package], database: Path) -> list[str]:
-    """A line for each advisory that a pinned version falls under. AuditError: the database cannot be read."""
+    """Return a line for each advisory that applies to a pinned version; AuditError if unreadable."""
     lines = []
     for ecosystem in ECOSYSTEMS:
         by_name: dict[str, list[Package]] = {}
@@ -87,7 +88,7 @@ def known(packages: list[Package], database: Path) -> list[str]:
 
 
 def is_affected(package: Package, affected: dict[str, Any]) -> bool:
-    """Whether the version is among the `affected` ones: named, or in a range (OSV schema, "Evaluation")."""
+    """Return whether `affected` names the version or has it in a range (OSV schema, "Evaluation")."""
     if package.version in affected.get("versions", []):
         return True
     key: Key = _pypi_key if package.ecosystem == "PyPI" else _semver_key
@@ -108,7 +109,7 @@ def is_affected(package: Package, affected: dict[str, Any]) -> bool:
 
 
 def _in_order(events: list[dict[str, str]], key: Key) -> list[tuple[str, str]]:
-    """(kind, version) of the events by version; those of versions that are none are left out."""
+    """Return (kind, version) of the events sorted by version, without events of invalid versions."""
     flat = [item for event in events for item in event.items() if item[0] in _EVENTS]
     from_the_start = [item for item in flat if item[1] == "0"]
     others = [item for item in flat if item[1] != "0" and key(item[1]) is not None]
@@ -123,7 +124,7 @@ def _pypi_key(text: str) -> Version | None:
 
 
 def _semver_key(text: str) -> tuple[Any, ...] | None:
-    """Sorts as semver.org 11 says: a version before its release sorts below it, numbers below words."""
+    """Return a sort key by semver.org 11: pre-releases sort below the release, numbers below words."""
     found = _SEMVER.fullmatch(text.removeprefix("v"))
     if found is None:
         return None
@@ -134,16 +135,16 @@ def _semver_key(text: str) -> tuple[Any, ...] | None:
 
 
 def _advisories(folder: Path) -> Iterator[dict[str, Any]]:
-    """The advisories of one ecosystem. AuditError if there is none."""
+    """Yield the advisories of one ecosystem. AuditError if there is none."""
     count = 0
     try:
         for content in _files(folder):
             count += 1
             yield json.loads(content)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise AuditError(f"{folder} is no copy of the OSV database ({error}): fetch it again") from error
+        raise AuditError(f"{folder} is not a copy of the OSV database ({error}): fetch it again") from error
     if not count:
-        raise AuditError(f"{folder} holds no advisories: put the database's all.zip of {folder.name} there")
+        raise AuditError(f"{folder} has no advisories: put the database's all.zip of {folder.name} there")
 
 
 def _files(folder: Path) -> Iterator[bytes]:
@@ -155,12 +156,12 @@ def _files(folder: Path) -> Iterator[bytes]:
 
 
 def main() -> int:
-    """Print what is known of the pinned versions."""
+    """Print the known vulnerabilities of the pinned versions."""
     named = os.environ.get(VARIABLE)
     if not named:
         sys.stderr.write(
-            f"audit: {VARIABLE} is not set: let it name a folder with a copy of the OSV database "
-            "(SECURITY.md says how to make one)\n"
+            f"audit: {VARIABLE} is not set: set it to a folder with a copy of the OSV database "
+            "(SECURITY.md says how to create one)\n"
         )
         return 2
     packages = pinned(TREE)

@@ -15,7 +15,7 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 2; }
 # at_least HAVE WANT: is version HAVE the same as WANT or newer?
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# need NAME WANT HAVE: stops with one sentence when a toolchain is missing or too old.
+# need NAME WANT HAVE: exits with a message if a toolchain is missing or too old.
 need() {
     [ -n "$3" ] || fail "$1 is not installed; firstflight needs $1 $2 or newer: install it and run this again."
     at_least "$3" "$2" || fail "$1 $3 is too old; firstflight needs $1 $2 or newer: upgrade it and run this again."
@@ -37,7 +37,7 @@ need Go 1.26 "$(version_of go version)"
 need Rust 1.95 "$(version_of rustc --version)"
 need gcc 10 "$(version_of gcc -dumpfullversion)"
 
-# Debian package -> a file that shows that it is there.
+# Debian package -> a file that shows that the package is installed.
 declare -A PACKAGES=(
     [tcpdump]=tcpdump [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
     [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
@@ -58,7 +58,7 @@ for package in "${!PACKAGES[@]}"; do
     esac
 done
 "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
-# pyasn comes as source: its C part needs Python's headers.
+# pyasn is installed from source: its C part needs Python's headers.
 header="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include") + "/Python.h")')"
 [ -e "$header" ] || missing+=(python3-dev)
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -71,8 +71,8 @@ if [ "${#missing[@]}" -gt 0 ]; then
     "${as_root[@]}" apt-get update -qq
     bytes="$(apt-get install --print-uris -qq --no-install-recommends "${missing[@]}" 2>/dev/null | awk '{ n += $3 } END { print n + 0 }')"
     say "installing Debian packages ($((bytes / 1000000)) MB to download): ${missing[*]}"
-    # Installing a server must not start it: the lab runs its own, in its own namespaces. PostgreSQL's would come
-    # with a cluster to start.
+    # Installing a server must not start it: the lab runs its own servers in its own namespaces. PostgreSQL would also
+    # create a cluster and start it.
     no_cluster=/etc/postgresql-common/createcluster.d/firstflight.conf
     "${as_root[@]}" mkdir -p "${no_cluster%/*}"
     echo "create_main_cluster = false" | "${as_root[@]}" tee "$no_cluster" >/dev/null

@@ -1,1 +1,1 @@
-"""Reads the store and presents it: tables, figures, the page of a run, named queries, traces."""
+"""Reports from the store: tables, figures, the page of a run, named queries, traces."""

@@ -1,4 +1,4 @@
-"""A question to the store, kept with its answer: what a page shows as SQL is the text that was run."""
+"""Runs queries for reports and keeps the SQL with the answer, so a page shows the SQL that was run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from store import Store, sql
 
 HERE = Path(__file__).parent / "sql"
 
-_PLACE = re.compile(r"\{(\w+):(String|Date|UInt\d+|Int\d+)\}")
+_PARAMETER = re.compile(r"\{(\w+):(String|Date|UInt\d+|Int\d+)\}")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows, and the SQL that gave them: whole, without parameters, as `firstflight sql` takes it."""
+    """Rows, and the SQL that returned them, with all values inserted, for `firstflight sql`."""
 
     sql: str
     rows: list[dict[str, Any]]
 
 
 def ask(store: Store, name: str, **values: str | int) -> Answer:
-    """Put the question in sql/NAME.sql with `values` in place of `{name:Type}`."""
+    """Run the query in sql/NAME.sql with `values` for its `{name:Type}`."""
     text = store.dialect.render((HERE / f"{name}.sql").read_text(encoding="utf-8"))
     return put(store, text, values)
 
 
 def put(store: Store, text: str, values: Mapping[str, str | int]) -> Answer:
-    """Put a rendered question with `values` in place of `{name:Type}`."""
+    """Run a rendered query with `values` for its `{name:Type}`."""
     sql = bound(text.strip(), values)
     return Answer(sql, store.rows(sql))
 
 
 def bound(text: str, values: Mapping[str, str | int]) -> str:
-    """`text` with literals in place of `{name:Type}`; KeyError for one without value."""
+    """Return `text` with literals for each `{name:Type}`; KeyError for one without value."""
 
-    def value_at(place: re.Match[str]) -> str:
-        value, kind = values[place[1]], place[2]
+    def value_at(found: re.Match[str]) -> str:
+        value, kind = values[found[1]], found[2]
         if "Int" in kind:
             return str(int(value))
         return sql.literal(str(value))
 
-    return _PLACE.sub(value_at, text)
+    return _PARAMETER.sub(value_at, text)

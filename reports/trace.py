@@ -1,4 +1,4 @@
-"""From a row of quic_probe to its packets in the capture, opened by the native dissector."""
+"""Finds the packets behind a row of quic_probe in the capture, decrypted by the dissector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstflight.system.terminal import visible
 
 Row = dict[str, Any]
 
-# What a person wants to see of a row besides its outcome; null ones are left out.
+# The columns of a row to print besides its outcome; null ones are omitted.
 SHOWN = (
     "ack_us",
     "sh_us",
@@ -38,7 +38,7 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Trace:
-    """A row, where it stands, and its packets (rows of `quic_packet`) in the order of the capture."""
+    """A row, its record file, and its packets (rows of `quic_packet`) in the order of the capture."""
 
     row: Row
     record_file: Path
@@ -46,7 +46,7 @@ class Trace:
     packets: list[Row]
 
     def origin_ns(self) -> int | None:
-        """Time in the capture of the Initial that the row's times refer to: the one nearest to sent_at."""
+        """Return the capture time of the Initial that the row's times refer to: the nearest to sent_at."""
         times = [packet["time_ns"] for packet in self.packets if packet["from_client"]]
         sent_at = self.row["sent_at"]
         if not times or sent_at is None:
@@ -57,8 +57,8 @@ class Trace:
 def trace(
     run: Run, vantage: str, domain: str, ip: str, repetition: int | None = None, slot: int | None = None
 ) -> list[Trace]:
-    """Rows of `domain` at `ip` from `vantage`, with their packets; of all repetitions and slots unless one is
-    named.
+    """Return rows of `domain` at `ip` from `vantage` with their packets; by default of all repetitions and
+    slots.
 
     UsageError if there is no such row; InputError if a record file or capture cannot be read.
     """
@@ -100,15 +100,15 @@ def _same_address(one: str, other: str) -> bool:
 def _with_packets(run: Run, row: Row, record_file: Path) -> Trace:
     if row["capture_file"] is None or row["client_cid"] is None:
         return Trace(row, record_file, None, [])
-    # capture_file is RUN/...; the run's folder may have been moved, or renamed, since.
+    # capture_file is RUN/...; the run's folder may have been moved or renamed.
     capture = path_names.inside(run.path, row["capture_file"].partition("/")[2])
     return Trace(row, record_file, capture, packets_of(capture, row["client_cid"]))
 
 
 def packets_of(capture: Path, client_cid: str) -> list[Row]:
-    """Packets of the connections with that client connection ID (hex), oldest first."""
+    """Return the packets of connections with that client connection ID (hex), oldest first."""
     if not capture.is_file():
-        raise InputError(f"the capture {capture} is gone; the row's packets cannot be shown")
+        raise InputError(f"the capture {capture} does not exist; the row's packets cannot be shown")
     argv = [
         str(binaries.find("firstflight-dissect")),
         str(capture),
@@ -118,25 +118,25 @@ def packets_of(capture: Path, client_cid: str) -> list[Row]:
         client_cid,
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    # 1 and 3: something in the capture could not be read; what could is shown.
+    # 1 and 3: part of the capture could not be read; the rest is shown.
     if done.returncode not in (0, 1, 3):
-        words = done.stderr.strip().splitlines()
+        errors = done.stderr.strip().splitlines()
         raise FirstflightError(
-            f"the dissector failed on {capture}: {words[-1] if words else done.returncode}"
+            f"the dissector failed on {capture}: {errors[-1] if errors else done.returncode}"
         )
     packets = [json.loads(line) for line in done.stdout.splitlines()]
     return sorted(packets, key=lambda packet: (packet["time_ns"], packet["frame_number"]))
 
 
 def describe(found: Trace) -> Iterator[str]:
-    """Lines for people: the row, then one line per packet with its time since the Initial."""
+    """Yield lines to print: the row, then one line per packet with its time since the Initial."""
     return map(visible, _lines(found))
 
 
 def _lines(found: Trace) -> Iterator[str]:
     row = found.row
-    place = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
-    yield f"{row['domain']} at {row['ip']}, port {row['port']} ({place}): {row['outcome']}"
+    origin_as = f"AS{row['asn']} {row['cdn']}" if row["asn"] is not None else "no origin AS"
+    yield f"{row['domain']} at {row['ip']}, port {row['port']} ({origin_as}): {row['outcome']}"
     yield f"  {row['vantage']}, repetition {row['repetition']}, run {row['run']}"
     yield "  " + ", ".join(f"{name} {row[name]}" for name in SHOWN if row[name] not in (None, ""))
     yield f"  row: {found.record_file}"
@@ -154,8 +154,8 @@ def _lines(found: Trace) -> Iterator[str]:
         number = "" if packet["packet_number"] is None else packet["packet_number"]
         yield (
             f"  {since:>12.1f}  {'->' if packet['from_client'] else '<-'}  {packet['type']:<20} {number:>6} "
-            f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not opened'}"
+            f"{packet['size']:>6} {packet['datagram_size']:>8}  {packet['frames'] or 'not decrypted'}"
         )
     if (row["attempts"] or 0) > 1:
-        # Each attempt has a connection ID of its own, and the row has that of one.
+        # Each attempt has its own connection ID; the row has the ID of one attempt.
         yield f"  of {row['attempts']} attempts, this is the one that was answered, or the last"

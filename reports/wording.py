@@ -1,4 +1,4 @@
-"""Numbers and foreign text as a page shows them. A dash is for what was not observed; zero is a number."""
+"""Formats numbers and external text for a page. A dash means not observed; zero is a number."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ _LONGEST = 160
 
 
 def count(number: int | None) -> str:
-    """With commas between thousands."""
+    """Format a count with commas between thousands."""
     return ABSENT if number is None else f"{number:,}"
 
 
 def percent(share: float | None) -> str:
-    """A share from 0 to 1 in percent, one decimal."""
+    """Format a share from 0 to 1 in percent, with one decimal."""
     return ABSENT if share is None else f"{share * 100:.1f}"
 
 
 def share(part: int, whole: int) -> str:
-    """`part` of `whole` in percent; a dash if there is no whole."""
+    """Format `part` of `whole` in percent; a dash if `whole` is 0."""
     return percent(part / whole) if whole else ABSENT
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Bounds of a share, in percent."""
+    """Format bounds of a share, in percent."""
     return ABSENT if bounds is None else f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
 def ms(us: float | None) -> str:
-    """Microseconds in milliseconds, three significant digits and no more than two decimals."""
+    """Format microseconds as milliseconds, with three significant digits and at most two decimals."""
     if us is None:
         return ABSENT
     value = us / 1000
@@ -39,19 +39,19 @@ def ms(us: float | None) -> str:
 
 
 def median(quartiles_us: Sequence[float]) -> str:
-    """The middle one of three quartiles, in milliseconds; a dash if there are none."""
+    """Format the median of three quartiles, in milliseconds; a dash if there are none."""
     return ms(quartiles_us[1]) if quartiles_us else ABSENT
 
 
 def middle_half(quartiles_us: Sequence[float]) -> str:
-    """The outer two of three quartiles, in milliseconds."""
+    """Format the first and third of three quartiles, in milliseconds."""
     return f"{ms(quartiles_us[0])} to {ms(quartiles_us[2])}" if quartiles_us else ABSENT
 
 
 def plain(text: object) -> str:
-    """Text from outside, harmless to read: no control, direction or private characters, not too long.
+    """Make external text safe to display: escape control, direction and private characters, limit the length.
 
-    Escaping for HTML is left to the template.
+    The template escapes HTML.
     """
     if text is None:
         return ABSENT
@@ -60,7 +60,7 @@ def plain(text: object) -> str:
 
 
 def plain_long(text: object) -> str:
-    """As `plain`, at any length."""
+    """Like `plain`, without the limit on the length."""
     return "".join(
         character if unicodedata.category(character)[0] != "C" else f"\\u{{{ord(character):x}}}"
         for character in str(text)

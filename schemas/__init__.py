@@ -1,1 +1,1 @@
-"""The record kinds, tables, views and queries."""
+"""Record kinds, tables, views and queries."""

@@ -1,5 +1,5 @@
--- What stands before the first migration: the database, the book of what was applied to it, and the leases by which
--- programs on a server keep out of each other's way (a repeated insert of one version is dropped by its token).
+-- Created before the first migration: the database, the log of applied migrations, and the leases by which programs
+-- on a server exclude each other (the server drops a repeated insert of a version by its token).
 CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster};
 
 CREATE TABLE IF NOT EXISTS ${database}.schema_migration ${on_cluster}

@@ -7,16 +7,16 @@ from schemas import records, sql
 _HEAD = """\
 # Every column
 
-Made from `schemas/records/*.yaml` and `schemas/views/*.yaml` by `python -m schemas.document`; do not edit it
-here. `firstflight schema KIND` prints the same, and the database carries it as comments (`DESCRIBE TABLE
-quic_probe`).
+Generated from `schemas/records/*.yaml` and `schemas/views/*.yaml` by `python -m schemas.document`; do not
+edit this file. `firstflight schema KIND` prints the same, and the database has it as comments (`DESCRIBE
+TABLE quic_probe`).
 
 Type is the type in record files (Parquet). In the store a text is a String (LowCardinality where it repeats,
-Enum8 where the list is closed), a point in time (`*_at`, ns since 1970, UTC) is a DateTime64(9, 'UTC'), and a
-*computed* column is an ALIAS: it takes no space, is asked for by its name, and `firstflight sql` shows it in
-`SELECT *` too (elsewhere: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never
-zero. *From* says who fills a column: the native prober or dissector, a stage, the loader, or the store itself
-by a default. `quantiles` is the mergeable state of a sketch (relative error 0.5 %), read by quantilesDDMerge.
+Enum8 where the list is closed), an instant (`*_at`, ns since 1970, UTC) is a DateTime64(9, 'UTC'), and a
+*computed* column is an ALIAS: it takes no space, is selected by name, and `firstflight sql` includes it in
+`SELECT *` (elsewhere: `SETTINGS asterisk_include_alias_columns = 1`). Null means not observed, never zero.
+*From* names what fills a column: the prober or dissector, a stage, the loader, or the store by a default.
+`quantiles` is the mergeable state of a sketch (relative error 0.5 %); quantilesDDMerge reads it.
 
 ## Any address
 
@@ -24,17 +24,17 @@ by a default. `quantiles` is the mergeable state of a sketch (relative error 0.5
 | --- | --- |
 | `address_info(ip, day)` | asn, as_name, organisation, country, cdn of an address on a day (`.cdn`: one) |
 | `address_asn(ip, day)`, `address_cdn(ip, day)`, `address_organisation(ip, day)` | one of them |
-| `as_organisation(asn, day)` | who held an AS |
+| `as_organisation(asn, day)` | organisation of an AS |
 
 `ip` is text or a value of type IPv4 or IPv6, `day` a date or a time; both may differ from row to row. The
-answer comes from the newest routing table, and the newest file of AS organisations, of that day or before,
-among those that runs in the store used. It is null where they know nothing, before the first of them too. An
-AS in no CDN's list has the CDN Others. A server notices newly loaded tables within five minutes.
+functions read the newest routing table, and the newest file of AS organisations, of that day or before, among
+those that runs in the store used. They return null where these have no entry, and before the first of them.
+An AS in no CDN's list has the CDN Others. A server loads new tables within five minutes.
 """
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD, "## Tables\n"]
     parts += [_kind(records.load(name)) for name in records.names()]
     parts.append("## Views\n")
@@ -45,7 +45,7 @@ def markdown() -> str:
 def _kind(kind: records.Kind) -> str:
     lines = [f"### {kind.name}\n", f"{kind.meaning}\n"]
     if not kind.stored:
-        lines.append("Record files only; the store has no table of it.\n")
+        lines.append("Record files only; the store has no table for it.\n")
     if kind.unit:
         lines.append(f"Loaded and replaced as a whole by: {', '.join(kind.unit)}.\n")
     lines += ["| column | type | unit | null | from | meaning |", "| --- | --- | --- | --- | --- | --- |"]

@@ -1,6 +1,6 @@
-"""Record kinds: the one description of every column that a stage writes and the store keeps.
+"""Record kinds: the only description of the columns that stages write and the store keeps.
 
-A kind is a YAML file in `schemas/records/`. A stage that writes a record file does:
+A kind is a YAML file in `schemas/records/`. A stage writes a record file as follows:
 
     import pyarrow as pa, pyarrow.parquet as pq
     from schemas import records
@@ -9,9 +9,9 @@ A kind is a YAML file in `schemas/records/`. A stage that writes a record file d
     table = pa.Table.from_pylist(rows, schema=kind.arrow_schema())   # rows: list of dicts
     pq.write_table(table, "dns_answer.parquet.part", compression="zstd")   # then rename
 
-`arrow_schema()` leaves out the columns marked `from: loader`, which the loader fills. A column that is
-not nullable in the YAML is not nullable in the schema, and the loader refuses a file with a null there.
-A column marked `derived` stands in record files, but the store computes it from others.
+`arrow_schema()` omits the columns marked `from: loader`, which the loader fills. A column that is not
+nullable in the YAML is not nullable in the schema, and the loader refuses a file with a null in it. Record
+files contain columns marked `derived`, but the store computes them from others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ FOLDER = Path(__file__).parent / "records"
 
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _SCALARS = ["string", "bool", *_INTEGERS, "float32", "float64", "date"]
-# `quantiles`: only in tables that the loader makes from others, the mergeable state of QUANTILES over Int64.
+# `quantiles`: the mergeable state of QUANTILES over Int64, only in tables that the loader derives from
+# others.
 TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS), "quantiles"])
 QUANTILES = "quantilesDD(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)"
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
@@ -40,17 +41,17 @@ _COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived"
 
 
 class DescriptionError(Exception):
-    """A record kind that does not exist, or whose YAML says something this module does not know."""
+    """The record kind does not exist, or its YAML is not valid."""
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a record kind.
 
-    `type` is one of `TYPES`; `unit` one of `UNITS` or None for a number without one; `source` says who
+    `type` is one of `TYPES`; `unit` one of `UNITS` or None for a number without one; `source` names what
     fills the column (the stage or program, the `loader`, or the `store` by a default); `derived` is the SQL
-    expression by which the store computes it instead of keeping it; `values` is the closed list of what it
-    may hold.
+    expression by which the store computes the column instead of storing it; `values` is the closed list of
+    allowed values.
     """
 
     name: str
@@ -64,11 +65,11 @@ class Column:
 
     @property
     def comment(self) -> str:
-        """The text that stands in the database beside the column: unit first, then meaning."""
+        """The column's comment in the database: unit, then meaning."""
         return f"[{self.unit}] {self.meaning}" if self.unit else self.meaning
 
     def arrow_type(self) -> pa.DataType:
-        """The pyarrow type of the column in a record file."""
+        """Return the pyarrow type of the column in a record file."""
         import pyarrow as pa
 
         scalar = self.type.removeprefix("list<").removesuffix(">")
@@ -78,21 +79,21 @@ class Column:
 
     @property
     def is_list(self) -> bool:
-        """Whether it holds lists; a list is never null, it is empty."""
+        """Whether the column has lists; a list is never null, but may be empty."""
         return self.type.startswith("list<")
 
     @property
     def is_instant(self) -> bool:
-        """Whether it is a point in time: ns since 1970 in files, DateTime64(9, 'UTC') in the store."""
+        """Whether the column is an instant: ns since 1970 in files, DateTime64(9, 'UTC') in the store."""
         return self.name.endswith("_at") and self.type == "int64" and self.unit == "ns"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A record kind. `unit` names the columns whose values say which load a row belongs to.
+    """A record kind. `unit` names the columns that identify the unit of loading a row belongs to.
 
-    A record file with the same values in these columns replaces what was loaded before (a stage that was
-    done again); `time` names the column, if any, that says when a row was measured (ns since 1970, UTC).
+    A record file with the same values in these columns replaces the rows loaded before (of a stage that ran
+    again). `time` names the column with the time of measurement (ns since 1970, UTC), if there is one.
     `stored` False: record files only, no table.
     """
 
@@ -104,7 +105,7 @@ class Kind:
     stored: bool = True
 
     def column(self, name: str) -> Column:
-        """The column of that name; KeyError if the kind has none."""
+        """Return the column of that name; KeyError if the kind has none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -112,18 +113,18 @@ class Kind:
 
     @property
     def file_columns(self) -> tuple[Column, ...]:
-        """The columns of a record file, in order: all but those that the loader or the store fills."""
+        """The columns of a record file, in order: all except those that the loader or the store fills."""
         return tuple(column for column in self.columns if column.source not in ("loader", "store"))
 
     def arrow_schema(self) -> pa.Schema:
-        """The pyarrow schema of a record file of this kind; its metadata names the kind."""
+        """Return the pyarrow schema of a record file of this kind; its metadata names the kind."""
         import pyarrow as pa
 
         fields = [pa.field(c.name, c.arrow_type(), nullable=c.nullable) for c in self.file_columns]
         return pa.schema(fields, metadata={b"firstflight.kind": self.name.encode()})
 
     def describe(self) -> list[dict[str, Any]]:
-        """One dict per column: name, type, unit, nullable, meaning, from, values (None if not closed)."""
+        """Return a dict per column: name, type, unit, nullable, meaning, from, values (None: not closed)."""
         return [
             {
                 "name": c.name,
@@ -139,18 +140,18 @@ class Kind:
 
 
 def names() -> list[str]:
-    """The names of all record kinds, sorted."""
+    """Return the names of all record kinds, sorted."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def stored_names() -> list[str]:
-    """The names of the record kinds that the store has a table for, sorted."""
+    """Return the names of the record kinds that have a table in the store, sorted."""
     return [name for name in names() if load(name).stored]
 
 
 @cache
 def load(name: str) -> Kind:
-    """The record kind of that name; `DescriptionError` if there is none or its YAML is wrong."""
+    """Return the record kind of that name; `DescriptionError` if there is none or its YAML is not valid."""
     path = FOLDER / f"{name}.yaml"
     if name not in names():
         raise DescriptionError(f"there is no record kind {name!r}; there are: {', '.join(names())}")
@@ -158,19 +159,19 @@ def load(name: str) -> Kind:
 
 
 def parse(text: str, where: str) -> Kind:
-    """The kind that a YAML text describes; `where` names the text in errors."""
+    """Parse the YAML text of a kind; `where` names the text in errors."""
     raw = yaml.safe_load(text)
     _known(raw, _KIND_KEYS, where)
     columns = tuple(_column(entry, where) for entry in raw["columns"])
     by_name = [column.name for column in columns]
     twice = sorted({name for name in by_name if by_name.count(name) > 1})
     if twice:
-        raise DescriptionError(f"{where}: column {twice[0]} stands there twice")
+        raise DescriptionError(f"{where}: column {twice[0]} is defined twice")
     unit = tuple(raw.get("unit", ()))
     time = raw.get("time")
     for name in (*unit, *([time] if time else [])):
         if name not in by_name:
-            raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is no column")
+            raise DescriptionError(f"{where}: `unit` or `time` names {name}, which is not a column")
     stored = bool(raw.get("stored", True))
     meaning = str(raw["meaning"]).strip()
     return Kind(str(raw["kind"]), meaning, columns, unit, time, stored)
@@ -196,7 +197,7 @@ def _column(entry: Any, where: str) -> Column:
 
 
 def _known(raw: Any, keys: set[str], where: str) -> None:
-    """Refuse a mapping with an unknown key, so that a misspelt one is not silently without effect."""
+    """Refuse a mapping with an unknown key, so that a misspelt key is never ignored."""
     if not isinstance(raw, dict):
         raise DescriptionError(f"{where}: expected a mapping, found {type(raw).__name__}")
     unknown = sorted(set(raw) - keys)

@@ -1,11 +1,11 @@
-"""The SQL of the store: numbered migrations that go forward only, and views that hold no data.
+"""The SQL of the store: numbered, forward-only migrations, and views.
 
-`migrations/NNNN_name.sql` creates and alters tables; a released file is never changed. `views/NAME.sql` holds
-one SELECT, and `views/NAME.yaml` says what its columns mean; a view is made anew whenever its text changes.
-`derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view is it.
-`fragments/NAME.sql` is what several of `queries/` and `views/` share; `${NAME}` in them is it.
-All are templates: `${database}`, `${on_cluster}` and `${replicated}` make one text serve the embedded store,
-a single server and a replicated cluster.
+`migrations/NNNN_name.sql` creates and alters tables; a released file never changes. `views/NAME.sql` has one
+SELECT, and `views/NAME.yaml` describes its columns; a view is recreated whenever its text changes.
+`derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view includes it.
+`fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it. All
+are templates: with `${database}`, `${on_cluster}` and `${replicated}`, the same text works for the embedded
+store, a single server and a replicated cluster.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Dialect:
-    """Where the statements will run. `cluster` is None for the embedded store and for a single server."""
+    """Database and cluster of the statements. `cluster` is None for an embedded store or a single server."""
 
     database: str
     cluster: str | None = None
 
     def render(self, text: str) -> str:
-        """Fill the templates in `text`; KeyError for one that is not known."""
+        """Fill the templates in `text`; KeyError for an unknown one."""
         return Template(text).substitute(
             database=self.database,
             on_cluster=f"ON CLUSTER '{self.cluster}'" if self.cluster else "",
@@ -41,7 +41,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Migration:
-    """One step of the tables' history; `version` counts from 1 without a gap."""
+    """A migration of the tables; `version` counts from 1 without gaps."""
 
     version: int
     name: str
@@ -49,17 +49,17 @@ class Migration:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the template, by which a change after the release is noticed."""
+        """SHA-256 of the template, to detect a change after the release."""
         return sha256(self.text.encode()).hexdigest()
 
     def statements(self, dialect: Dialect) -> list[str]:
-        """The statements in order, rendered."""
+        """Return the rendered statements, in order."""
         return _statements(self.text, dialect)
 
 
 @dataclass(frozen=True)
 class View:
-    """A view: its SELECT and what its columns mean (`columns`: name -> comment, in the SELECT's order)."""
+    """A view: its SELECT and its comments (`columns`: name -> comment, in the SELECT's order)."""
 
     name: str
     meaning: str
@@ -68,11 +68,11 @@ class View:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the view is made of."""
+        """SHA-256 of the view's SELECT and comments."""
         return sha256(repr((self.text, self.meaning, self.columns)).encode()).hexdigest()
 
     def statement(self, dialect: Dialect) -> str:
-        """The statement that makes the view, or makes it anew."""
+        """Return the statement that creates or replaces the view."""
         select = self.text.rstrip(";")
         return dialect.render(
             f"CREATE OR REPLACE VIEW ${{database}}.{self.name} ${{on_cluster}} AS\n{select}"
@@ -80,23 +80,23 @@ class View:
 
 
 def bootstrap(dialect: Dialect) -> list[str]:
-    """The statements that stand before the first migration; they can be repeated."""
+    """Return the statements that precede the first migration; they can be repeated."""
     return _statements((HERE / "bootstrap.sql").read_text(encoding="utf-8"), dialect)
 
 
 def migrations() -> list[Migration]:
-    """All migrations, in order; ValueError if a number is missing or used twice."""
+    """Return all migrations, in order; ValueError if a number is missing or used twice."""
     found = []
-    for place, path in enumerate(sorted((HERE / "migrations").glob("*.sql")), start=1):
+    for version, path in enumerate(sorted((HERE / "migrations").glob("*.sql")), start=1):
         number, _, name = path.stem.partition("_")
-        if int(number) != place:
-            raise ValueError(f"{path.name}: expected number {place:04d}")
-        found.append(Migration(place, name, path.read_text(encoding="utf-8")))
+        if int(number) != version:
+            raise ValueError(f"{path.name}: expected number {version:04d}")
+        found.append(Migration(version, name, path.read_text(encoding="utf-8")))
     return found
 
 
 def views() -> list[View]:
-    """All views, each after the views that it reads."""
+    """Return all views, each after the views that it reads."""
     found: dict[str, View] = {}
     for path in sorted((HERE / "views").glob("*.sql")):
         described = yaml.safe_load(path.with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -112,49 +112,49 @@ def views() -> list[View]:
         found[path.stem] = View(path.stem, meaning, columns, text)
     ordered: list[View] = []
 
-    def place(view: View, above: tuple[str, ...]) -> None:
+    def add(view: View, above: tuple[str, ...]) -> None:
         if view.name in above:
             raise ValueError(f"view {view.name} reads itself")
         for name in re.findall(r"\$\{database\}\.(\w+)", view.text):
             if name in found:
-                place(found[name], (*above, view.name))
+                add(found[name], (*above, view.name))
         if view not in ordered:
             ordered.append(view)
 
     for view in found.values():
-        place(view, ())
+        add(view, ())
     return ordered
 
 
 def query(name: str, dialect: Dialect) -> str:
-    """The named query of `queries/NAME.sql`, rendered."""
+    """Return the named query of `queries/NAME.sql`, rendered."""
     return query_text((HERE / "queries" / f"{name}.sql").read_text(encoding="utf-8"), dialect)
 
 
 def query_text(text: str, dialect: Dialect) -> str:
-    """The text of a query's file, rendered, without comments and final semicolon."""
+    """Return the text of a query's file, rendered, without comments and final semicolon."""
     return dialect.render(with_fragments(text)).rstrip(";")
 
 
 def with_fragments(text: str) -> str:
-    """Give the text of a query or view without comments, with fragments (which may hold others) in place."""
+    """Return the text of a query or view without comments, with fragments (which may be nested) included."""
     fragments = {path.stem: path for path in (HERE / "fragments").glob("*.sql")}
 
-    def of(place: re.Match[str]) -> str:
-        path = fragments.get(place[1])
-        return with_fragments(path.read_text(encoding="utf-8")) if path else place[0]
+    def of(found: re.Match[str]) -> str:
+        path = fragments.get(found[1])
+        return with_fragments(path.read_text(encoding="utf-8")) if path else found[0]
 
     return re.sub(r"\$\{(\w+)\}", of, _without_comments(text).strip())
 
 
 def derived(name: str, dialect: Dialect, *, units: str = "") -> list[str]:
-    """The statements of `derived/NAME.sql`, rendered; `units`: the condition of the units to derive from."""
+    """Return the rendered statements of `derived/NAME.sql`; `units`: the condition of the units."""
     text = (HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8")
     return [text.replace("{units}", units) for text in _statements(text, dialect)]
 
 
 def _derivation(name: str) -> str:
-    """The SELECT by which `derived/NAME.sql` fills its table, over the units that are not there yet."""
+    """Return the SELECT with which `derived/NAME.sql` fills its table, for units that are not rolled up."""
     text = _without_comments((HERE / "derived" / f"{name}.sql").read_text(encoding="utf-8"))
     select = text[text.index("\nSELECT") :].strip().rstrip(";")
     units = "SELECT run, vantage, repetition FROM ${database}.unit_not_rolled_up"
@@ -162,11 +162,11 @@ def _derivation(name: str) -> str:
 
 
 def _statements(text: str, dialect: Dialect) -> list[str]:
-    """Split at the semicolons that end a line, which is how the files are written."""
+    """Split at semicolons at the end of a line, the convention of these files."""
     parts = re.split(r";[ \t]*(?:\n|$)", dialect.render(_without_comments(text)))
     return [part.strip() for part in parts if part.strip()]
 
 
 def _without_comments(text: str) -> str:
-    """`text` without its lines of comment, which may hold semicolons and templates."""
+    """Return `text` without comment lines, which may contain semicolons and templates."""
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("--"))

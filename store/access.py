@@ -1,14 +1,13 @@
-"""What the engine itself lets its user do: grants, limits and fixed settings, by a configuration of its own.
+"""The engine's own access control: grants, limits and fixed settings, in a generated configuration.
 
 chDB has one user, `default`, and reads users.xml when it opens a store, so each process chooses one role:
 
-- READER asks (`sql`, `query`, `report`): SELECT, SHOW and CHECK within limits, and nothing can be changed.
-- LOADER loads and migrates the embedded store, and may read files; no statement of others is put to it.
-- SERVER is behind `store serve`: as LOADER with limits, because the rows of inserts come in by files.
-- FORMATTER has no store: it gives answers of a server their form, and reads them from a file.
+- READER runs queries (`sql`, `query`, `report`): SELECT, SHOW and CHECK within limits, no changes.
+- LOADER loads and migrates the embedded store, and may read files; it runs only the project's statements.
+- SERVER runs `store serve`: LOADER with limits; it reads files because inserts reach the engine as files.
+- FORMATTER has no store: it formats the answers of a server, which it reads from a file.
 
-The scalar function `file` is covered by no grant; the guard and, for processes that are confined, the
-kernel are there for it.
+No grant covers the scalar function `file`; the guard and, in confined processes, the kernel refuse it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ENGINES = (
     "VersionedCollapsingMergeTree", "CoalescingMergeTree", "Memory", "Null", "Log", "TinyLog", "StripeLog",
     "Set", "Join", "Merge", "Buffer", "View", "MaterializedView", "Dictionary", "Atomic",
 )  # fmt: skip
-# Settings that name a file, a host or a program, or make text into code. They stay as they are.
+# Settings that name a file, a host or a program, or run text as code. Nobody can change them.
 _FIXED: Mapping[str, object] = {
     "input_format_values_interpret_expressions": 0,
     "input_format_values_deduce_templates_of_expressions": 0,
@@ -45,23 +44,23 @@ _QUERY_LIMITS: Mapping[str, int] = {
 }
 
 
-@dataclass(frozen=True, eq=False)  # each is one of a kind
+@dataclass(frozen=True, eq=False)  # compared by identity
 class Role:
-    """Grants, settings that hold from the beginning, and settings with the highest value that can be set."""
+    """Grants, initial settings, and settings with an upper limit."""
 
     grants: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
 
     def users(self) -> str:
-        """users.xml: the one user, its profile, its grants."""
+        """Return users.xml: the only user, its profile and its grants."""
         memory = memory_bytes() // 2
         limits = {**self.limits, "max_memory_usage": min(memory, max(_GIB, memory // 2))}
         settings = "".join(
             f"<{name}>{escape(str(value))}</{name}>"
             for name, value in {**_FIXED, **limits, **self.settings}.items()
         )
-        # 0 means no limit, so that the least is 1.
+        # 0 means no limit, so the minimum is 1.
         constraints = "".join(f"<{name}><readonly/></{name}>" for name in _FIXED) + "".join(
             f"<{name}><min>1</min><max>{value}</max></{name}>" for name, value in limits.items()
         )
@@ -78,21 +77,21 @@ _ASK = "GRANT SHOW, SELECT, dictGet, CHECK ON *.*"
 _CHANGE = (
     _ASK,
     "GRANT INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE ON *.*",
-    # These write or read beside the tables.
+    # These read or write files outside the tables.
     "REVOKE ALTER FREEZE PARTITION, ALTER FETCH PARTITION ON *.*",
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
 READER = Role((_ASK,), limits=_QUERY_LIMITS)
 LOADER = Role((*_CHANGE, "GRANT READ ON FILE"))
 SERVER = Role(LOADER.grants, limits=_QUERY_LIMITS)
-# A table function without a table of its own counts as a temporary one.
+# The engine treats a table function as a temporary table.
 FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
 
 
 def configured(role: Role) -> str:
-    """The path of the engine's configuration for `role`, in memory: nobody else finds or changes it.
+    """Return the path of the engine's configuration for `role`: a file in memory, closed to other processes.
 
-    It is there until the process ends, since the engine may read it again.
+    The file stays open until the process ends, because the engine may read it again.
     """
     main = (
         f"<clickhouse><user_directories><users_xml><path>{_in_memory(role.users())}</path></users_xml>"
@@ -105,7 +104,7 @@ def configured(role: Role) -> str:
 
 
 def memory_bytes() -> int:
-    """The memory of this machine."""
+    """Return the size of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -1,4 +1,4 @@
-"""Answers of a server in ClickHouse's formats, which clients make: here the local engine does."""
+"""Formats answers of a server. Formatting is the client's task; the local engine does it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.engine import Engine
 from store.protocol.blocks import Block
 from store.sql import identifier, literal
 
-# As interfaces.md wants answers.
+# Number formats that docs/interfaces.md requires.
 SETTINGS = {
     "output_format_json_quote_64bit_integers": 0,
     "output_format_json_quote_64bit_floats": 0,
@@ -20,16 +20,16 @@ _FORMAT_CLAUSE = re.compile(r"^FORMAT (\w+)$", re.MULTILINE)
 
 
 def format_of(parsed: str) -> str | None:
-    """The format that a parsed statement itself asks for."""
+    """Return the format in the FORMAT clause of a parsed statement, or None."""
     found = _FORMAT_CLAUSE.search(parsed)
     return found[1] if found else None
 
 
 def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> bytes:
-    """The rows of `blocks`, which have the same columns, in a format; EngineError if there is no such one."""
+    """Return the rows of `blocks` (all of the same columns) in `output_format`; EngineError if unknown."""
     if not blocks or not blocks[0].names:
         return b""
-    # Names of an answer may be any text; these stand in no query.
+    # Column names of an answer may be any text, so the query uses generated names.
     columns = [f"_column_{number}" for number in range(len(blocks[0].names))]
     structure = ", ".join(
         f"{name} {type_name}" for name, type_name in zip(columns, blocks[0].types, strict=True)

@@ -1,4 +1,4 @@
-"""A person's question to the store."""
+"""Runs a user's query on the store."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from firstflight.errors import UsageError
 from store import migrate
 from store.base import Answer, Store
 from store.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, StoreError
-from store.place import find, nothing_there, open_store
+from store.location import find, nothing_there, open_store
 
 
 def formatted(query: str, output_format: str, url: str | None = None) -> Answer:
-    """The answer to `query` in one of ClickHouse's formats.
+    """Return the answer to `query` in one of ClickHouse's formats.
 
-    StoreError: the engine refused, with its reason in one sentence. UsageError: the store holds no tables.
+    StoreError gives the engine's reason for a refusal in one sentence. UsageError: the store has no tables.
     """
     with open_store(url) as store:
         try:

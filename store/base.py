@@ -1,4 +1,4 @@
-"""What the rest of the project may ask of a store, whichever engine stands behind it."""
+"""The interface of a store, independent of its engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Parameters = Mapping[str, str | int]
 
 
 class Answer(NamedTuple):
-    """An answer in one of ClickHouse's formats, and which: a FORMAT clause wins over what was wanted."""
+    """An answer and its format. A FORMAT clause in the query overrides the requested format."""
 
     content: bytes
     output_format: str
@@ -24,35 +24,36 @@ class Store(Protocol):
     """An open store. All methods raise `store.errors.StoreError` with one sentence."""
 
     @property
-    def place(self) -> str:
-        """Where it is, for people."""
+    def location(self) -> str:
+        """Where the store is, for messages."""
 
     @property
     def dialect(self) -> Dialect:
-        """Database and cluster, for rendering the files of schemas/."""
+        """Database and cluster, to render the SQL files of schemas/."""
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> None:
-        """Run one statement that gives no rows. `{name:Type}` in `sql` stands for a parameter."""
+        """Run one statement that returns no rows. `{name:Type}` in `sql` is a parameter."""
 
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-        """Run a query; one dict per row. Points in time come as text, 64-bit integers as int."""
+        """Run a query and return one dict per row. Instants are text, 64-bit integers are int."""
 
     def formatted(self, sql: str, output_format: str) -> Answer:
-        """Run a query that came from a person and give its result in one of ClickHouse's formats."""
+        """Run a user's query and return its result in one of ClickHouse's formats."""
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
-        """Add all rows of `batch` as one block, which is written wholly or not at all.
+        """Add all rows of `batch` as one block, atomically.
 
-        Columns go by name; text fits Enum and LowCardinality columns, timestamp[ns, UTC] fits DateTime64(9).
-        `token`: a table that remembers inserts adds the rows of one token once, whoever sends them.
+        Columns are matched by name; text fits Enum and LowCardinality columns, timestamp[ns, UTC] fits
+        DateTime64(9). `token`: a table with a deduplication window adds the rows of a token once, whoever
+        sends them.
         """
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
-        """For each SQL condition, in how many rows of `batch`, which is not stored, it holds."""
+        """Count the rows of `batch` for which each SQL condition holds. `batch` is not stored."""
 
     @property
     def shared(self) -> bool:
-        """Whether other programs may write at the same time."""
+        """Whether other programs can write at the same time."""
 
     def catch_up(self, table: str) -> None:
-        """Wait until what others wrote to `table` can be read here, where a cluster needs time for it."""
+        """Wait until rows that others wrote to `table` are visible here. Only a cluster needs this."""

@@ -1,7 +1,7 @@
-"""Confines a command that opens the embedded store, and no others: before its first thread, for good.
+"""Confines a command that opens the embedded store, before its first thread and until it ends.
 
-Expressions that somebody else put into the store (a column's default, a view, a dictionary's source) are
-evaluated by whoever opens it, with that user's rights; here that reaches no other file and no host.
+A process that opens a store evaluates the expressions in it (a column's default, a view, a dictionary's
+source) with its user's rights, whoever wrote them. Confinement keeps them from other files and from hosts.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from store.confine.process import Beside, confine
-from store.place import EmbeddedPlace, find, made
+from store.location import EmbeddedLocation, find, make_folder
 
 
 def asking(url: str | None = None, *, readable: Sequence[Path] = (), added_to: Sequence[Path] = ()) -> None:
-    """Leave this process the embedded store, which it only reads, reading below `readable`, and making
-    files below the folders `added_to`.
+    """Restrict this process to reading the embedded store and below `readable`, and to creating files below
+    the folders `added_to`.
 
-    Nothing happens if a server is asked, which needs its connection: the engine here sees answers only.
+    Does nothing if the store is on a server: that needs a connection, and the local engine sees only answers.
     """
-    place = find(url)
-    if isinstance(place, EmbeddedPlace) and not place.empty and not place.served():
-        confine(place.path, Beside(readable=readable, added_to=added_to), only_reads=True)
+    location = find(url)
+    if isinstance(location, EmbeddedLocation) and not location.empty and not location.served():
+        confine(location.path, Beside(readable=readable, added_to=added_to), only_reads=True)
 
 
 def changing(url: str | None = None, *, readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
-    """Leave this process the embedded store, whose folder is made if it is missing, reading below
-    `readable`, and everything below `writable`. Nothing happens if the store is on a server.
+    """Restrict this process to the embedded store, reading below `readable`, and everything below `writable`.
+
+    Creates the store's folder if it is missing. Does nothing if the store is on a server.
     """
-    place = find(url)
-    if isinstance(place, EmbeddedPlace) and not place.served():
-        made(place)
-        confine(place.path, Beside(readable, writable))
+    location = find(url)
+    if isinstance(location, EmbeddedLocation) and not location.served():
+        make_folder(location)
+        confine(location.path, Beside(readable, writable))
 
 
 def nearest_folder(path: Path) -> Path:
-    """The folder `path`, or the first one above it that there is."""
+    """Return the folder `path`, or its nearest ancestor that exists."""
     path = path.absolute()
     return next(one for one in (path, *path.parents) if one.is_dir())

@@ -1,8 +1,8 @@
-"""clickhouse-driver, with blocks passed on as they are.
+"""clickhouse-driver, with blocks passed on undecoded.
 
-The driver keeps connection, handshake, compression, packets and settings. Only what lies inside a block is
-not turned into Python objects: it goes to and from the local engine in the format `Native`, so that types
-arrive exactly (the driver's datetimes end at microseconds) and a batch needs no loop over its values.
+The driver handles connection, handshake, compression, packets and settings. The content of a block is not
+converted to Python objects: it passes to and from the local engine in the format `Native`. This keeps types
+exact (the driver's datetimes end at microseconds), and a batch needs no loop over its values.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from clickhouse_driver.streams.compressed import CompressedBlockInputStream, Com
 from store.protocol.blocks import Block, read_wire
 from store.protocol.columns import Window
 from store.protocol.wire import ProtocolError
-from store.url import ServerPlace
+from store.url import ServerLocation
 
-# Servers send sparse columns, whose form only an engine can read, from 54465 on.
+# From 54465 on, servers send sparse columns, which only an engine can decode.
 REVISION = 54464
 
-# What the driver has to say comes as exceptions, too; and it logs queries.
+# The driver also raises what it logs, and its log contains queries.
 logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 logging.getLogger("clickhouse_driver").propagate = False
 
 
 class _BlocksIn(CompressedBlockInputStream):  # type: ignore[misc]
-    """Reads blocks without looking at their values."""
+    """Reads blocks without decoding their values."""
 
     def read(self, use_numpy: bool | None = None) -> Block:  # noqa: ARG002
         window = Window(self.read_block)
         block, end = read_wire(window, self.context.server_info.used_revision)
         if end != len(window.data):
-            raise ProtocolError("a compressed piece holds more than its block")
+            raise ProtocolError("a compressed frame contains data after its block")
         return block
 
 
 class _BlocksOut(CompressedBlockOutputStream):  # type: ignore[misc]
-    """Writes blocks whose values are encoded, and the driver's own."""
+    """Writes blocks with encoded values, and the driver's own blocks."""
 
     def write(self, block: Any) -> None:
         if isinstance(block, Block):
@@ -61,34 +61,34 @@ class _Connection(Connection):  # type: ignore[misc]
 
 
 class BlockClient(Client):  # type: ignore[misc]
-    """The driver's client for questions and inserts by blocks. It raises the driver's own errors."""
+    """The driver's client, for queries and inserts by blocks. It raises the driver's errors."""
 
-    def __init__(self, place: ServerPlace, database: str) -> None:
-        """Connects when it is first used. `database` may be empty: the user's own."""
+    def __init__(self, location: ServerLocation, database: str) -> None:
+        """Prepare a client, which connects on first use. An empty `database` means the user's default."""
         options: dict[str, Any] = {
-            "host": place.host,
-            "port": place.port,
+            "host": location.host,
+            "port": location.port,
             "database": database,
-            "user": place.user,
-            "password": place.password,
+            "user": location.user,
+            "password": location.password,
             "client_name": "firstflight",
-            "secure": place.secure,
-            "verify": place.verify,
-            "ca_certs": place.ca_certs,
-            "compression": place.compression,
-            "connect_timeout": place.connect_timeout,
-            "send_receive_timeout": place.send_receive_timeout,
-            "sync_request_timeout": min(place.send_receive_timeout, 5),
+            "secure": location.secure,
+            "verify": location.verify,
+            "ca_certs": location.ca_certs,
+            "compression": location.compression,
+            "connect_timeout": location.connect_timeout,
+            "send_receive_timeout": location.send_receive_timeout,
+            "sync_request_timeout": min(location.send_receive_timeout, 5),
             "client_revision": REVISION,
             "tcp_keepalive": True,
         }
         super().__init__(**options, settings={"server_side_params": True})
-        # The one that the driver made was never connected.
+        # Replaces the driver's own connection, which was never established.
         self.connection: _Connection = _Connection(**options)
         self.make_query_settings({})
 
     def ask(self, sql: str, parameters: Mapping[str, str], settings: Mapping[str, object]) -> list[Block]:
-        """The blocks of an answer, the first with names and types if it has columns at all."""
+        """Return the blocks of an answer; the first has names and types if the answer has columns."""
         blocks: list[Block] = []
         with self.disconnect_on_error(sql, dict(settings)):
             self.connection.send_query(sql, params=dict(parameters))
@@ -101,7 +101,7 @@ class BlockClient(Client):  # type: ignore[misc]
     def insert(
         self, sql: str, encode: Callable[[Block], list[Block]], settings: Mapping[str, object]
     ) -> None:
-        """`INSERT INTO ... VALUES`: `encode` gives the blocks, for the columns that the server expects."""
+        """Run `INSERT INTO ... VALUES`; `encode` returns the blocks for the columns the server expects."""
         with self.disconnect_on_error(sql, dict(settings)):
             self.connection.send_query(sql)
             self.connection.send_external_tables(None)

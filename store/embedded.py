@@ -20,16 +20,16 @@ from store.statements import guard, prepared
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Results as interfaces.md wants them; computed (ALIAS) columns are shown by `SELECT *` like any other.
+# Number formats that docs/interfaces.md requires; `SELECT *` includes computed (ALIAS) columns.
 _SETTINGS = {
     "output_format_json_quote_64bit_integers": 0,
     "output_format_json_quote_64bit_floats": 0,
     "output_format_json_escape_forward_slashes": 0,
     "asterisk_include_alias_columns": 1,
-    # A row without partner in a join has nothing to say: null, not the first word of an enumeration.
+    # A join without match yields null, not the first value of an enumeration.
     "join_use_nulls": 1,
 }
-# Rows are on disk before the loader's books say so.
+# Rows must be on disk before the load log records them.
 _WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
 
 
@@ -45,47 +45,47 @@ class EmbeddedStore:
         except EngineError as error:
             raise self._not_opened(str(error)) from error
         try:
-            prepared.check(self._engine, self.place)
+            prepared.check(self._engine, self.location)
             self._engine.set(_SETTINGS | (_WRITE_SETTINGS if write else {}))
             if write:
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
             if self._engine.run(f"EXISTS DATABASE {database}").strip() == b"1":
                 self._engine.run(f"USE {database}")
             if not write:
-                # Last, since nothing can be set after it, not even this.
+                # Last: with `readonly`, no setting can be changed.
                 self._engine.set({"readonly": 1})
         except EngineError as error:
             self._engine.close()
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
         except UsageError:
             self._engine.close()
             raise
 
     @property
-    def place(self) -> str:
-        """The folder."""
+    def location(self) -> str:
+        """The store's folder."""
         return str(self._path)
 
     @property
     def shared(self) -> bool:
-        """The folder's lock keeps others out."""
+        """False: the folder's lock excludes other programs."""
         return False
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> None:
-        """Run one statement that gives no rows."""
+        """Run one statement that returns no rows."""
         self._run(sql, "Null", parameters)
 
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-        """Run a query; one dict per row."""
+        """Run a query and return one dict per row."""
         lines = self._run(sql, "JSONEachRow", parameters).splitlines()
         return [json.loads(line) for line in lines if line]
 
     def formatted(self, sql: str, output_format: str) -> Answer:
-        """Run a query that came from a person; what would read or write beside the store is refused."""
+        """Run a user's query; refuse it if it would read or write outside the store."""
         try:
             parsed = guard.check_reading(self._engine, sql)
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
         return Answer(self._run(sql, output_format), answers.format_of(parsed) or output_format)
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
@@ -93,8 +93,8 @@ class EmbeddedStore:
         if not batch.num_rows:
             return
         names = ", ".join(f"`{name}`" for name in batch.column_names)
-        # One thread and no limit on the block: the rows become one part, which is there wholly or not at all.
-        # Always with a token: tables that remember inserts would else drop rows that they held before.
+        # One thread and no limit on the block: the rows become one part, so the insert is atomic.
+        # Without a token, tables with a deduplication window drop rows equal to earlier ones.
         self._run(
             f"INSERT INTO {self.dialect.database}.{table} ({names}) SELECT {names} FROM Python(records) "
             f"SETTINGS max_threads = 1, max_insert_threads = 1, max_insert_block_size = {batch.num_rows}, "
@@ -104,7 +104,7 @@ class EmbeddedStore:
         )
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
-        """For each SQL condition, in how many rows of `batch` it holds."""
+        """Count the rows of `batch` for which each SQL condition holds."""
         if not conditions:
             return []
         counts = ", ".join(f"countIf({condition})" for condition in conditions)
@@ -112,10 +112,10 @@ class EmbeddedStore:
         return [int(count) for count in answer.split()]
 
     def catch_up(self, table: str) -> None:
-        """Nobody else writes."""
+        """Do nothing: no other program writes."""
 
     def close(self) -> None:
-        """Close it; others may open it then."""
+        """Close the store, so that other programs can open it."""
         self._engine.close()
 
     def _run(
@@ -129,11 +129,11 @@ class EmbeddedStore:
         try:
             return self._engine.run(sql, output_format, given, records)
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
 
     def _not_opened(self, text: str) -> Exception:
         if "Cannot lock file" in text:
             return UsageError(
                 f"the store in {self._path} is open in another program, which is not firstflight"
             )
-        return from_engine(text, self.place)
+        return from_engine(text, self.location)

@@ -1,7 +1,7 @@
-"""ClickHouse's engine inside this process (chDB): for the embedded store, its server and the driver's side.
+"""ClickHouse's engine inside this process (chDB), for the embedded store, its server and the driver.
 
-One process opens one folder, or none (`MEMORY`), and within it any number of sessions, each with settings, a
-current database and temporary tables of its own; sessions run beside each other, one query at a time each.
+A process opens one folder, or none (`MEMORY`), and any number of sessions in it. Each session has its own
+settings, current database and temporary tables. Sessions run concurrently, with one query at a time each.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from store import access
 from store.sql import field, literal
 
-# Points in time without a time zone of their own are UTC, whatever the machine's is; the engine takes TZ when
-# it is imported, and does not start with forms of it that it does not know.
+# Instants without a time zone are UTC, whatever the machine's zone. The engine reads TZ when it is imported,
+# and does not start if it cannot parse the value.
 _zone = os.environ.get("TZ")
 os.environ["TZ"] = "UTC"
 try:
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
 MEMORY = ":memory:"
 # Standard error belongs to the whole process.
-_opening = threading.Lock()
-# The engine streams the answers of SELECT only, and says so before it begins.
+_stderr_lock = threading.Lock()
+# The engine streams only answers of SELECT, and reports this before it starts the query.
 _NO_STREAM = "Streaming query is not supported for query"
 
 
 class EngineError(Exception):
-    """The engine refused; the text is its own."""
+    """The engine refused a statement; the text is the engine's message."""
 
 
 class Engine:
-    """One session."""
+    """One session of the engine."""
 
     def __init__(self, path: str = MEMORY, role: access.Role = access.FORMATTER) -> None:
-        """Open a session in the folder `path`; EngineError with all that the engine says if it cannot.
+        """Open a session in the folder `path`; EngineError contains all the engine printed if that fails.
 
-        `role` is that of the process while it has the folder open: the first session's counts.
+        `role` applies to the process while it has the folder open: the first session's role counts.
         """
-        with _opening, _stderr_kept() as said:
+        with _stderr_lock, _captured_stderr() as captured:
             try:
                 self._connection = Connection(f"{path}?config-file={_configuration(role)}")
             except (RuntimeError, ChdbError) as error:
-                raise EngineError(str(error) + said()) from error
+                raise EngineError(str(error) + captured()) from error
 
     def run(
         self,
@@ -64,7 +64,7 @@ class Engine:
         parameters: Mapping[str, str] | None = None,
         records: pa.Table | None = None,  # noqa: ARG002  chDB finds it by this name: Python(records)
     ) -> bytes:
-        """Run one statement and give its whole answer. `parameters` are texts as `sql.field` gives them."""
+        """Run one statement and return its whole answer. `parameters` are texts escaped by `sql.field`."""
         try:
             result = self._connection.query(sql, output_format, params=dict(parameters or {}) or None)
         except (ChdbError, RuntimeError) as error:
@@ -74,7 +74,7 @@ class Engine:
     def stream(
         self, sql: str, output_format: str, parameters: Mapping[str, str] | None = None
     ) -> Generator[bytes, None, None]:
-        """Run one statement and give its answer piece by piece, a block each; closing it ends the query."""
+        """Run one statement and yield its answer block by block; closing the generator ends the query."""
         try:
             stream = self._connection.send_query(sql, output_format, params=dict(parameters or {}) or None)
         except (ChdbError, RuntimeError) as error:
@@ -90,12 +90,12 @@ class Engine:
         finally:
             stream.close()
 
-    def on_progress(self, told: Callable[[Mapping[str, int]], None] | None) -> None:
-        """Call `told` about ten times a second, in the query's thread, with sums since the query began."""
-        self._connection.set_progress_callback(told)
+    def on_progress(self, report: Callable[[Mapping[str, int]], None] | None) -> None:
+        """Call `report` about ten times a second, in the query's thread, with sums since the query began."""
+        self._connection.set_progress_callback(report)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """Set settings of the session; texts are quoted here."""
+        """Set settings of the session; quotes texts."""
         if settings:
             pairs = (
                 f"{name} = {literal(value) if isinstance(value, str) else value}"
@@ -104,11 +104,11 @@ class Engine:
             self.run(f"SET {', '.join(pairs)}")
 
     def formatted(self, sql: str) -> str:
-        """`sql` as the engine's parser understands it: each clause on lines of its own, comments gone."""
+        """Return `sql` as the engine's parser prints it: one clause per line, without comments."""
         return self.run("SELECT formatQuery({query:String})", "RawBLOB", {"query": field(sql)}).decode()
 
     def close(self) -> None:
-        """End the session; the folder is free when all sessions have ended."""
+        """End the session; the last one releases the folder."""
         self._connection.close()
 
 
@@ -118,10 +118,10 @@ def _configuration(role: access.Role) -> str:
 
 
 @contextmanager
-def _stderr_kept() -> Iterator[Any]:
-    """Keep what the engine prints on standard error while it opens; the yielded function gives it.
+def _captured_stderr() -> Iterator[Any]:
+    """Capture standard error while the engine opens a store; the yielded function returns the text.
 
-    A store that cannot be opened is explained there and not in the exception.
+    The engine explains there, and not in the exception, why it cannot open a store.
     """
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -129,14 +129,14 @@ def _stderr_kept() -> Iterator[Any]:
     os.dup2(writer, 2)
     os.close(writer)
 
-    def said() -> str:
+    def captured() -> str:
         try:
             return os.read(reader, 65536).decode(errors="replace")
         except BlockingIOError:
             return ""
 
     try:
-        yield said
+        yield captured
     finally:
         os.dup2(before, 2)
         os.close(before)

@@ -1,4 +1,4 @@
-"""What a store's engine reports, made one sentence for people."""
+"""Errors of a store: turns the engine's message into one sentence."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class StoreError(UsageError):
 
 
 class StoreHeld(FirstflightError):
-    """Another process has the embedded store open and did not let go in time; nothing was done."""
+    """Another process held the embedded store, or a lease, for too long; nothing was done."""
 
     exit_status = 2
 
 
 class StoreUnreachable(FirstflightError):
-    """A server does not answer, or the connection to it broke and could not be made again in time.
+    """A server does not answer, or the connection to it broke and could not be restored in time.
 
-    `exit_status` is 2 if it never answered, 1 if something was done before.
+    `exit_status` is 2 if the server never answered, 1 if something was done before.
     """
 
     exit_status = 2
 
 
 class DiskFull(FirstflightError):
-    """No space left where the store is. What was being written is undone by the next load."""
+    """No space is left on the store's disk. The next load removes incomplete rows."""
 
 
 SYNTAX_ERROR = 62
@@ -41,19 +41,19 @@ READONLY = 164
 AUTHENTICATION_FAILED = 516
 NOT_ENOUGH_SPACE = 243
 MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME = 241, 396, 159
-# What to do about limits, which the engine does not say.
+# Advice for exceeded limits, which the engine's message lacks.
 _LIMITS = {
     MEMORY_LIMIT: "ask for fewer rows or columns at once, or group by less",
     TOO_MANY_ROWS: "ask for fewer rows, with WHERE or LIMIT",
     OUT_OF_TIME: "ask for less at once",
 }
-# A server says these when the same statement may succeed a moment later: too many queries, a time-out, a lost
-# connection, going down, a replica read-only for now, too many parts, an insert of unknown fate, Keeper.
+# Codes of errors after which the same statement may succeed: too many queries, timeout, lost connection,
+# shutdown, replica temporarily read-only, too many parts, insert with unknown result, Keeper.
 TRANSIENT = frozenset({202, 209, 210, 236, 242, 252, 319, 999})
 
 _CODE = re.compile(r"Code: (\d+)\. ")
 _NOISE = [
-    # ClickHouse repeats code, kind and version around the message, once per layer that it passed.
+    # ClickHouse repeats code, kind and version around the message, once per layer.
     re.compile(r"Code: \d+\. "),
     re.compile(r"DB::(Errnoe?)?Exception: "),
     re.compile(r"std::exception\. "),
@@ -64,21 +64,21 @@ _NOISE = [
     re.compile(r" Stack trace:.*$", re.DOTALL),
     re.compile(r": While executing \w+\.?"),
 ]
-# Said by the engine as "default: ...", where default is the name of its user.
+# The engine prefixes some messages with "default: ", the name of its user.
 _USER = re.compile(r"^default: ")
 
 
-def from_engine(text: str, place: str) -> FirstflightError:
-    """The error that `text`, the engine's own message, stands for."""
+def from_engine(text: str, location: str) -> FirstflightError:
+    """Return the error for `text`, the engine's message."""
     found = _CODE.search(text)
     code = int(found[1]) if found else 0
     if code == NOT_ENOUGH_SPACE or "No space left on device" in text or "errno: 28" in text:
-        return DiskFull(f"no space left on the disk of the store ({place}): free some and do it again")
+        return DiskFull(f"no space left on the disk of the store ({location}): free some and do it again")
     if code == READONLY:
         return StoreError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN", code)
     message = " ".join(text.split())
     before = None
-    while before != message:  # a layer's suffix hides the one below it
+    while before != message:  # removing a layer's suffix exposes the next one
         before = message
         for noise in _NOISE:
             message = noise.sub("", message)

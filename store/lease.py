@@ -1,9 +1,9 @@
-"""One program at a time on a server: leases, which end by themselves when their holder is gone.
+"""Leases for exclusive access on a server. A lease expires if its holder disappears.
 
-A server has no locks for its clients. But it drops an insert whose token it has seen, which is as good as
-comparing and setting: whoever wants a subject inserts the version after the newest one, with a token made of
-subject and version, and then reads who stands there; of two at once, one was dropped. A lease runs `LEASE_S`
-and is renewed in the same way while work goes on, so that who lost it notices.
+A server has no locks for its clients. But it drops an insert whose token it already knows, which works as
+compare-and-set: a program that wants a subject inserts the version after the newest one, with a token made of
+subject and version, and then reads the holder; of two concurrent inserts, the server drops one. A lease lasts
+`LEASE_S` and is renewed in the same way during work, so a program notices that it lost a lease.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _POLL_S = 0.3
 
 
 class Lease:
-    """A subject that this program holds. Nothing happens in a store that only one program can open."""
+    """A lease on a subject. `held` takes none in a store that only one program can open."""
 
     def __init__(self, store: Store, subject: str) -> None:
-        """`subject`: what is held, for example the unit that is loaded."""
+        """Prepare a lease on `subject`, for example the unit to load."""
         self._store = store
         self._table = f"{store.dialect.database}.{TABLE}"
         self._subject = subject
-        # Two leases of one program are two holders, too.
+        # Two leases of one program are two holders.
         self._holder = json.dumps(_ourselves() | {"lease": uuid.uuid4().hex})
         self._version = 0
         self._renewed = 0.0
 
     def take(self, wait_s: float = WAIT_S) -> None:
-        """Wait until nobody else holds it; StoreHeld if that takes longer than `wait_s`."""
+        """Wait until the subject is free and take it; StoreHeld after `wait_s` seconds."""
         until = time.monotonic() + wait_s
         while True:
             newest = self._newest()
@@ -53,24 +53,24 @@ class Lease:
                     return
             elif time.monotonic() >= until:
                 raise StoreHeld(
-                    f"{self._subject} in {self._store.place} has been held for more than {wait_s:g} s by "
+                    f"{self._subject} in {self._store.location} has been held for more than {wait_s:g} s by "
                     f"{_shown(newest['holder'])}; nothing was done to it, try again when that has ended"
                 )
             else:
                 time.sleep(_POLL_S)
 
     def keep(self) -> None:
-        """Renew it if that is due; StoreHeld if another program has taken it meanwhile."""
+        """Renew the lease if that is due; StoreHeld if another program has taken it over."""
         if self._version and time.monotonic() - self._renewed > LEASE_S / 3:
             self._renew()
 
     def confirm(self) -> None:
-        """Make sure that it is still held, whatever the clock says; StoreHeld if it is not."""
+        """Renew the lease now, even if that is not due; StoreHeld if another program has taken it over."""
         if self._version:
             self._renew()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lease."""
         if self._version:
             self._put(self._version + 1, 0)
             self._version = 0
@@ -78,7 +78,7 @@ class Lease:
     def _renew(self) -> None:
         if not self._put(self._version + 1, LEASE_S):
             raise StoreHeld(
-                f"{self._subject} in {self._store.place} was taken over while this program could not go on: "
+                f"{self._subject} in {self._store.location} was taken over while this program was stopped: "
                 "load it again"
             )
 
@@ -92,7 +92,7 @@ class Lease:
         return rows[0] if rows else None
 
     def _put(self, version: int, seconds: int) -> bool:
-        """Insert a version; whether it is the newest one now and ours."""
+        """Insert a version; return whether it is now the newest one and belongs to this lease."""
         import pyarrow as pa
 
         began = time.monotonic()
@@ -109,7 +109,7 @@ class Lease:
 
 @contextmanager
 def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[list[Lease]]:
-    """Hold all `subjects` during the block, in an order that is the same for all programs."""
+    """Hold leases on all `subjects` during the block. All programs take them in the same order."""
     taken: list[Lease] = []
     try:
         for subject in sorted(subjects) if store.shared else []:
@@ -118,7 +118,7 @@ def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[
             taken.append(lease)
         yield taken
     except StoreUnreachable:
-        taken.clear()  # nobody is there to tell; they end by themselves
+        taken.clear()  # they cannot be released without a connection; they expire
         raise
     finally:
         for lease in taken:
@@ -127,7 +127,7 @@ def held(store: Store, subjects: list[str], wait_s: float = WAIT_S) -> Iterator[
 
 @cache
 def _ourselves() -> dict[str, Any]:
-    """Who holds it: what people want to know, and what tells a program of this machine whether it lives."""
+    """Describe this process as a holder: for messages, and to check on this machine whether it still runs."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     return {
         "host": socket.gethostname(),
@@ -140,22 +140,22 @@ def _ourselves() -> dict[str, Any]:
 
 
 def _is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine and runs no more; False when that cannot be told."""
+    """Return whether the holder was a process of this machine and has ended; False if that is unknown."""
     try:
-        told = json.loads(holder)
-        return bool(told["machine"] == _machine() and _began(int(told["pid"])) != told["began"])
+        process = json.loads(holder)
+        return bool(process["machine"] == _machine() and _began(int(process["pid"])) != process["began"])
     except (ValueError, KeyError, TypeError):
         return False
 
 
 def _machine() -> str:
-    """This boot of this machine, and the namespace in which process ids count."""
+    """Identify this boot of this machine, and the namespace of its process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in clock ticks since the boot; None if there is none."""
+    """Return when a process began, in clock ticks since boot; None if it does not run."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -166,7 +166,8 @@ def _began(pid: int) -> int | None:
 
 def _shown(holder: str) -> str:
     try:
-        told = json.loads(holder)
-        return f"process {told['pid']} on {told['host']} ({told['command']}, since {told['since']})"
+        process = json.loads(holder)
+        command = f"{process['command']}, since {process['since']}"
+        return f"process {process['pid']} on {process['host']} ({command})"
     except (ValueError, KeyError, TypeError):
         return "another program"

@@ -1,4 +1,4 @@
-"""Brings the tables, views and comments of a store to what schemas/ says; a second run does nothing."""
+"""Updates the tables, views and comments of a store to schemas/; a second run does nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from store import lease
 from store.base import Store
 from store.sql import literal
 
-_BOOK = "schema_migration"
+_LOG = "schema_migration"
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to apply: `part` is migration, view or comment; `digest` tells its states apart."""
+    """A step to apply: `part` is migration, view or comment; `digest` identifies its content."""
 
     part: str
     name: str
@@ -25,7 +25,7 @@ class Step:
 
 
 def pending(store: Store) -> list[Step]:
-    """What a migration would do, in order. UsageError if the store is newer than this program."""
+    """Return the steps that a migration would apply, in order. UsageError if the store is newer."""
     applied = _applied(store)
     known = {_migration_name(migration): migration for migration in sql.migrations()}
     for (part, name), digest in applied.items():
@@ -33,20 +33,20 @@ def pending(store: Store) -> list[Step]:
             continue
         if name not in known:
             raise UsageError(
-                f"the store in {store.place} has migration {name}, which this version of firstflight does "
+                f"the store in {store.location} has migration {name}, which this version of firstflight does "
                 "not know: use the version that made it, or a later one"
             )
         if known[name].digest != digest:
             raise UsageError(
-                f"migration {name} is not the text that was applied to the store in {store.place}: "
-                "released migrations stay as they are, a change needs a new one"
+                f"migration {name} is not the text that was applied to the store in {store.location}: "
+                "released migrations never change, a change needs a new one"
             )
     return [step for step in _steps(store) if applied.get((step.part, step.name)) != step.digest]
 
 
 def migrate(store: Store) -> list[Step]:
-    """Apply what is pending and say what it was. The store is open for writing."""
-    if not _has_books(store):
+    """Apply the pending steps and return them. The store is open for writing."""
+    if not _has_logs(store):
         for statement in sql.bootstrap(store.dialect):
             store.execute(statement)
     if not pending(store):
@@ -58,13 +58,13 @@ def migrate(store: Store) -> list[Step]:
 def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
     steps = pending(store)
     for step in steps:
-        # Each statement can be repeated, so a step that was broken off is done again as a whole.
+        # Each statement can be repeated, so an interrupted step is repeated as a whole.
         for statement in step.statements:
             for held in leases:
                 held.keep()
             store.execute(statement)
         store.execute(
-            f"INSERT INTO {store.dialect.database}.{_BOOK} (part, name, sha256, applied_at) "
+            f"INSERT INTO {store.dialect.database}.{_LOG} (part, name, sha256, applied_at) "
             "SELECT {part:String}, {name:String}, {digest:String}, now64(9, 'UTC')",
             {"part": step.part, "name": step.name, "digest": step.digest},
         )
@@ -72,23 +72,23 @@ def _apply(store: Store, leases: list[lease.Lease]) -> list[Step]:
 
 
 def applied(store: Store) -> list[dict[str, object]]:
-    """What was applied, in order: part, name, sha256, applied_at. Empty for a store without tables."""
-    if _BOOK not in _tables(store):
+    """Return the applied steps in order: part, name, sha256, applied_at. Empty for a store without tables."""
+    if _LOG not in _tables(store):
         return []
-    store.catch_up(_BOOK)
+    store.catch_up(_LOG)
     return store.rows(
         "SELECT part, name, sha256, applied_at "
-        f"FROM {store.dialect.database}.{_BOOK} ORDER BY applied_at, name"
+        f"FROM {store.dialect.database}.{_LOG} ORDER BY applied_at, name"
     )
 
 
 def _applied(store: Store) -> dict[tuple[str, str], str]:
-    """(part, name) -> digest of the text that was applied last."""
+    """Map (part, name) to the digest of the text that was applied last."""
     return {(str(row["part"]), str(row["name"])): str(row["sha256"]) for row in applied(store)}
 
 
-def _has_books(store: Store) -> bool:
-    return {_BOOK, lease.TABLE} <= _tables(store)
+def _has_logs(store: Store) -> bool:
+    return {_LOG, lease.TABLE} <= _tables(store)
 
 
 def _tables(store: Store) -> set[str]:
@@ -100,12 +100,12 @@ def _tables(store: Store) -> set[str]:
 
 
 def _steps(store: Store) -> list[Step]:
-    """All there is to apply to an empty store, in order."""
+    """Return all steps for an empty store, in order."""
     steps = [
         Step("migration", _migration_name(m), m.digest, tuple(m.statements(store.dialect)))
         for m in sql.migrations()
     ]
-    # A view is made anew with its comments: CREATE OR REPLACE drops those of the old one.
+    # A view is recreated with its comments: CREATE OR REPLACE drops the old ones.
     for view in sql.views():
         comments = _comment(store, view.name, view.meaning, list(view.columns.items()), together=False)
         steps.append(Step("view", view.name, view.digest, (view.statement(store.dialect), *comments)))
@@ -122,7 +122,7 @@ def _steps(store: Store) -> list[Step]:
 def _comment(
     store: Store, table: str, meaning: str, columns: list[tuple[str, str]], *, together: bool
 ) -> list[str]:
-    """Statements that set the comments; one for all of a table (`together`), one for each of a view."""
+    """Return statements that set the comments: one for a table (`together`), one per comment for a view."""
     actions = [f"MODIFY COMMENT {literal(meaning)}"]
     actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
     target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")

@@ -1,4 +1,4 @@
-"""A ClickHouse server as the store, by its native protocol (clickhouse-driver)."""
+"""A ClickHouse server as the store, over its native protocol (clickhouse-driver)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from store.protocol.columns import UnsupportedType
 from store.protocol.wire import ProtocolError
 from store.sql import identifier, literal
 from store.statements import guard
-from store.url import ServerPlace, nothing_in
+from store.url import ServerLocation, nothing_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Result = TypeVar("Result")
 
-# As an embedded store answers; `readonly` comes beside them when the store is opened for reading.
+# The same settings as for an embedded store; reading adds `readonly`.
 _SETTINGS: dict[str, object] = {"asterisk_include_alias_columns": 1, "join_use_nulls": 1}
-# Rows are on disk, on all replicas, before the loader's books say so.
+# Rows must be on disk, on all replicas, before the load log records them.
 _WRITE_SETTINGS: dict[str, object] = {"mutations_sync": 2, "alter_sync": 2, "async_insert": 0}
 _READ_RETRY_S = 5.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
@@ -66,59 +66,59 @@ _log = logging.getLogger(__name__)
 class ServerStore:
     """See `store.base.Store`.
 
-    A statement that the network broke is sent again, with pauses that grow, for as long as the place's
-    `retry_for` says. Inserts carry a token, by which the server drops those that it has already.
+    After a broken connection a statement is sent again, with growing pauses, for up to the location's
+    `retry_for` seconds. Inserts carry a token, by which the server drops those it has already applied.
     """
 
-    def __init__(self, place: ServerPlace, *, write: bool) -> None:
-        """Connect. StoreUnreachable if nobody answers; UsageError for a wrong database, user or password."""
-        self._place = place
+    def __init__(self, location: ServerLocation, *, write: bool) -> None:
+        """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login."""
+        self._location = location
         self._write = write
-        self.dialect = Dialect(place.database, place.cluster)
+        self.dialect = Dialect(location.database, location.cluster)
         self._local: Engine | None = None
         self._settings: dict[str, object] = {}
-        self._client = BlockClient(place, "" if write else place.database)
-        self._told = self._answered = False
+        self._client = BlockClient(location, "" if write else location.database)
+        self._warned = self._answered = False
         if write:
             self._settings = _SETTINGS | _WRITE_SETTINGS
             self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
             self._client.disconnect()
-            self._client = BlockClient(place, place.database)
+            self._client = BlockClient(location, location.database)
         else:
             self._settings = self._settings_of_a_reader()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Host, port and database."""
-        return self._place.shown
+        return self._location.shown
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> None:
-        """Run one statement that gives no rows."""
-        # One token for all attempts: what arrived the first time is not added the second time.
+        """Run one statement that returns no rows."""
+        # One token for all attempts: rows that arrived with the first attempt are not added again.
         token = {"insert_deduplication_token": uuid.uuid4().hex} if sql.startswith("INSERT") else {}
         self._ask(sql, parameters, token)
 
     def rows(self, sql: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-        """Run a query; one dict per row."""
+        """Run a query and return one dict per row."""
         blocks = self._ask(sql, parameters)
         try:
             lines = answers.formatted(self._engine, blocks, "JSONEachRow").splitlines()
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
         return [json.loads(line) for line in lines if line]
 
     def formatted(self, sql: str, output_format: str) -> Answer:
-        """Run a query that came from a person; the local engine gives the answer its form."""
+        """Run a user's query; the local engine formats the answer."""
         try:
             parsed = guard.check_reading(self._engine, sql)
             blocks = self._ask(sql)
             wanted = answers.format_of(parsed) or output_format
             return Answer(answers.formatted(self._engine, blocks, wanted), wanted)
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
-        """Add all rows of `batch`; the same `token` adds them once."""
+        """Add all rows of `batch`, once per `token`."""
         if not batch.num_rows:
             return
         names = ", ".join(identifier(name) for name in batch.column_names)
@@ -140,24 +140,24 @@ class ServerStore:
         )
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
-        """For each SQL condition, in how many rows of `batch` it holds."""
+        """Count the rows of `batch` for which each SQL condition holds."""
         if not conditions:
             return []
         counts = ", ".join(f"countIf({condition})" for condition in conditions)
         try:
             answer = self._engine.run(f"SELECT {counts} FROM Python(records)", records=batch)
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
         return [int(count) for count in answer.split()]
 
     def catch_up(self, table: str) -> None:
-        """In a cluster, wait until the replica at the other end has what the others have of `table`."""
+        """In a cluster, wait until the connected replica has all rows of `table`."""
         if self.dialect.cluster:
             self.execute(f"SYSTEM SYNC REPLICA {self.dialect.database}.{table}")
 
     @property
     def shared(self) -> bool:
-        """Others may write at the same time."""
+        """True: other programs may write at the same time."""
         return True
 
     def close(self) -> None:
@@ -168,17 +168,17 @@ class ServerStore:
 
     @property
     def _engine(self) -> Engine:
-        """The engine in this process, with nothing in it: for types and formats."""
+        """The local engine without tables, for types and formats."""
         if self._local is None:
             try:
                 self._local = Engine()
             except EngineError as error:
-                raise from_engine(str(error), self.place) from error
+                raise from_engine(str(error), self.location) from error
             self._local.set(answers.SETTINGS)
         return self._local
 
     def _settings_of_a_reader(self) -> dict[str, object]:
-        """The settings to send when only reading; a user that may set nothing gets none."""
+        """Return the settings for reading; none for a user who may not change settings."""
         *_, answer = self._ask("SELECT toUInt8(getSetting('readonly')) AS readonly")
         rights = answer.values[0][0]
         return {} if rights == 1 else _SETTINGS if rights == 2 else _SETTINGS | {"readonly": 1}
@@ -191,7 +191,7 @@ class ServerStore:
         return self._again_if_broken(lambda: self._client.ask(sql, given, everything))
 
     def _encoded(self, header: Block, batch: pa.Table) -> list[Block]:
-        """The rows of `batch` in the columns and types that the server expects, as the engine cuts them."""
+        """Encode the rows of `batch` in the columns and types that the server expects."""
         columns = ", ".join(
             f"CAST({identifier(name)}, {literal(type_name)}) AS {identifier(name)}"
             for name, type_name in zip(header.names, header.types, strict=True)
@@ -201,12 +201,12 @@ class ServerStore:
                 f"SELECT {columns} FROM Python(records) SETTINGS max_threads = 1", "Native", records=batch
             )
         except EngineError as error:
-            raise from_engine(str(error), self.place) from error
+            raise from_engine(str(error), self.location) from error
         return list(each_native(made))
 
     def _again_if_broken(self, statement: Callable[[], Result]) -> Result:
-        """Run it; if the connection breaks, make a new one and run it again until time is up."""
-        until = time.monotonic() + (self._place.retry_for if self._write else _READ_RETRY_S)
+        """Run `statement`; if the connection breaks, reconnect and run it again until the time is over."""
+        until = time.monotonic() + (self._location.retry_for if self._write else _READ_RETRY_S)
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -223,47 +223,47 @@ class ServerStore:
                 untrusted = _untrusted(error)
                 if untrusted:
                     raise UsageError(
-                        f"the certificate of {self.place} is not trusted: {untrusted}"
+                        f"the certificate of {self.location} is not trusted: {untrusted}"
                     ) from error
                 reason, last = _why(error), error
             except driver_errors.Error as error:
                 self._client.disconnect()
-                raise StoreError(f"{self.place} cannot be understood: {_why(error)}") from error
+                raise StoreError(f"{self.location} cannot be understood: {_why(error)}") from error
             else:
-                self._told, self._answered = False, True
+                self._warned, self._answered = False, True
                 return result
             if time.monotonic() + pause > until:
-                gone = StoreUnreachable(
-                    f"{self.place} does not answer ({reason}): nothing is lost, do it again when it does"
+                unreachable = StoreUnreachable(
+                    f"{self.location} does not answer ({reason}): nothing is lost, do it again when it does"
                 )
-                gone.exit_status = 1 if self._answered else 2
-                raise gone from last
-            if self._write and not self._told:
-                _log.warning("firstflight: %s does not answer (%s): trying again", self.place, reason)
-                self._told = True
-            # Many that lost the same server do not come back all at once.
+                unreachable.exit_status = 1 if self._answered else 2
+                raise unreachable from last
+            if self._write and not self._warned:
+                _log.warning("firstflight: %s does not answer (%s): trying again", self.location, reason)
+                self._warned = True
+            # Random pauses: clients that lost the same server do not reconnect all at once.
             time.sleep(pause * random.uniform(0.7, 1.0))
             pause = min(pause * 2, _LAST_PAUSE_S)
 
     def _refused(self, error: driver_errors.ServerException) -> FirstflightError:
         message = error.message.partition("Stack trace:")[0]
         if error.code == AUTHENTICATION_FAILED:
-            return UsageError(f"{self.place} refuses the user or the password of FIRSTFLIGHT_STORE")
+            return UsageError(f"{self.location} refuses the user or the password of FIRSTFLIGHT_STORE")
         if error.code == UNKNOWN_DATABASE and not self._write:
-            return UsageError(nothing_in(self.place))
+            return UsageError(nothing_in(self.location))
         if error.code == READONLY and self._write:
-            return UsageError(f"{self.place} lets the user of FIRSTFLIGHT_STORE only read")
-        return from_engine(f"Code: {error.code}. {message}", self.place)
+            return UsageError(f"{self.location} lets the user of FIRSTFLIGHT_STORE only read")
+        return from_engine(f"Code: {error.code}. {message}", self.location)
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """What is wrong with the certificate, if that is the error; the driver leaves only words of it."""
+    """Return what is wrong with the certificate, if that is the error; the driver keeps only its text."""
     found = _CERTIFICATE.search(str(error))
     return found[1] if found else None
 
 
 def _why(error: BaseException) -> str:
-    """What broke, in some words."""
+    """Describe the error in a few words."""
     if isinstance(error, driver_errors.SocketTimeoutError | TimeoutError):
         return "no answer in time"
     if isinstance(error, EOFError):

@@ -1,4 +1,4 @@
-"""How long rows are kept: a TTL that drops whole months of a table, set by hand, never by a migration."""
+"""Retention of rows: a TTL that drops whole months of a table; users set it, migrations never do."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TTL = re.compile(r"\bTTL .*?\+ (?:toIntervalMonth\((?P<function>\d+)\)|INTERVAL
 
 @dataclass(frozen=True)
 class Retention:
-    """A table in parts of a month, and how many months its rows are kept (None: for ever)."""
+    """A table that is partitioned by month, and how many months its rows are kept (None: without limit)."""
 
     table: str
     months: int | None
 
 
 def each(store: Store) -> list[Retention]:
-    """All tables that are kept by month."""
+    """Return all tables that are partitioned by month."""
     rows = store.rows(
         "SELECT name, partition_key, create_table_query AS made FROM system.tables "
         "WHERE database = {database:String} AND engine LIKE '%MergeTree' ORDER BY name",
@@ -37,9 +37,9 @@ def each(store: Store) -> list[Retention]:
 
 
 def keep(store: Store, table: str, months: int | None) -> None:
-    """Keep rows of `table` for so many months from now on; the server drops older ones by and by.
+    """Keep rows of `table` for `months` from now on; the server drops older ones in the background.
 
-    UsageError if the table is not kept by month.
+    UsageError if the table is not partitioned by month.
     """
     known = {kept.table: kept.months for kept in each(store)}
     if table not in known:
@@ -56,6 +56,6 @@ def keep(store: Store, table: str, months: int | None) -> None:
     )
     time = _MONTHLY.fullmatch(row["partition_key"])
     assert time is not None  # it is among `each`
-    # Whole parts only: a row goes when all of its month may.
+    # Whole parts only: a row is dropped when its whole month has expired.
     store.execute(f"{name} MODIFY SETTING ttl_only_drop_parts = 1")
     store.execute(f"{name} MODIFY TTL toDate({time['time']}) + toIntervalMonth({months})")

@@ -1,4 +1,4 @@
-"""Passwords: read from a file or the environment, and shown nowhere."""
+"""Passwords: read from a file or the environment, never printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from firstflight.errors import UsageError
 
 
 def first_line(path: Path) -> str:
-    """The first line of a file that holds a secret; UsageError if there is none."""
+    """Return the first line of a file that holds a secret; UsageError if there is none."""
     try:
         with path.open(encoding="utf-8") as file:
             line = file.readline().rstrip("\r\n")

@@ -1,9 +1,9 @@
-"""The file STORE.address beside the folder STORE: the whole address of the `store serve` that holds it.
+"""The file STORE.address beside the folder STORE: the full address of the `store serve` that holds it.
 
-Its first line is what FIRSTFLIGHT_STORE_FILE wants; only the user who serves can read it (mode 0600). It
-stays when the server ends, and the next one takes its password from there if it was drawn. The second line
-names the server's process: the address is used only while that one holds the store. The third says that the
-password was drawn.
+The first line is an address for FIRSTFLIGHT_STORE_FILE; only the user who serves can read it (mode 0600). The
+file remains after the server ends, and the next server reuses a generated password from it. The second line
+names the server's process: the address is valid only while that process holds the store. The third line
+`drawn` marks a generated password.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from urllib.parse import quote
 
 from firstflight.errors import UsageError
 from firstflight.system import lock
-from store.url import ServerPlace, parse
+from store.url import ServerLocation, parse
 
-LOCK = "firstflight.lock"  # of a store, beside the engine's files
+LOCK = "firstflight.lock"  # in a store's folder, beside the engine's files
 _PROCESS = "process "
 _DRAWN = "drawn"
 
 
 def path_of(store: Path) -> Path:
-    """The file of the store in the folder `store`."""
+    """Return the path of the address file of the store in the folder `store`."""
     return store.with_name(f"{store.name}.address")
 
 
-def of(store: Path, database: str) -> ServerPlace | None:
-    """The server that holds `store` now, if this user may know its address."""
+def of(store: Path, database: str) -> ServerLocation | None:
+    """Return the server that holds `store` now, if this user may read its address."""
     lines = _lines(store)
     holder = lock.holder_pid(store / LOCK)
     if len(lines) < 2 or holder is None or lines[1] != f"{_PROCESS}{holder}":
@@ -38,7 +38,7 @@ def of(store: Path, database: str) -> ServerPlace | None:
 
 
 def password(store: Path, user: str) -> str:
-    """The password that was drawn for `user` at an earlier start, or a new one of 192 bits."""
+    """Return the password that was generated for `user` at an earlier start, or a new one of 192 bits."""
     lines = _lines(store)
     if _DRAWN in lines[2:]:
         try:
@@ -61,12 +61,12 @@ def write(
     tls: bool,
     drawn: bool = False,
 ) -> Path:
-    """Write the address of this process's server; UsageError if that cannot be done.
+    """Write the address of this process's server; UsageError if writing fails.
 
-    `drawn`: the password is one of `password`, which the next start may take again.
+    `drawn`: the password comes from `password`, and the next start may reuse it.
 
-    With TLS the certificate is not checked: it is for names by which others know this machine, and what
-    answers at the address is the process that holds the store.
+    With TLS, clients of this address do not verify the certificate: it names this machine as others see it,
+    and the process that answers at the address holds the store.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -92,7 +92,7 @@ def write(
 
 
 def _lines(store: Path) -> list[str]:
-    """The lines of the file; none if it is missing, another user's, or open to others."""
+    """Return the lines of the file; none if it is missing, owned by another user, or accessible to others."""
     try:
         with path_of(store).open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())

@@ -1,6 +1,6 @@
-"""Quoting of SQL: the one place where text becomes part of a statement.
+"""Quoting of SQL: the only module that makes text part of a statement.
 
-Wherever the protocol has parameters they are used instead; these are for the rest.
+For text that cannot be a parameter of the protocol.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ _FIELD = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0
 
 
 def literal(text: str) -> str:
-    """`text` as a string literal."""
+    """Return `text` as a string literal."""
     return f"'{text.translate(_LITERAL)}'"
 
 
 def identifier(name: str) -> str:
-    """`name` as an identifier, whatever it holds."""
+    """Return `name` as a quoted identifier."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def field(text: str) -> str:
-    """`text` as a field of TSV, which is how the engine reads the value of a parameter."""
+    """Return `text` as a field of TSV, the format in which the engine reads parameters."""
     return text.translate(_FIELD)

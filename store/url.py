@@ -20,8 +20,8 @@ _METHODS = ("lz4", "zstd")
 
 
 @dataclass(frozen=True)
-class ServerPlace:
-    """A server, or with `cluster` any server of a replicated cluster. Times in seconds."""
+class ServerLocation:
+    """A server, or with `cluster` a server of a replicated cluster. Times are in seconds."""
 
     host: str
     port: int
@@ -39,13 +39,13 @@ class ServerPlace:
 
     @property
     def shown(self) -> str:
-        """Where it is, for people: no user, no password."""
+        """The address for messages, without user and password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"clickhouse://{host}:{self.port}/{self.database}"
 
 
-def parse(url: str, database: str) -> ServerPlace:
-    """The server that a URL names; `database` if it names none. UsageError, which never repeats the URL."""
+def parse(url: str, database: str) -> ServerLocation:
+    """Parse the URL of a server; `database` is the default. UsageError never repeats the URL."""
     try:
         split = urlsplit(url)
         host, port = split.hostname, split.port
@@ -67,22 +67,22 @@ def parse(url: str, database: str) -> ServerPlace:
             given[name] = _OPTIONS[name](value, name)
         else:
             raise UsageError(
-                f"the store's address has the unknown option {name!r}; there are: "
+                f"the store's address has the unknown option {name!r}; the options are: "
                 + ", ".join(sorted([*_OPTIONS, "password_file"]))
             )
-    return ServerPlace(host, port or (SECURE_PORT if given["secure"] else PORT), **given)
+    return ServerLocation(host, port or (SECURE_PORT if given["secure"] else PORT), **given)
 
 
 def nothing_in(where: object) -> str:
-    """The sentence about a store without tables."""
+    """Return the message for a store without tables."""
     return (
         f"the store in {where} is empty: run a campaign, load record files (`firstflight load`), "
-        "or make its tables with `firstflight db migrate`"
+        "or create its tables with `firstflight db migrate`"
     )
 
 
 def has_password(url: str) -> bool:
-    """Whether a password stands in `url` itself, so that it must not be written down."""
+    """Return whether `url` contains a password, so that it must never be stored."""
     try:
         return url.partition(":")[0] in SCHEMES and bool(urlsplit(url).password)
     except ValueError:
@@ -91,7 +91,7 @@ def has_password(url: str) -> bool:
 
 def _identifier(value: str, name: str) -> str:
     if not _NAME.fullmatch(value):
-        raise UsageError(f"the store's {name} {value!r} is no name: letters, digits and _ make one")
+        raise UsageError(f"the store's {name} {value!r} is not a valid name: use letters, digits and _")
     return value
 
 
@@ -120,7 +120,7 @@ def _method(value: str, name: str) -> str:
 def _file(value: str, name: str) -> str:
     path = Path(value).expanduser()
     if not path.is_file():
-        raise UsageError(f"the store's option {name} names {path}, which is no file")
+        raise UsageError(f"the store's option {name} names {path}, which is not a file")
     return str(path)
 
 
@@ -137,5 +137,5 @@ _OPTIONS: dict[str, Callable[[str, str], Any]] = {
 
 
 def _plain(error: ValueError) -> str:
-    """What is wrong with a URL, without the part of it that urllib quotes."""
+    """Return what is wrong with a URL, without the part of the URL that urllib quotes."""
     return str(error).split(":")[0].split("'")[0].strip()

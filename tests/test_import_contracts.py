@@ -28,7 +28,7 @@ BREAKS = {
     "Inside orchestration": ("orchestration/runner.py", "import orchestration.stages"),
     "Inside reports": ("reports/numbers/truth.py", "import reports.page.page"),
     "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
-    "Inside store": ("store/url.py", "import store.place"),
+    "Inside store": ("store/url.py", "import store.location"),
     "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),
     "Only the store imports the engine": ("reports/wording.py", "import clickhouse_driver"),
     "Only reports import matplotlib": ("store/load/units.py", "import matplotlib"),

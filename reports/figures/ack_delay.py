@@ -1,7 +1,7 @@
 """Figure 10 of the paper: a measured delay minus the ACK Delay that the server reports, in two readings.
 
-`paper` is what the published code computes, from the ACK to the ServerHello; `physical` is what the text
-describes, from the Initial to the ACK, which holds the round trip. docs/definitions.md gives both.
+`paper` is what the published code computes, from the ACK to the ServerHello; `physical` is what the paper's
+text describes, from the Initial to the ACK, including the round trip. docs/definitions.md defines both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OUTCOMES = {"coalesced": "ACK and ServerHello coalesced", "iack": "Instant ACK"}
 
 @dataclass(frozen=True)
 class Differences:
-    """`panels`: way -> outcome -> curves; and the questions behind them."""
+    """The curves of Figure 10 (`panels`: way -> outcome -> curves), and their queries with answers."""
 
     panels: dict[str, dict[str, list[cdf.Curve]]]
     curves: Answer
@@ -33,7 +33,7 @@ class Differences:
 
 
 def collect(store: Store, when: Mapping[str, str]) -> Differences:
-    """Both readings over all vantage points and days, a weight per probe; `when`: run, first and last day."""
+    """Collect both readings over all vantage points and days, one weight per probe; `when`: run and days."""
     curves, numbers = ask(store, "figure10", **when), ask(store, "figure10_numbers", **when)
     panels: dict[str, dict[str, list[cdf.Curve]]] = {
         way: {outcome: [] for outcome in OUTCOMES} for way in WAYS
@@ -51,7 +51,7 @@ def draw(
     title: str,
     description: str,
 ) -> str:
-    """One reading as inline SVG: a panel for coalesced answers, one for instant ACKs."""
+    """Draw one reading as inline SVG: a panel for coalesced answers, one for instant ACKs."""
     with style.drawing():
         rows, columns = (2, 1) if size.narrow else (1, 2)
         height = 540 if size.narrow else 310

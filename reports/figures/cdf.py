@@ -1,4 +1,4 @@
-"""Cumulative distributions: counts up to given values, on an axis that shows zero and decades."""
+"""Cumulative distributions, on an axis with zero and decades."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from reports.figures import style
 
 LINEAR_US = 100
-"""The axis is about linear up to here and logarithmic beyond; the SQL counts in the same steps."""
+"""The axis is about linear up to this value and logarithmic beyond; the SQL uses the same steps."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Of `probes` probes, the share `shares[i]` had at most `values_us[i]`."""
+    """A curve: of `probes` probes, the share `shares[i]` has at most `values_us[i]`."""
 
     label: str
     values_us: list[int]
@@ -27,7 +27,7 @@ class Curve:
 
 
 def curves(rows: Iterable[Mapping[str, Any]], value: str) -> list[Curve]:
-    """The curves in rows of (cdn, `value`, at_most, of_probes), which stand in order."""
+    """Return the curves in ordered rows of (cdn, `value`, at_most, of_probes)."""
     found = []
     for cdn, group in groupby(rows, key=lambda row: str(row["cdn"])):
         points = list(group)
@@ -36,13 +36,13 @@ def curves(rows: Iterable[Mapping[str, Any]], value: str) -> list[Curve]:
     return found
 
 
-def place(us: float) -> float:
-    """Where a value stands on the axis."""
+def position(us: float) -> float:
+    """Return the position of a value on the axis."""
     return math.copysign(math.log10(1 + abs(us) / LINEAR_US), us)
 
 
 def draw(axes: Axes, curve: Curve, look: style.Look) -> None:
-    """Draw a curve as steps; what stands at 0 is a dot, not a line from 0 % that hides the others'."""
+    """Draw a curve as steps. The share at 0 is a dot, because vertical lines at 0 would hide each other."""
     xs, ys = corners(curve)
     axes.plot([*xs, 99], [*ys, 1], **look.line)
     if not curve.values_us[0]:
@@ -50,32 +50,32 @@ def draw(axes: Axes, curve: Curve, look: style.Look) -> None:
 
 
 def corners(curve: Curve) -> tuple[list[float], list[float]]:
-    """The corners of a curve's steps: places on the axis, and shares."""
+    """Return the corners of a curve's steps: positions on the axis, and shares."""
     first = curve.values_us[0] == 0
-    xs = [place(curve.values_us[0])]
+    xs = [position(curve.values_us[0])]
     ys = [curve.shares[0] if first else 0.0]
     for us, share in zip(curve.values_us[first:], curve.shares[first:], strict=True):
-        xs += [place(us)] * 2
+        xs += [position(us)] * 2
         ys += [ys[-1], share]
     return xs, ys
 
 
 def delay_axis(axes: Axes, drawn: Iterable[Curve]) -> None:
-    """Put ticks in milliseconds on a horizontal axis (and those that share it), for what the curves cover."""
+    """Set ticks in milliseconds on a horizontal axis, and axes that share it, for the range of the curves."""
     values = [us for curve in drawn for us in (curve.values_us[0], curve.values_us[-1])]
     low, high = min(0, *values), max(1000, *values)
     ticks = [0.0, *(sign * 10.0**n for sign in (1, -1) for n in range(-1, 5))]
-    shown = sorted(ms for ms in ticks if place(low) - 0.15 <= place(ms * 1000) <= place(high) + 0.15)
+    shown = sorted(ms for ms in ticks if position(low) - 0.15 <= position(ms * 1000) <= position(high) + 0.15)
     if low < -10_000 and high > 10_000:  # no room for all on both sides
         shown = [ms for ms in shown if abs(ms) not in (0.1, 10_000)]
-    axes.set_xticks([place(ms * 1000) for ms in shown], [_ms(ms) for ms in shown])
+    axes.set_xticks([position(ms * 1000) for ms in shown], [_ms(ms) for ms in shown])
     minor = [sign * n * 10.0**e for sign in (1, -1) for e in range(2, 7) for n in (2, 5)]
-    axes.set_xticks([place(us) for us in minor if low <= us <= high], minor=True)
-    axes.set_xlim(place(low) - 0.08, place(high) + 0.08)
+    axes.set_xticks([position(us) for us in minor if low <= us <= high], minor=True)
+    axes.set_xlim(position(low) - 0.08, position(high) + 0.08)
 
 
 def share_axis(axes: Axes, label: str | None) -> None:
-    """A vertical axis from 0 to 100 %."""
+    """Set a vertical axis from 0 to 100 %."""
     axes.set_ylim(0, 1.02)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
     if label:

@@ -1,4 +1,4 @@
-"""Figures 8 and 14 of the paper: how long after the ACK the ServerHello comes, one place or all of them."""
+"""Figures 8 and 14 of the paper: the delay from ACK to ServerHello, at one vantage point or at all."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class Panel:
 
 @dataclass(frozen=True)
 class Delays:
-    """A figure's panels, and the questions that gave curves and numbers."""
+    """A figure's panels, and the queries for curves and numbers with their answers."""
 
     panels: list[Panel]
     curves: Answer
     numbers: Answer
 
 
-def one_place(store: Store, run: str, vantage: str, day: str, title: str) -> Delays:
-    """Figure 8: probes of `day` (UTC, YYYY-MM-DD) from `vantage`."""
+def at_vantage(store: Store, run: str, vantage: str, day: str, title: str) -> Delays:
+    """Collect Figure 8: probes of `day` (UTC, YYYY-MM-DD) from `vantage`."""
     values = {"run": run, "vantage": vantage, "day": day}
     curves, numbers = ask(store, "figure8", **values), ask(store, "figure8_numbers", **values)
     iack = {row["cdn"]: row["iack"] for row in numbers.rows}
     return Delays([_panel(title, cdf.curves(curves.rows, "delay_us"), iack)], curves, numbers)
 
 
-def all_places(store: Store, when: Mapping[str, str], cities: Mapping[str, str]) -> Delays:
-    """Figure 14: probes of all days, a panel per vantage point; `cities`: their names.
+def all_vantages(store: Store, when: Mapping[str, str], cities: Mapping[str, str]) -> Delays:
+    """Collect Figure 14: probes of all days, a panel per vantage point; `cities`: their names.
 
     `when`: run, first and last day.
     """
@@ -69,7 +69,7 @@ def draw(
     title: str,
     description: str,
 ) -> str:
-    """The panels as inline SVG; a single one has its curves' names beside them, several share a legend."""
+    """Draw the panels as inline SVG; a single panel has labels beside its curves, several share a legend."""
     with style.drawing():
         columns = 1 if size.narrow or len(panels) == 1 else 2
         rows = -(-len(panels) // columns)
@@ -104,7 +104,7 @@ def _draw_panel(axes: Axes, panel: Panel, looks: Mapping[str, style.Look], *, ti
 
 
 def _label(axes: Axes, panel: Panel, looks: Mapping[str, style.Look]) -> list[str]:
-    """Write the names beside the curves; give those that found no place."""
+    """Write the names beside the curves; return the names for which there was no space."""
     lines = [
         labels.Line(style.name(curve.label), *cdf.corners(curve), looks[curve.label])
         for curve in panel.curves

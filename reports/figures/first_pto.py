@@ -1,4 +1,4 @@
-"""Figure 4 of the paper: how much shorter an instant ACK makes the first PTO, and where CDNs stand."""
+"""Figure 4 of the paper: how much an instant ACK shortens the first PTO, with the measured CDNs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from store import Store
 DELTAS_MS = (1, 3, 10, 30, 100)
 """Delays between frontend and certificate store for which curves are drawn."""
 
-_LEAST, _MOST = 0.02, 60.0  # improvements that the figure shows, in RTTs
+_LEAST, _MOST = 0.02, 60.0  # range of improvements in the figure, in RTTs
 _PAPER: dict[str, Any] = {"color": style.FAINT, "linewidth": 1.0}
 _RFC: dict[str, Any] = {"color": style.INK, "linewidth": 1.2, "linestyle": (0, (4, 2))}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Instant ACKs of a CDN at a vantage point: quartiles in us, and how many outlast the first PTO."""
+class Point:
+    """Instant ACKs of a CDN at a vantage point: quartiles in us, and how many exceed the first PTO."""
 
     cdn: str
     vantage: str
@@ -44,52 +44,52 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Places:
-    """All places of a run, and the question that gave them."""
+class Points:
+    """All points of a run, and the query with its answer."""
 
-    places: list[Place]
+    points: list[Point]
     answer: Answer
 
 
-def collect(store: Store, when: Mapping[str, str]) -> Places:
-    """Where each CDN stands, seen from each vantage point. Probes with an RTT of 0 us stand nowhere.
+def collect(store: Store, when: Mapping[str, str]) -> Points:
+    """Collect a point for each CDN at each vantage point. Probes with an RTT of 0 us are excluded.
 
     `when`: run, first and last day.
     """
     answer = ask(store, "figure4", **when)
-    places = [
-        Place(**{**row, "rtt_us": tuple(row["rtt_us"]), "delta_us": tuple(row["delta_us"])})
+    points = [
+        Point(**{**row, "rtt_us": tuple(row["rtt_us"]), "delta_us": tuple(row["delta_us"])})
         for row in answer.rows
     ]
-    return Places(places, answer)
+    return Points(points, answer)
 
 
 def draw(
-    places: Sequence[Place],
+    points: Sequence[Point],
     looks: Mapping[str, style.Look],
     size: style.Size,
     title: str,
     description: str,
 ) -> str:
-    """Curves and places as inline SVG."""
+    """Draw curves and points as inline SVG."""
     with style.drawing():
         height = 430 if size.narrow else 440
         figure = style.canvas(size, height)
         axes = figure.subplots()
-        shown = [place for place in places if place.cdn in looks]
-        rtts = [rtt / 1000 for place in shown for rtt in place.rtt_us]
+        shown = [point for point in points if point.cdn in looks]
+        rtts = [rtt / 1000 for point in shown for rtt in point.rtt_us]
         low, high = min(0.1, *(rtts or [0.1])), max(300.0, *(rtts or [0.1]))
         axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(_LEAST, _MOST))
         _spurious(axes, low, high)
         _curves(axes, low, high)
-        for cdn, group in groupby(shown, key=lambda place: place.cdn):
-            _mark(axes, sorted(group, key=lambda place: place.rtt_us[1]), looks[cdn])
+        for cdn, group in groupby(shown, key=lambda point: point.cdn):
+            _mark(axes, sorted(group, key=lambda point: point.rtt_us[1]), looks[cdn])
         ticks = [10.0**n for n in range(-3, 5) if low <= 10.0**n <= high]
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
         axes.set_xlabel("RTT between client and frontend [ms]")
         axes.set_ylabel("First PTO shorter by [RTT]")
-        names = [cdn for cdn in looks if any(place.cdn == cdn for place in shown)]
+        names = [cdn for cdn in looks if any(point.cdn == cdn for point in shown)]
         keys = [
             Line2D([], [], label="3 Δ / RTT", **_PAPER),
             Line2D([], [], label="by RFC 9002", **_RFC),
@@ -105,7 +105,7 @@ def draw(
 
 
 def _curves(axes: Axes, low: float, high: float) -> None:
-    """3 delta / RTT for each delta; by RFC 9002 too where the two differ, below half a millisecond."""
+    """Draw 3 delta / RTT for each delta, and the curve of RFC 9002 where it differs, below 0.5 ms."""
     rtts = np.geomspace(low, high, 60)
     short = np.geomspace(low, 0.5, 20)
     for delta in DELTAS_MS:
@@ -120,7 +120,7 @@ def _curves(axes: Axes, low: float, high: float) -> None:
 
 
 def _spurious(axes: Axes, low: float, high: float) -> None:
-    """Where the PTO ends before the ServerHello: 3 RTT for the paper, the RFC's limit as a dashed line."""
+    """Shade where the PTO ends before the ServerHello (3 RTT in the paper); draw the RFC's limit dashed."""
     axes.axhspan(rfc9002.PAPER_SPURIOUS, _MOST, color="#f6e3d7", linewidth=0)
     rtts = np.geomspace(low, high, 200)
     limit = [rfc9002.spurious_improvement(rtt * 1000) for rtt in rtts]
@@ -129,14 +129,14 @@ def _spurious(axes: Axes, low: float, high: float) -> None:
               color="#8a3b00", fontweight="bold")  # fmt: skip
 
 
-def _mark(axes: Axes, places: Sequence[Place], look: style.Look) -> None:
-    """A CDN's places, one per vantage point, with the quartiles around them."""
-    xs = [place.rtt_us[1] / 1000 for place in places]
-    ys = [place.improvements[1] for place in places]
+def _mark(axes: Axes, points: Sequence[Point], look: style.Look) -> None:
+    """Draw a CDN's points, one per vantage point, with quartiles."""
+    xs = [point.rtt_us[1] / 1000 for point in points]
+    ys = [point.improvements[1] for point in points]
     axes.plot(xs, ys, color=look.colour, linewidth=0.8, alpha=0.6)
-    for place, x, y in zip(places, xs, ys, strict=True):
-        quarter, _, three_quarters = place.improvements
+    for point, x, y in zip(points, xs, ys, strict=True):
+        quarter, _, three_quarters = point.improvements
         axes.plot([x, x], [quarter, three_quarters], color=look.colour, linewidth=1.4)
-        axes.plot([place.rtt_us[0] / 1000, place.rtt_us[2] / 1000], [y, y], color=look.colour, linewidth=1.4)
+        axes.plot([point.rtt_us[0] / 1000, point.rtt_us[2] / 1000], [y, y], color=look.colour, linewidth=1.4)
     edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.7}
     axes.plot(xs, ys, color=look.colour, marker=look.marker, markersize=7, linestyle="", **edge)

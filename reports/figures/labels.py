@@ -1,4 +1,4 @@
-"""Puts a curve's name beside it, where no other curve and no other name is near."""
+"""Places a curve's name beside it, away from other curves and names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from reports.figures import style
 
-_CHARACTER, _LINE = 7.2, 15.0  # pixels that a character of a label takes, and a line
+_CHARACTER, _LINE = 7.2, 15.0  # width of a label's character, height of a line, in pixels
 _FAR = np.array([[1e9, 1e9]])
 
 
 @dataclass(frozen=True)
 class Line:
-    """A drawn line in the axes' own coordinates, and what to write beside it."""
+    """A drawn line in the coordinates of the axes, and the text to write beside it."""
 
     text: str
     xs: Sequence[float]
@@ -27,7 +27,7 @@ class Line:
 
 
 def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
-    """Write each line's text beside it, short lines first; give the texts that found no place."""
+    """Write each line's text beside it, short lines first; return the texts for which there was no space."""
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes of a page belong to a figure"
     figure.draw_without_rendering()  # fixes the layout
@@ -37,22 +37,22 @@ def beside(axes: Axes, lines: Sequence[Line]) -> list[str]:
     box = np.array([frame.x0, frame.y0, frame.x1, frame.y1]) * scale
     drawn = [_dense(to_pixels(np.column_stack([line.xs, line.ys])) * scale) for line in lines]
     taken: list[NDArray[np.float64]] = []
-    homeless = []
+    unplaced = []
     for number in sorted(range(len(lines)), key=lambda n: len(drawn[n])):
         line = lines[number]
         others = np.vstack([_FAR, *(points for other, points in enumerate(drawn) if other != number)])
         found = _best(drawn[number], others, taken, box, len(line.text) * _CHARACTER)
         if found is None:
-            homeless.append(line.text)
+            unplaced.append(line.text)
             continue
         taken.append(found)
         x, y = axes.transData.inverted().transform(((found[:2] + found[2:]) / 2) / scale)
         axes.text(x, y, line.text, ha="center", va="center", fontweight="bold", color=line.look.ink)
-    return homeless
+    return unplaced
 
 
 def _dense(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points at most 4 pixels apart along a line."""
+    """Return points at most 4 pixels apart along a line."""
     pieces = [points[:1]]
     for start, end in pairwise(points):
         count = int(np.ceil(np.hypot(*(end - start)) / 4)) or 1
@@ -67,7 +67,7 @@ def _best(
     box: NDArray[np.float64],
     width: float,
 ) -> NDArray[np.float64] | None:
-    """The freest box (left, bottom, right, top) beside `own`; None if each would cover something."""
+    """Return the box (left, bottom, right, top) beside `own` with most space; None if each overlaps."""
     best, best_room = None, 3.0
     for x, y in own:
         for dx, dy in ((7, -_LINE / 2), (-7 - width, -_LINE / 2), (7, -_LINE - 3), (-7 - width, 3)):
@@ -89,7 +89,7 @@ def _inside(points: NDArray[np.float64], label: NDArray[np.float64], margin: flo
 
 
 def _distance(points: NDArray[np.float64], label: NDArray[np.float64]) -> float:
-    """From the nearest of `points` to the box."""
+    """Return the distance from the nearest of `points` to the box."""
     gap = np.maximum(np.maximum(label[:2] - points, points - label[2:]), 0)
     return float(np.hypot(gap[:, 0], gap[:, 1]).min())
 

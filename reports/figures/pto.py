@@ -1,4 +1,4 @@
-"""Figure 2 of the paper: how the PTO goes on after the first RTT sample, with an instant ACK and without."""
+"""Figure 2 of the paper: the PTO after each RTT sample, with an instant ACK and without."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from reports.figures import style, svg
-from reports.figures.first_pto import Place
+from reports.figures.first_pto import Point
 from reports.numbers import rfc9002
 
 SAMPLES = 30
 PAPER_DELTA_MS = 4.0
-"""How much earlier the instant ACK comes in the paper's Figure 2."""
+"""How much earlier the instant ACK arrives in the paper's Figure 2."""
 EXAMPLE_RTT_MS = 9.0
 """The RTT at which the paper compares implementations; its Figure 2 names none."""
 MEASURED = 3
-"""Measured CDNs drawn beside the example."""
+"""Number of measured CDNs drawn beside the example."""
 
 _WITH = style.Look("#0072B2", "-", "o")
 _WITHOUT = style.Look("#D55E00", (0, (5, 2)), "s")
@@ -35,13 +35,13 @@ class Case:
     waiting: list[float]
 
 
-def cases(places: Sequence[Place], vantage: str | None, city: str) -> list[Case]:
-    """The paper's delta, then the CDNs with most instant ACKs at `vantage`, each at its own medians."""
+def cases(points: Sequence[Point], vantage: str | None, city: str) -> list[Case]:
+    """Return the paper's example, then the CDNs with most instant ACKs at `vantage`, at their medians."""
     found = [_case("Example", EXAMPLE_RTT_MS, PAPER_DELTA_MS)]
-    here = [place for place in places if place.vantage == vantage]
-    for place in sorted(here, key=lambda place: (-place.probes, place.cdn))[:MEASURED]:
-        rtt, delta = place.rtt_us[1] / 1000, place.delta_us[1] / 1000
-        found.append(_case(f"{place.cdn}, {city}", rtt, delta))
+    here = [point for point in points if point.vantage == vantage]
+    for point in sorted(here, key=lambda point: (-point.probes, point.cdn))[:MEASURED]:
+        rtt, delta = point.rtt_us[1] / 1000, point.delta_us[1] / 1000
+        found.append(_case(f"{point.cdn}, {city}", rtt, delta))
     return found
 
 
@@ -51,7 +51,7 @@ def _case(title: str, rtt_ms: float, delta_ms: float) -> Case:
 
 
 def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
-    """The cases as rows, one per sample."""
+    """Return the cases as rows, one per sample."""
     return [
         {"case": case.title, "rtt_ms": case.rtt_ms, "delta_ms": case.delta_ms, "sample": number}
         | {"pto_iack_ms": round(instant, 6), "pto_wfc_ms": round(waiting, 6)}
@@ -61,7 +61,7 @@ def rows(found: Sequence[Case]) -> list[dict[str, Any]]:
 
 
 def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) -> str:
-    """A panel per case as inline SVG."""
+    """Draw a panel per case as inline SVG."""
     with style.drawing():
         columns = 1 if size.narrow or len(drawn) == 1 else 2
         rows = -(-len(drawn) // columns)
@@ -69,11 +69,11 @@ def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) 
         figure = style.canvas(size, height)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
         numbers = range(1, SAMPLES + 1)
-        for place, axes in enumerate(grid.flat):
-            if place >= len(drawn):
+        for index, axes in enumerate(grid.flat):
+            if index >= len(drawn):
                 axes.set_visible(False)
                 continue
-            case = drawn[place]
+            case = drawn[index]
             axes.axhline(case.rtt_ms, color=style.FAINT, linewidth=0.8)
             first = case.waiting[0]
             axes.text(SAMPLES, case.rtt_ms - 0.02 * first, "RTT", ha="right", va="top", fontsize=10.5,
@@ -87,9 +87,9 @@ def draw(drawn: Sequence[Case], size: style.Size, title: str, description: str) 
             axes.set_ylim(0, first * 1.08)
             axes.set_xlim(0, SAMPLES + 0.5)
             axes.set_xticks([1, 5, 10, 15, 20, 25, 30])
-            if place % columns == 0:
+            if index % columns == 0:
                 axes.set_ylabel("PTO [ms]")
-            if place + columns >= len(drawn):
+            if index + columns >= len(drawn):
                 axes.set_xlabel("RTT samples")
                 axes.tick_params(labelbottom=True)
         figure.legend(

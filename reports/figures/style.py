@@ -1,4 +1,4 @@
-"""How figures look: sizes, colours that colour-blind people can tell apart, line styles that differ too."""
+"""The style of figures: sizes, colours that colour-blind people can distinguish, distinct line styles."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GRID = "#e3e3e3"
 
 @dataclass(frozen=True)
 class Size:
-    """Width of a figure in CSS pixels, drawn one to one; text has the same size in both."""
+    """Width of a figure in CSS pixels, drawn at scale 1; text has the same size at all widths."""
 
     name: str
     width: int
 
     @property
     def narrow(self) -> bool:
-        """Whether panels stand one below the other."""
+        """Whether panels are stacked vertically."""
         return self.width < 500
 
 
@@ -46,17 +46,17 @@ class Look:
 
     @property
     def ink(self) -> tuple[float, float, float]:
-        """The colour, dark enough for text on white (a contrast of 4.5 or more)."""
+        """The colour, darkened for text on white (a contrast of 4.5 or more)."""
         red, green, blue = to_rgb(self.colour)
         return 0.62 * red, 0.62 * green, 0.62 * blue
 
     @property
     def line(self) -> dict[str, Any]:
-        """For `Axes.plot` and legends."""
+        """Keyword arguments for `Axes.plot` and legends."""
         return {"color": self.colour, "linestyle": self.dash, "linewidth": 1.8}
 
 
-# After Okabe and Ito, without yellow and with a darker sky (3:1 on white or more), and with Tol's wine.
+# Okabe and Ito's palette, without yellow and with a darker sky blue (3:1 on white or more), and Tol's wine.
 _LOOKS = (
     Look("#0072B2", "-", "o"),
     Look("#D55E00", (0, (5, 2)), "s"),
@@ -68,13 +68,13 @@ _LOOKS = (
 )
 _OTHERS = Look("#5f5f5f", (0, (1, 0.8)), "p")
 MOST = len(_LOOKS)
-"""CDNs that can be told apart in a figure, besides `Others`."""
+"""The maximum number of distinguishable CDNs in a figure, besides `Others`."""
 
 
 def looks(cdns: Iterable[tuple[str, int]]) -> dict[str, Look]:
-    """A look for each (CDN, probes) that figures draw: the `MOST` with most probes and `Others`, by name.
+    """Return a look for each CDN that figures draw: the `MOST` CDNs with most probes, and `Others`, by name.
 
-    A CDN that is not in the answer is left out of the figures, and the page says so.
+    Figures omit all other CDNs, and the page lists them.
     """
     named = sorted((-probes, cdn) for cdn, probes in cdns if cdn != "Others")
     drawn = sorted(cdn for _, cdn in named[:MOST])
@@ -82,7 +82,7 @@ def looks(cdns: Iterable[tuple[str, int]]) -> dict[str, Look]:
 
 
 def name(text: str) -> str:
-    """A name from outside as figures show it: harmless, short, not hidden (legends skip a leading _)."""
+    """Make an external name safe for a figure: plain, short, and visible (legends skip a leading _)."""
     shown = wording.plain(text)
     shown = shown if len(shown) <= 24 else shown[:23] + "…"
     return f" {shown}" if shown.startswith("_") else shown
@@ -90,13 +90,13 @@ def name(text: str) -> str:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """matplotlib's settings for a figure of the page."""
+    """Apply matplotlib's settings for a figure of the page."""
     with matplotlib.rc_context(
         {
-            "font.family": "DejaVu Sans",  # wider than what pages show, so that text keeps its place
+            "font.family": "DejaVu Sans",  # wider than the page's fonts, so that text never overlaps
             "font.size": 11.5,
             "text.color": INK,
-            "text.parse_math": False,  # names come from outside
+            "text.parse_math": False,  # names are external text
             "axes.labelcolor": INK,
             "axes.titlesize": 11.5,
             "axes.titlelocation": "left",
@@ -125,5 +125,5 @@ def drawing() -> Iterator[None]:
 
 
 def canvas(size: Size, height: int) -> Figure:
-    """An empty figure, `height` in CSS pixels: matplotlib's SVG has 72 to the inch."""
+    """Return an empty figure, `height` in CSS pixels: matplotlib's SVG has 72 per inch."""
     return Figure(figsize=(size.width / 72, height / 72), dpi=72, layout="constrained")

@@ -1,7 +1,7 @@
-"""Makes a matplotlib figure a piece of a page: plain SVG with text, a title, and no style of its own.
+"""Converts a matplotlib figure for a page: plain SVG with text, a title, and no inline style.
 
-A page under a strict content policy runs no inline style, and several figures share one page: so style
-attributes become presentation attributes, identifiers get a prefix, and style sheet and metadata go.
+The page's strict content policy forbids inline style, and several figures share one page. So style attributes
+become presentation attributes, identifiers get a prefix, and style sheets and metadata are removed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _FONT = re.compile(r"(?:(?P<weight>bold|\d{3})\s+)?(?P<size>[\d.]+)px\b")
-_DROPPED = {"font-family", "font-style"}  # the page's own; only upright text is drawn
+_DROPPED = {"font-family", "font-style"}  # the page sets the family; all text is upright
 
 ElementTree.register_namespace("", _SVG)
 
 
 def inline(figure: Figure, name: str, title: str, description: str) -> str:
-    """The figure as an <svg> element; `name` is unlike that of every other figure of the page."""
+    """Return the figure as an <svg> element; `name` must be unique on the page."""
     out = io.BytesIO()
-    # Text stays text; identifiers depend on `name` alone and no date is written: same figure, same bytes.
+    # Text stays text; identifiers depend only on `name` and there is no date: same figure, same bytes.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "text.parse_math": False}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     root = ElementTree.fromstring(out.getvalue())
@@ -40,15 +40,15 @@ def inline(figure: Figure, name: str, title: str, description: str) -> str:
         "aria-labelledby": f"{name}-title {name}-desc",
         "stroke-linejoin": "round",
     }
-    for place, (tag, text) in enumerate((("title", title), ("desc", description))):
-        said = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{tag}"})
-        said.text = text
-        root.insert(place, said)
+    for index, (tag, text) in enumerate((("title", title), ("desc", description))):
+        label = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{tag}"})
+        label.text = text
+        root.insert(index, label)
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _drop(element: ElementTree.Element) -> None:
-    """Take out metadata and style sheets, at any depth."""
+    """Remove metadata and style sheets, at any depth."""
     for child in list(element):
         if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
             element.remove(child)
@@ -57,7 +57,7 @@ def _drop(element: ElementTree.Element) -> None:
 
 
 def _rename(root: ElementTree.Element, name: str) -> None:
-    """Prefix identifiers that are referred to and take away the others; href without its old namespace."""
+    """Prefix identifiers that are referenced and remove the others; write href without its old namespace."""
     text = ElementTree.tostring(root, encoding="unicode")
     used = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
     for element in root.iter():
@@ -79,7 +79,7 @@ def _plain_style(element: ElementTree.Element) -> None:
             continue
         if key == "font":
             found = _FONT.search(value)
-            assert found, f"matplotlib wrote a font that is not understood: {value}"
+            assert found, f"matplotlib wrote a font that cannot be parsed: {value}"
             element.set("font-size", found["size"])
             if found["weight"]:
                 element.set("font-weight", found["weight"])

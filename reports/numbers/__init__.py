@@ -1,1 +1,1 @@
-"""Numbers beside the tables: confidence intervals, RFC 9002, the truth of the lab."""
+"""Computations for the tables: confidence intervals, RFC 9002, declared values of the lab."""

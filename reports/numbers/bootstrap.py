@@ -1,8 +1,8 @@
-"""How far Table 1's shares would move with another draw of names: the percentile bootstrap over names.
+"""Confidence intervals of Table 1's shares: the percentile bootstrap over names.
 
-Names are drawn, not probes: a name behaves alike at every vantage point and repetition, so its probes are
-not independent. Names that fared alike everywhere are one pattern, and a resample of N names is a multinomial
-draw of pattern counts, which is the same and keeps a quarter of a million names small.
+Names are resampled, not probes: a name behaves alike at every vantage point and repetition, so its probes are
+not independent. Names with equal results everywhere form one pattern. A resample of N names is a multinomial
+draw of pattern counts, which is equivalent and needs little memory for a quarter of a million names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Pattern:
-    """`names` names with the same `cells`: (vantage, repetition) -> (hits, of how many) of one name."""
+    """`names` names with the same `cells`: (vantage, repetition) -> (hits, number of probes) of one name."""
 
     names: int
     cells: dict[tuple[str, int], tuple[int, int]]
@@ -38,7 +38,7 @@ class Intervals:
 
 
 def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> list[Pattern]:
-    """Patterns of one CDN from the rows of queries/name_patterns.sql, the paper's way or by outcome."""
+    """Return patterns of one CDN from rows of queries/name_patterns.sql, the paper's way or by outcome."""
     return [
         Pattern(row["names"], _cells(row["pattern"], by_outcome=by_outcome))
         for row in rows
@@ -47,7 +47,7 @@ def patterns(rows: Sequence[dict[str, Any]], cdn: str, *, by_outcome: bool) -> l
 
 
 def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[str, int], tuple[int, int]]:
-    """Hits, and of how many, per cell of a name's probes."""
+    """Return hits and number of probes per cell of a name."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for vantage, repetition, counted, instant, answered, iack in probes:
         hits, of = found.get((vantage, repetition), (0, 0))
@@ -58,7 +58,7 @@ def _cells(probes: Sequence[Sequence[Any]], *, by_outcome: bool) -> dict[tuple[s
 
 
 def intervals(found: Sequence[Pattern], resamples: int = RESAMPLES, seed: int = SEED) -> Intervals:
-    """The `LEVEL` percentile interval over `resamples` draws; the same `seed` gives the same bounds."""
+    """Return the `LEVEL` percentile interval over `resamples` draws; equal seeds give equal bounds."""
     cells = sorted({cell for pattern in found for cell in pattern.cells})
     total = sum(pattern.names for pattern in found)
     if not total:

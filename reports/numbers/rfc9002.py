@@ -1,7 +1,7 @@
-"""The probe timeout of RFC 9002 as a client computes it, and what an instant ACK changes about it.
+"""A client's probe timeout (RFC 9002), and the effect of an instant ACK on it.
 
-Times are in microseconds. The probe timeout (PTO) is the one of the Initial and Handshake spaces, before
-back-off: max_ack_delay does not count there (RFC 9002 6.2.1), and ACK Delay is not taken off samples (5.3).
+Times are in microseconds. The probe timeout (PTO) is that of the Initial and Handshake spaces, before
+back-off: it excludes max_ack_delay (RFC 9002 6.2.1), and samples are not reduced by ACK Delay (5.3).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 GRANULARITY_US = 1000.0
-"""kGranularity, as the RFC recommends (6.1.2)."""
+"""kGranularity, the value that the RFC recommends (6.1.2)."""
 
 
 def pto_series(samples_us: Iterable[float]) -> Iterator[float]:
-    """The PTO after each RTT sample (RFC 9002 5.3 and 6.2.1)."""
+    """Yield the PTO after each RTT sample (RFC 9002 5.3 and 6.2.1)."""
     smoothed = variation = 0.0
     for number, sample in enumerate(samples_us):
         if number == 0:
@@ -25,33 +25,34 @@ def pto_series(samples_us: Iterable[float]) -> Iterator[float]:
 
 
 def first_pto(rtt_us: float) -> float:
-    """The PTO after a first sample: 3 RTT from half a millisecond on, RTT + 1 ms below."""
+    """Return the PTO after a first sample: 3 RTT from 0.5 ms on, RTT + 1 ms below."""
     return next(pto_series([rtt_us]))
 
 
 def evolution(rtt_us: float, delta_us: float, samples: int) -> tuple[list[float], list[float]]:
-    """The PTO after each of `samples` samples: with an instant ACK, and if the first answer waits `delta_us`.
+    """Return the PTO after each of `samples` samples: with an instant ACK, and with a first answer delayed by
+    `delta_us`.
 
-    All later samples are one RTT; the instant ACK makes the first one so, too.
+    All later samples are one RTT; with an instant ACK, the first one is, too.
     """
     later = [rtt_us] * (samples - 1)
     return list(pto_series([rtt_us, *later])), list(pto_series([rtt_us + delta_us, *later]))
 
 
 def improvement(rtt_us: float, delta_us: float) -> float:
-    """How much shorter an instant ACK makes the first PTO, in RTTs, by RFC 9002."""
+    """Return by how many RTTs an instant ACK shortens the first PTO, by RFC 9002."""
     return (first_pto(rtt_us + delta_us) - first_pto(rtt_us)) / rtt_us
 
 
 def paper_improvement(rtt_us: float, delta_us: float) -> float:
-    """The same by the paper's rule PTO = 3 RTT: 3 delta / RTT (IMC 2024, Figure 4)."""
+    """Return the same by the paper's rule PTO = 3 RTT: 3 delta / RTT (IMC 2024, Figure 4)."""
     return 3 * delta_us / rtt_us
 
 
 PAPER_SPURIOUS = 9.0
-"""Improvement, in RTTs, from which on delta is 3 RTT or more: the PTO ends before the ServerHello comes."""
+"""Improvement, in RTTs, from which delta is 3 RTT or more: the PTO ends before the ServerHello arrives."""
 
 
 def spurious_improvement(rtt_us: float) -> float:
-    """The same limit by RFC 9002: the improvement when delta is just the first PTO."""
+    """Return the same limit by RFC 9002: the improvement when delta equals the first PTO."""
     return improvement(rtt_us, first_pto(rtt_us))

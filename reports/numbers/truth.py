@@ -1,4 +1,4 @@
-"""Declared values to print beside the measured ones (`firstflight lab truth --table1` writes such a file)."""
+"""Reads declared values to print beside measured ones, for example from `firstflight lab truth --table1`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firstflight.errors import InputError
 
 @dataclass(frozen=True)
 class Declared:
-    """What a CDN was told to give; shares are fractions 0 to 1, None if not declared."""
+    """The declared values of a CDN; shares are fractions from 0 to 1, None if not declared."""
 
     cdn: str
     domains: int | None
@@ -22,7 +22,7 @@ class Declared:
 
 
 def read(path: Path) -> dict[str, Declared]:
-    """Declared values by CDN, from JSON lines or (NAME.csv) CSV with a header; other columns are let be.
+    """Read declared values by CDN, from JSON lines or (NAME.csv) CSV with a header; ignore other columns.
 
     InputError names the line that cannot be read.
     """

@@ -1,1 +1,1 @@
-"""The static report of one run: its page and the parts of it."""
+"""The static report page of one run."""

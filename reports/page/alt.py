@@ -1,4 +1,4 @@
-"""What figures show, in words, for people who do not see them: the numbers that a reader would take."""
+"""Text alternatives of the figures: the numbers that a reader would take from them."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from reports import wording
 from reports.figures.ack_delay import OUTCOMES
 from reports.figures.cdf import Curve
 from reports.figures.delay import Panel
-from reports.figures.first_pto import Place
+from reports.figures.first_pto import Point
 from reports.figures.pto import Case
 
 
 def delays(panels: Sequence[Panel]) -> str:
-    """Of each curve: where it starts and where it has half of the probes."""
-    said = []
+    """Describe each curve: its share at 0 and its median."""
+    parts = []
     for panel in panels:
         curves = "; ".join(
             f"{curve.label}: {wording.percent(_at_zero(curve))} % at 0, half of the probes within "
             f"{wording.ms(_half(curve))} ms"
             for curve in panel.curves
         )
-        said.append(f"{panel.title}: {curves or 'no CDN sends instant ACKs'}.")
-    return wording.plain_long(" ".join(said))
+        parts.append(f"{panel.title}: {curves or 'no CDN sends instant ACKs'}.")
+    return wording.plain_long(" ".join(parts))
 
 
 def differences(panels: Mapping[str, Sequence[Curve]]) -> str:
-    """Of each curve: which share lies below zero and where it has half of the probes."""
-    said = []
+    """Describe each curve by its median."""
+    parts = []
     for outcome, curves in panels.items():
         text = "; ".join(
             f"{curve.label}: half of the probes at most {wording.ms(_half(curve))} ms" for curve in curves
         )
-        said.append(f"{OUTCOMES[outcome]}: {text or 'no probes'}.")
-    return wording.plain_long(" ".join(said))
+        parts.append(f"{OUTCOMES[outcome]}: {text or 'no probes'}.")
+    return wording.plain_long(" ".join(parts))
 
 
-def places(found: Sequence[Place]) -> str:
-    """Where each CDN stands."""
-    said = "; ".join(
-        f"{place.cdn} from {place.vantage}: RTT {wording.ms(place.rtt_us[1])} ms, shorter by "
-        f"{place.improvements[1]:.1f} RTT"
-        for place in found
+def points(found: Sequence[Point]) -> str:
+    """Describe the point of each CDN."""
+    text = "; ".join(
+        f"{point.cdn} from {point.vantage}: RTT {wording.ms(point.rtt_us[1])} ms, shorter by "
+        f"{point.improvements[1]:.1f} RTT"
+        for point in found
     )
     curves = "Curves of 3 delta / RTT fall as the RTT grows; above 9 RTT retransmissions are spurious."
-    return wording.plain_long(f"{curves} {said or 'No CDN sent an instant ACK'}.")
+    return wording.plain_long(f"{curves} {text or 'No CDN sent an instant ACK'}.")
 
 
 def cases(found: Sequence[Case]) -> str:
-    """The first and the last PTO of each case."""
+    """Describe the first and the last PTO of each case."""
     return wording.plain_long(
         " ".join(
             f"{case.title}: with an instant ACK the PTO goes from {case.instant[0]:.1f} to "

@@ -1,4 +1,4 @@
-"""Gathers all that a report page holds, from the store alone."""
+"""Collects the content of a report page, from the store only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Content:
-    """A page about one run. What is None could not be made: the run has no probes for it."""
+    """The content of a page about one run. None: the run has no probes for that part."""
 
     provenance: provenance.Provenance
     run_answer: Answer
@@ -37,38 +37,38 @@ class Content:
     figure8: delay.Delays | None
     figure14: delay.Delays
     figure10: ack_delay.Differences
-    figure4: first_pto.Places
+    figure4: first_pto.Points
     figure2: list[pto.Case]
     advice: list[advice.Row]
     runs: Answer
 
 
 def collect(store: Store, run: str, vantage: str | None = None, day: date | None = None) -> Content:
-    """All about `run`; `vantage` and `day` choose what Figure 8 shows (None: where most CDNs are instant).
+    """Collect the content about `run`; `vantage` and `day` choose Figure 8 (None: most instant CDNs).
 
-    UsageError if the store knows nothing of the run, or has no answers for that vantage point and day.
+    UsageError if the store does not have the run, or no answers for that vantage point and day.
     """
     (days,) = ask(store, "days", run=run).rows
     when = {"run": run, "first": days["first"], "last": days["last"]}
-    covered, told = ask(store, "coverage", **when), ask(store, "run", run=run)
-    if not covered.rows and not told.rows:
+    covered, run_row = ask(store, "coverage", **when), ask(store, "run", run=run)
+    if not covered.rows and not run_row.rows:
         raise UsageError(
-            f"the store in {store.place} knows no run {run}; "
+            f"the store in {store.location} knows no run {run}; "
             "`firstflight sql 'SELECT DISTINCT run FROM quic_probe'` lists what it has"
         )
-    known = provenance.read(run, told.rows)
+    known = provenance.read(run, run_row.rows)
     outcomes = ask(store, "outcomes", run=run)
-    shown = _shown(ask(store, "figure8_places", **when), vantage, day)
+    shown = _shown(ask(store, "figure8_choices", **when), vantage, day)
     cities = known.cities
     figure8 = None
     if shown is not None:
         title = f"{cities.get(shown.vantage, shown.vantage)}, {shown.day}"
-        figure8 = delay.one_place(store, run, shown.vantage, shown.day, title)
+        figure8 = delay.at_vantage(store, run, shown.vantage, shown.day, title)
     figure4 = first_pto.collect(store, when)
     near = shown.vantage if shown else None
     return Content(
         provenance=known,
-        run_answer=told,
+        run_answer=run_row,
         coverage=coverage.compare(covered.rows, known.manifest, known.settings),
         coverage_answer=covered,
         table=table1.collect(store, run) if outcomes.rows else None,
@@ -76,17 +76,17 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         reasons=ask(store, "reasons", **when),
         shown=shown,
         figure8=figure8,
-        figure14=delay.all_places(store, when, cities),
+        figure14=delay.all_vantages(store, when, cities),
         figure10=ack_delay.collect(store, when),
         figure4=figure4,
-        figure2=pto.cases(figure4.places, near, cities.get(near or "", near or "")),
-        advice=advice.rows(figure4.places, [row["cdn"] for row in outcomes.rows]),
+        figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),
+        advice=advice.rows(figure4.points, [row["cdn"] for row in outcomes.rows]),
         runs=ask(store, "runs"),
     )
 
 
 def newest(store: Store) -> str | None:
-    """The run that a page is about unless one is named: the newest that sent probes, else the newest."""
+    """Return the default run of a page: the newest that sent probes, else the newest."""
     database = store.dialect.database
     for question in (
         f"SELECT run FROM {database}.newest_run",
@@ -99,12 +99,12 @@ def newest(store: Store) -> str | None:
     return None
 
 
-def _shown(places: Answer, vantage: str | None, day: date | None) -> Shown | None:
-    found = [Shown(str(row["vantage"]), str(row["day"])) for row in places.rows]
+def _shown(choices: Answer, vantage: str | None, day: date | None) -> Shown | None:
+    found = [Shown(str(row["vantage"]), str(row["day"])) for row in choices.rows]
     chosen = [
-        place
-        for place in found
-        if vantage in (None, place.vantage) and (day is None or day.isoformat() == place.day)
+        choice
+        for choice in found
+        if vantage in (None, choice.vantage) and (day is None or day.isoformat() == choice.day)
     ]
     if chosen:
         return chosen[0]
@@ -120,4 +120,4 @@ def _asked(vantage: str | None, day: date | None) -> list[str]:
 
 
 def _choices(found: Sequence[Shown]) -> str:
-    return ", ".join(f"{place.vantage} {place.day}" for place in found[:20]) or "none"
+    return ", ".join(f"{choice.vantage} {choice.day}" for choice in found[:20]) or "none"

@@ -1,4 +1,4 @@
-"""What a run should have brought and what is in the store: vantage points, repetitions, rows."""
+"""Compares what a run should contain with what is in the store: vantage points, repetitions, rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Coverage:
-    """`cells[vantage]` holds one cell per repetition."""
+    """The coverage of a run. `cells[vantage]` has one cell per repetition."""
 
     repetitions: list[int]
     cells: dict[str, list[Cell]]
 
     @property
     def missing(self) -> list[str]:
-        """One sentence for each thing that did not come in."""
+        """One sentence for each missing part."""
         return [
             f"{vantage}, repetition {repetition}: {cell.lacks}"
             for vantage, cells in self.cells.items()
@@ -36,13 +36,13 @@ class Coverage:
 def compare(
     rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Coverage:
-    """Hold the rows of sql/coverage.sql against what the run's manifest and settings announce.
+    """Compare the rows of sql/coverage.sql with the run's manifest and settings.
 
-    Both may be empty (record files loaded without their run): then only gaps between the rows show.
+    Both may be empty (record files loaded without their run): then only gaps between the rows are found.
     """
     present = {(str(row["vantage"]), int(row["repetition"])): row for row in rows}
-    told = [str(one.get("name")) for one in settings.get("vantage", []) if isinstance(one, dict)]
-    vantages = told + sorted({vantage for vantage, _ in present} - set(told))
+    declared = [str(one.get("name")) for one in settings.get("vantage", []) if isinstance(one, dict)]
+    vantages = declared + sorted({vantage for vantage, _ in present} - set(declared))
     announced = manifest.get("repetitions")
     last = max([announced if isinstance(announced, int) else 0, *(number for _, number in present)])
     repetitions = list(range(1, last + 1))
@@ -68,7 +68,7 @@ def _cell(row: Mapping[str, Any] | None, stage: Mapping[str, Any] | None, *, kno
             return Cell(row, f"{row['probes']} of the {made} probes that the stage reported are in the store")
         return Cell(row, None)
     if stage is None:
-        return Cell(None, "the probe stage was never begun" if known else "no probes in the store")
+        return Cell(None, "the probe stage was never started" if known else "no probes in the store")
     if stage.get("state") == "done":
         return Cell(None, "probed, but not loaded into the store")
     message = stage.get("message")

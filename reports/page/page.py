@@ -1,4 +1,4 @@
-"""The report page: one HTML file that needs no server, no network and no script."""
+"""Writes the report page: one HTML file that needs no server, network or script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Drawing = Callable[..., str]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page, in two widths of which one is shown, and what it was drawn from."""
+    """A figure on the page, in two widths of which one is shown, with its data and queries."""
 
     name: str
     wide: Markup
@@ -50,16 +50,16 @@ class Drawn:
 
     @property
     def csv(self) -> str:
-        """The data, as a link to CSV."""
+        """The data as CSV, in a data: URL."""
         return "data:text/csv;charset=utf-8," + quote(_csv(self.data))
 
 
 def collect(
     store: Store, run: str | None = None, vantage: str | None = None, day: date | None = None
 ) -> Content | None:
-    """All that the page about `run` (None: the newest) holds; None if the store has no run at all.
+    """Collect the content of the page about `run` (None: the newest); None if the store has no run.
 
-    UsageError: the store lacks tables, or has nothing of that run, vantage point and day.
+    UsageError: the store lacks tables, or has no data of that run, vantage point and day.
     """
     try:
         chosen = run or content.newest(store)
@@ -67,15 +67,15 @@ def collect(
     except StoreError as error:
         if error.code == UNKNOWN_TABLE:
             raise UsageError(
-                f"the store in {store.place} lacks tables of the page: run `firstflight db migrate`"
+                f"the store in {store.location} lacks tables of the page: run `firstflight db migrate`"
             ) from error
         raise
 
 
 def write(gathered: Content | None, folder: Path) -> Path:
-    """Write the page as `folder`/index.html and give its path. The same rows give the same bytes.
+    """Write the page to `folder`/index.html and return its path. Equal rows give equal bytes.
 
-    FirstflightError: it cannot be written.
+    FirstflightError: the file cannot be written.
     """
     path = folder / NAME
     files.write_text(path, render(gathered))
@@ -83,7 +83,7 @@ def write(gathered: Content | None, folder: Path) -> Path:
 
 
 def render(gathered: Content | None) -> str:
-    """The page as HTML; None: about a store without runs."""
+    """Return the page as HTML; None: the page for a store without runs."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -108,7 +108,7 @@ def render(gathered: Content | None) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """A value on its way into the page: marks of direction would move what stands beside it."""
+    """Remove marks of text direction from a value, because they would move adjacent text."""
     return lines(value) if type(value) is str else value
 
 
@@ -135,13 +135,13 @@ def _drawn(gathered: Content) -> dict[str, Any]:
             draw = partial(ack_delay.draw, panels, way, looks, title=title, description=text)
             data = [row for row in differences.curves.rows if row["way"] == way]
             add(f"figure10-{way}", draw, data, curves=differences.curves, numbers=differences.numbers)
-    places, placed = gathered.figure4.places, gathered.figure4.answer
-    title, text = "First PTO improvement", alt.places(places)
-    draw = partial(first_pto.draw, places, looks, title=title, description=text)
-    add("figure4", draw, placed.rows, places=placed)
+    points, answer = gathered.figure4.points, gathered.figure4.answer
+    title, text = "First PTO improvement", alt.points(points)
+    draw = partial(first_pto.draw, points, looks, title=title, description=text)
+    add("figure4", draw, answer.rows, points=answer)
     title, text = "PTO evolution", alt.cases(gathered.figure2)
     draw = partial(pto.draw, gathered.figure2, title=title, description=text)
-    add("figure2", draw, pto.rows(gathered.figure2), medians=placed)
+    add("figure2", draw, pto.rows(gathered.figure2), medians=answer)
     return {
         "figures": figures,
         "undrawn": [cdn for cdn in answered if cdn not in looks],
@@ -152,7 +152,7 @@ def _drawn(gathered: Content) -> dict[str, Any]:
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as CSV with a header; an array as JSON."""
+    """Return rows as CSV with a header; arrays are JSON."""
     out = io.StringIO()
     if rows:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")

@@ -1,4 +1,4 @@
-"""What a page says about its run: versions, seeds, hashes, lists, tables, settings."""
+"""The provenance of a run on its page: versions, seeds, hashes, lists, tables, settings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# A password in a store's address, wherever it stands.
+# A password in an address of a store, anywhere in a text.
 _PASSWORD = re.compile(r"(://[^:/@\s\"]*):[^\s\"]*@")
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The run's own record, as far as the store has it; empty mappings where it has not."""
+    """The run's manifest and settings from the store; empty mappings if the store lacks them."""
 
     run: str
     name: str | None
@@ -24,16 +24,16 @@ class Provenance:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     settings_text: str
-    """Settings in force as indented JSON, passwords blacked out."""
+    """Effective settings as indented JSON, without passwords."""
 
     @property
     def known(self) -> bool:
-        """Whether the run's record is in the store."""
+        """Whether the run's manifest is in the store."""
         return bool(self.manifest)
 
     @property
     def cities(self) -> dict[str, str]:
-        """Vantage point -> what people call it."""
+        """Vantage point -> city, for display."""
         return {
             str(one["name"]): str(one.get("city") or one["name"])
             for one in self.settings.get("vantage", [])
@@ -47,12 +47,12 @@ class Provenance:
 
     @property
     def warnings(self) -> list[str]:
-        """What stages warned of, each once, with how many stages said it."""
-        said: dict[str, int] = {}
+        """The distinct warnings of the stages, each with the number of stages."""
+        counts: dict[str, int] = {}
         for stage in self.stages:
             for warning in stage.get("warnings") or []:
-                said[str(warning)] = said.get(str(warning), 0) + 1
-        return [text if times == 1 else f"{text} ({times} stages)" for text, times in said.items()]
+                counts[str(warning)] = counts.get(str(warning), 0) + 1
+        return [text if times == 1 else f"{text} ({times} stages)" for text, times in counts.items()]
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class Provenance:
         return dict(sorted(found.items()))
 
     def facts(self, coverage: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-        """(what, value) for the page's table, as far as known; `coverage`: rows of sql/coverage.sql."""
+        """Return the known (name, value) pairs of the page's table; `coverage`: rows of sql/coverage.sql."""
         as_data = self.settings.get("as_data") or {}
         targets = self.settings.get("targets") or {}
         probe = self.settings.get("probe") or {}
@@ -95,7 +95,7 @@ class Provenance:
 
 
 def read(run: str, rows: Sequence[Mapping[str, Any]]) -> Provenance:
-    """The provenance of `run` from the answer to sql/run.sql; nothing but the id if there is no row."""
+    """Return the provenance of `run` from the answer to sql/run.sql; only its id if there is no row."""
     if not rows:
         return Provenance(run, None, None, None, None, {}, {}, "")
     row = rows[0]
@@ -114,7 +114,7 @@ def read(run: str, rows: Sequence[Mapping[str, Any]]) -> Provenance:
 
 
 def without_passwords(text: str) -> str:
-    """`text` with every USER:PASSWORD@ of an address reduced to USER:***@."""
+    """Replace every USER:PASSWORD@ of an address in `text` by USER:***@."""
     return _PASSWORD.sub(r"\1:***@", text)
 
 

@@ -1,4 +1,4 @@
--- What came in from each vantage point in each repetition; first_address = the first IPv4 address of each name.
+-- Probes of each vantage point in each repetition; first_address = the first IPv4 address of each name.
 SELECT
     vantage,
     repetition,

@@ -1,4 +1,4 @@
--- From which day to which a run has probes: partitions of other months need not be read.
+-- The first and last day of a run's probes, so that queries skip partitions of other months.
 SELECT min(day) AS first, max(day) AS last
 FROM ${database}.probe_day_all
 WHERE run = {run:String}

@@ -1,4 +1,4 @@
--- The numbers beside Figure 10. below_zero: the reported ACK Delay is longer than the delay that was measured.
+-- The numbers of Figure 10. below_zero: the reported ACK Delay is longer than the measured delay.
 SELECT
     way,
     outcome,

@@ -1,4 +1,4 @@
--- The numbers beside Figure 14, all vantage points together in the rows without vantage: one weight per probe.
+-- The numbers of Figure 14; rows without vantage combine all vantage points, with one weight per probe.
 SELECT
     if(grouping(vantage) = 1, NULL, toString(vantage)) AS at_vantage,
     quic_probe.cdn AS cdn,

@@ -1,4 +1,4 @@
--- Where the CDNs stand in Figure 4: RTT = ack_us and delta = ack_to_sh_us of iack rows, quartiles of each.
+-- The points of Figure 4: quartiles of RTT = ack_us and delta = ack_to_sh_us of iack rows.
 -- spurious: delta is at least the first PTO, the paper's way (3 RTT) and by RFC 9002 (RTT + max(4 x RTT/2, 1 ms)).
 SELECT
     assumeNotNull(cdn) AS cdn,

@@ -1,4 +1,4 @@
--- The numbers beside Figure 8; quartiles of iack rows.
+-- The numbers of Figure 8; quartiles of iack rows.
 SELECT
     cdn,
     countIf(attempts = 1 AND outcome IN ('iack', 'coalesced')) AS drawn,

@@ -1,4 +1,4 @@
--- The most frequent grounds on which the strict way leaves probes out: close code and reason, ICMP, the prober's note.
+-- The most frequent reasons for which the strict way excludes probes: close code and reason, ICMP, the prober's note.
 SELECT
     outcome,
     close_code,

@@ -1,4 +1,4 @@
--- What the run says about itself.
+-- The run's manifest and settings.
 SELECT run, name, state, started_at, tool_version, manifest, settings
 FROM ${database}.run
 WHERE run = {run:String}

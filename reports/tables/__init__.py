@@ -1,1 +1,1 @@
-"""Tables of the papers, computed from the store and printed."""
+"""Tables of the papers: computed from the store or from captures, and printed."""

@@ -1,4 +1,4 @@
-"""Table 1 of the paper for a run: counts, shares, intervals, and the strict way beside the paper's."""
+"""Table 1 of the paper for a run: counts, shares and intervals, the paper's way and by outcome (strict)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store import Store
 
 @dataclass(frozen=True)
 class Row:
-    """One CDN. Shares are fractions 0 to 1, None if nothing was counted; intervals are (low, high)."""
+    """One CDN. Shares are fractions from 0 to 1, None if nothing was counted; intervals are (low, high)."""
 
     cdn: str
     domains: int  # most distinct names counted in one repetition at one vantage point
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Table 1 of a run, and over how much it goes."""
+    """Table 1 of a run, and the numbers of vantage points and repetitions it covers."""
 
     run: str
     vantages: int
@@ -46,11 +46,11 @@ class Table:
     resamples: int
     seed: int
     rows: list[Row]
-    shares_sql: str  # what gave the counts and shares
-    names_sql: str  # what the intervals are drawn from
+    shares_sql: str  # the query for counts and shares
+    names_sql: str  # the query for the patterns that intervals are computed from
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One dict per CDN, the run first."""
+        """Return one dict per CDN, with the run as the first key."""
         return [{"run": self.run, **asdict(row)} for row in self.rows]
 
 
@@ -61,7 +61,7 @@ def collect(
     resamples: int = bootstrap.RESAMPLES,
     seed: int = bootstrap.SEED,
 ) -> Table:
-    """Table 1 of `run` (None: the newest in the store). UsageError if the store has no probe of it."""
+    """Collect Table 1 of `run` (None: the newest in the store). UsageError if the store has no such probe."""
     run = run or newest(store)
     found = store.rows(
         f"SELECT uniqExact(vantage) AS vantages, uniqExact(repetition) AS repetitions "
@@ -70,7 +70,7 @@ def collect(
     )[0]
     if not found["vantages"]:
         raise UsageError(
-            f"the store in {store.place} has no probe of run {run}; `firstflight runs` lists runs"
+            f"the store in {store.location} has no probe of run {run}; `firstflight runs` lists runs"
         )
     names = question.put(store, sql.query("name_patterns", store.dialect), {"run": run})
     shares = question.put(store, sql.query("table1_report", store.dialect), {"run": run})
@@ -94,10 +94,10 @@ def collect(
 
 
 def newest(store: Store) -> str:
-    """The newest run in the store. UsageError if it holds no probes."""
+    """Return the newest run in the store. UsageError if the store has no probes."""
     found = store.rows(f"SELECT run FROM {store.dialect.database}.newest_run")
     if not found:
         raise UsageError(
-            f"the store in {store.place} holds no probes: run a campaign or `firstflight load RUN`"
+            f"the store in {store.location} holds no probes: run a campaign or `firstflight load RUN`"
         )
     return str(found[0]["run"])

@@ -1,6 +1,6 @@
-"""Table 3 of the IMC 2024 paper: ACK delay that servers report in Initial and Handshake packets.
+"""Table 3 of the IMC 2024 paper: the ACK Delay that servers report in Initial and Handshake packets.
 
-One capture per server, named after it, is one repetition. The first ACK frame of the server in each packet
+Each capture is named after a server and is one repetition. Only the server's first ACK frame in each packet
 number space counts (docs/definitions.md, 'From a capture').
 """
 
@@ -24,7 +24,7 @@ EXPONENT_ZERO = frozenset({"s2n-quic"})
 
 @dataclass(frozen=True)
 class Row:
-    """A server; None = no ACK frame in that space, or none that could be opened."""
+    """A server. None: no ACK frame in that space, or none that could be decrypted."""
 
     server: str
     initial_ack_delay_raw: int | None
@@ -32,43 +32,43 @@ class Row:
     handshake_ack_delay_raw: int | None
     handshake_ack_delay_ms: float | None
     handshake_is_open: bool
-    """False: packets of the capture could not be opened, so that a missing Handshake ACK says nothing."""
+    """False: packets could not be decrypted, so a missing Handshake ACK has no meaning."""
     initial_meant_ms: float | None
-    """Delay as the server means it, where that differs from the paper's reading (raw x 8 us)."""
+    """The delay that the server means, where that differs from the paper's reading (raw x 8 us)."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Name and value of each column, for JSON lines."""
+        """Return name and value of each column, for JSON lines."""
         return asdict(self)
 
 
 def collect(folder: Path) -> tuple[list[Row], list[str]]:
-    """One row per capture in `folder` that can be read, by name, and a sentence about each of the others.
+    """Return one row per readable capture in `folder`, sorted by name, and one message per other capture.
 
-    InputError if there is none that can be read.
+    InputError if no capture is readable.
     """
     captures = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
     if not captures:
         raise InputError(f"there is no capture in {folder}: expected NAME.pcap with NAME.keys beside it")
-    rows, said = _dissect(captures)
-    # What a capture held before it broke off counts.
+    rows, faults = _dissect(captures)
+    # A truncated capture counts if it has rows.
     readable = [
-        path for path in captures if str(path) in rows or not any(f"{path}: " in line for line in said)
+        path for path in captures if str(path) in rows or not any(f"{path}: " in line for line in faults)
     ]
     if not readable:
-        raise InputError("; ".join(said))
-    return [_row(_server(path), rows.get(str(path), [])) for path in readable], said
+        raise InputError("; ".join(faults))
+    return [_row(_server(path), rows.get(str(path), [])) for path in readable], faults
 
 
 def _dissect(captures: Sequence[Path]) -> tuple[Mapping[str, list[dict[str, Any]]], list[str]]:
-    """Rows of quic_connection by capture, and a sentence about each that cannot be read to its end."""
+    """Return rows of quic_connection by capture, and one message per capture that is partly unreadable."""
     argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_connection", *map(str, captures)]
     done = subprocess.run(argv, capture_output=True, check=False)
-    said = binaries.unreadable(done.returncode, done.stderr)
+    faults = binaries.unreadable(done.returncode, done.stderr)
     found: dict[str, list[dict[str, Any]]] = {}
     for line in done.stdout.splitlines():
         row = json.loads(line)
         found.setdefault(row["source_file"], []).append(row)
-    return found, said
+    return found, faults
 
 
 def _server(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Tables for people: drawn by rich on a terminal, plain aligned text elsewhere."""
+"""Prints tables: by rich on a terminal, as plain aligned text elsewhere."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Column:
     right: bool = True
 
     def __post_init__(self) -> None:
-        # CDNs and servers are called as lists and files say.
+        # Names of CDNs and servers are external text, from lists and files.
         object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
 
 
 def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, terminal: bool) -> str:
-    """Table 1 in the layout of the paper, in percent, then by outcome.
+    """Format Table 1 in the layout of the paper, in percent, then by outcome.
 
-    With `declared`, those values stand beside the measured ones. `terminal`: draw it in colours and lines.
+    `declared` adds declared values beside the measured ones. `terminal`: use colours and lines.
     """
     draw = _drawn if terminal else _plain
     parts = [
@@ -55,7 +55,7 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
 
 
 def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
-    """Table 3 in the layout of the paper, one repetition, in ms. `terminal` as for Table 1."""
+    """Format Table 3 in the layout of the paper, one repetition, in ms. `terminal` as for Table 1."""
     draw = _drawn if terminal else _plain
     noted = [row for row in rows if row.initial_meant_ms is not None]
     columns = [
@@ -87,18 +87,18 @@ def _ms(value: float | None) -> str:
 
 
 def _paper(rows: Sequence[Row], declared: Mapping[str, Declared] | None) -> list[Column]:
-    told = [(declared or {}).get(row.cdn, Declared(row.cdn, None, None, None)) for row in rows]
+    values = [(declared or {}).get(row.cdn, Declared(row.cdn, None, None, None)) for row in rows]
     beside = declared is not None
     columns = [
         Column("\nCDN", [row.cdn for row in rows], right=False),
         Column("Domains\n[#]", [str(row.domains) for row in rows]),
-        Column("declared\n[#]", [_count(one.domains) for one in told]) if beside else None,
+        Column("declared\n[#]", [_count(one.domains) for one in values]) if beside else None,
         Column("IACK max.\n[%]", [_percent(row.iack_share_max) for row in rows]),
-        Column("declared\n[%]", [_percent(one.iack_share_max) for one in told]) if beside else None,
+        Column("declared\n[%]", [_percent(one.iack_share_max) for one in values]) if beside else None,
         Column("\n[low, high]", [_interval(row.iack_share_max_interval) for row in rows]),
         Column("\nof probes", [f"{row.instant}/{row.counted}" for row in rows]),
         Column("Variation\n[%]", [_percent(row.variation) for row in rows]),
-        Column("declared\n[%]", [_percent(one.variation) for one in told]) if beside else None,
+        Column("declared\n[%]", [_percent(one.variation) for one in values]) if beside else None,
         Column("\n[low, high]", [_interval(row.variation_interval) for row in rows]),
     ]
     return [column for column in columns if column is not None]
@@ -115,7 +115,7 @@ def _by_outcome(rows: Sequence[Row]) -> list[Column]:
         Column("\niack", [str(row.iack) for row in rows]),
         Column("\ncoalesced", [str(row.coalesced) for row in rows]),
         Column("\nsh_first", [str(row.sh_first) for row in rows]),
-        Column("\nleft out", [str(row.excluded) for row in rows]),
+        Column("\nexcluded", [str(row.excluded) for row in rows]),
     ]
 
 
@@ -132,7 +132,7 @@ def _count(number: int | None) -> str:
 
 
 def _plain(columns: Sequence[Column]) -> str:
-    """Columns padded to one width each, two spaces between them."""
+    """Format columns, each padded to its width, with two spaces between them."""
     padded: list[list[str]] = []
     for column in columns:
         cells = [*column.title.split("\n"), *column.cells]
@@ -148,6 +148,6 @@ def _drawn(columns: Sequence[Column]) -> str:
     for cells in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*(escape(cell) for cell in cells))
     out = io.StringIO()
-    # Wide enough for all columns: a terminal that is narrower wraps lines, and no number is cut off.
+    # Wide enough for all columns: a narrower terminal wraps lines, so no number is truncated.
     Console(file=out, force_terminal=True, highlight=False, width=200).print(table)
     return out.getvalue().strip("\n") + "\n"

@@ -1,4 +1,5 @@
--- Who held an AS when, made from all of as_org: of each day the run loaded last by name, until the next file.
+-- The organisation of each AS by day, from all rows of as_org. Of the runs of a day, the last one by name counts; its
+-- file is valid until the next one.
 TRUNCATE TABLE ${database}.as_history ${on_cluster};
 
 INSERT INTO ${database}.as_history (asn, first_day, last_day, as_name, organisation, country)
@@ -24,12 +25,12 @@ FROM
         arraySort(
             one -> one.1,
             groupArray((toUInt32(indexOf(days, toDate(table_at))), as_name, organisation, toNullable(country)))
-        ) AS seen,
+        ) AS entries,
         arrayJoin(arraySplit(
             (now, before) -> now.1 != before.1 + 1
                 OR NOT isNotDistinctFrom((now.2, now.3, now.4), (before.2, before.3, before.4)),
-            seen,
-            arrayPopBack(arrayPushFront(seen, (toUInt32(0), NULL, NULL, NULL)))
+            entries,
+            arrayPopBack(arrayPushFront(entries, (toUInt32(0), NULL, NULL, NULL)))
         )) AS same
     FROM ${database}.as_org
     WHERE (run, toDate(table_at)) IN (SELECT run, day FROM tables)

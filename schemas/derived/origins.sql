@@ -1,8 +1,8 @@
--- The histories of origins that address_info() looks up, made from all of as_prefix.
+-- The histories of origins for address_info(), from all rows of as_prefix.
 --
--- Of each day with a routing table the run loaded last by name counts, and a table holds until the next one. A prefix
--- that some tables lack belongs there to the longest prefix above it, because one dictionary holds the prefixes of
--- all tables and finds the longest of them, whatever the day.
+-- Of the runs of a day, the last one by name counts, and its table is valid until the next one. Where a table lacks a
+-- prefix, the prefix has the origin of the longest covering prefix, because one dictionary has the prefixes of all
+-- tables and finds the longest match, whatever the day.
 TRUNCATE TABLE ${database}.prefix_history ${on_cluster};
 
 INSERT INTO ${database}.prefix_history (prefix, history, first_days, last_days, asns, cdns)
@@ -21,21 +21,21 @@ WITH
             toIPv6(splitByChar('/', prefix)[1]) AS network,
             if(position(prefix, ':') = 0, 96, 0) AS least_bits,
             toUInt8(splitByChar('/', prefix)[2]) + least_bits AS bits,
-            -- (place of the table among the days, origin AS, its CDN)
-            arraySort(groupArray((toUInt32(indexOf(days, toDate(table_at))), asn, toString(cdn)))) AS seen
+            -- (index of the table among the days, origin AS, its CDN)
+            arraySort(groupArray((toUInt32(indexOf(days, toDate(table_at))), asn, toString(cdn)))) AS entries
         FROM ${database}.as_prefix
         WHERE (run, toDate(table_at)) IN (SELECT run, day FROM tables)
         GROUP BY prefix
     ),
     filled AS
     (
-        SELECT prefix, arraySort(groupArray((place, origin.1, origin.2))) AS seen
+        SELECT prefix, arraySort(groupArray((number, origin.1, origin.2))) AS entries
         FROM
         (
-            SELECT prefix, one.1 AS place, argMax((one.2, one.3), above) AS origin
+            SELECT prefix, one.1 AS number, argMax((one.2, one.3), above) AS origin
             FROM
             (
-                SELECT part.prefix AS prefix, holder.bits AS above, arrayJoin(holder.seen) AS one
+                SELECT part.prefix AS prefix, holder.bits AS above, arrayJoin(holder.entries) AS one
                 FROM
                 (
                     SELECT
@@ -45,12 +45,12 @@ WITH
                             range(least_bits, toUInt32(bits) + 1)
                         )) AS covering
                     FROM announced
-                    WHERE length(seen) < length(days)
+                    WHERE length(entries) < length(days)
                 ) AS part
                 INNER JOIN announced AS holder
                     ON holder.network = part.covering.1 AND holder.bits = part.covering.2
             )
-            GROUP BY prefix, place
+            GROUP BY prefix, number
         )
         GROUP BY prefix
     )
@@ -69,14 +69,14 @@ FROM
         prefix,
         arraySplit(
             (now, before) -> now.1 != before.1 + 1 OR now.2 != before.2 OR now.3 != before.3,
-            seen,
-            arrayPopBack(arrayPushFront(seen, (toUInt32(0), toUInt32(0), '')))
+            entries,
+            arrayPopBack(arrayPushFront(entries, (toUInt32(0), toUInt32(0), '')))
         ) AS stretches
     FROM
     (
-        SELECT prefix, seen FROM announced WHERE length(seen) = length(days)
+        SELECT prefix, entries FROM announced WHERE length(entries) = length(days)
         UNION ALL
-        SELECT prefix, seen FROM filled
+        SELECT prefix, entries FROM filled
     )
 );
 

@@ -1,7 +1,7 @@
 -- The roll-up of probes: one row per unit (run, vantage point, repetition), UTC day, CDN, address family and whether
--- the address was the first of its answer. Delays are of probes with one attempt (docs/definitions.md).
+-- the address was the first of its answer. Delays include only probes with one attempt (docs/definitions.md).
 --
--- Names are counted apart, by grouping: a set of ten million names in one aggregate cannot go to disk, groups can.
+-- A separate GROUP BY counts names: an aggregate over ten million names cannot spill to disk, groups can.
 INSERT INTO ${database}.probe_day
 (
     run, vantage, repetition, day, cdn, family, first_address,

@@ -1,2 +1,2 @@
--- Rows of the run that is asked for.
+-- Rows of the requested run.
 ({run:String} = '' OR run = {run:String} OR ({run:String} = 'newest' AND run IN (SELECT run FROM ${database}.newest_run)))

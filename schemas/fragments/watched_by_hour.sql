@@ -1,4 +1,4 @@
--- Of answers of watches, by hour and kind of answer; quantiles interpolate linearly between neighbours.
+-- Answers of watches by hour and kind of answer; quantiles interpolate linearly between neighbours.
 vantage,
     hour,
     cdn,

@@ -19,7 +19,7 @@ WITH changed AS
     ORDER BY domain
     LIMIT {limit:UInt32}
 )
--- What else is told of these few names is read for them alone.
+-- The other columns are read for these few names only.
 SELECT
     domain,
     argMaxIf(cdn, sent_at, day < {since:Date}) AS cdn_before,

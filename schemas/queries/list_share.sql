@@ -45,9 +45,9 @@ FROM
         arrayJoin(arrayConcat(
             arrayMap(t -> ('rank', t), arrayFilter(t -> ifNull(listed.rank <= t, false), {tops:Array(UInt32)})),
             arrayMap(t -> ('bucket', t), arrayFilter(t -> ifNull(listed.rank_bucket <= t, false), {tops:Array(UInt32)}))
-        )) AS place,
-        place.1 AS measure,
-        place.2 AS top,
+        )) AS position,
+        position.1 AS measure,
+        position.2 AS top,
         answered.domain IS NOT NULL AS probed,
         ifNull(answered.counted, 0) AS n_counted,
         ifNull(answered.instant, 0) AS n_instant,

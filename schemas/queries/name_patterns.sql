@@ -1,7 +1,7 @@
--- For the bootstrap over names: how many names of a CDN fared alike at every vantage point and repetition.
--- A pattern holds one tuple per probe of a name: (vantage, repetition, counted, instant, answered, iack), where
--- counted and instant are the paper's way (iack_by_cdn), answered and iack are by outcome (table1_strict).
--- Each tuple is packed into a number until names are counted: ten times less work than sorting tuples with texts.
+-- For the bootstrap over names: the number of names of a CDN with equal results at every vantage point and repetition.
+-- A pattern has one tuple per probe of a name: (vantage, repetition, counted, instant, answered, iack), where counted
+-- and instant follow the paper (iack_by_cdn), answered and iack are by outcome (table1_strict).
+-- Tuples are packed into numbers until names are counted: ten times less work than sorting tuples with texts.
 WITH (SELECT arraySort(groupUniqArray(toString(vantage))) FROM ${database}.quic_probe WHERE run = {run:String}) AS vantages
 SELECT
     cdn,

@@ -1,7 +1,7 @@
--- The paper counts a probe if it saw an ACK and a ServerHello and the first ACK frame has First ACK Range 0, and
--- takes it for an instant ACK if the two came in different datagrams, in either order. With both seen, `coalesced`
--- is exactly "in the same datagram"; ack_to_sh_us = 0 is not, since two datagrams can share a microsecond.
--- schemas/derived/probe_day.sql counts probes so, probe_unit.sql their names.
+-- The paper counts a probe if it received an ACK and a ServerHello and the first ACK frame has First ACK Range 0, as
+-- an instant ACK if the two arrived in different datagrams, in either order. With both received, `coalesced` means
+-- exactly "in the same datagram"; ack_to_sh_us = 0 does not, because two datagrams can share a microsecond.
+-- schemas/derived/probe_day.sql counts probes in this way, probe_unit.sql their names.
 SELECT
     run,
     repetition,

@@ -1,5 +1,5 @@
--- From the loader's books rather than from the probes: a few rows per run instead of all of them. Runs that the books
--- know nothing of were inserted by another program.
+-- From the load log instead of the probes: a few rows per run instead of all of them. Runs that are not in the load log
+-- were inserted by another program.
 SELECT run
 FROM
 (

@@ -1,6 +1,6 @@
--- The loader rolls up what it loads. Other programs may insert probes, too, and those must count as well. Both totals
--- cost nothing to ask for; only if they differ are months counted, and only in months with more probes than were rolled
--- up, units. (A month that the engine dropped has fewer: that is no reason to forget its roll-up.)
+-- The loader rolls up the probes that it loads; probes that other programs insert must count, too. Both totals are
+-- cheap; only if they differ, the query counts by month, and by unit only in months with more probes than the roll-up.
+-- (A month that the engine dropped has fewer probes; its roll-up stays.)
 WITH months AS
 (
     SELECT month

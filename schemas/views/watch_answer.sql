@@ -1,5 +1,5 @@
--- The hour is by the reference clock: what the vantage point's own clock was ahead is taken off. A watch sends one
--- Initial per slot, so there are no second attempts to leave out.
+-- The hour is by the reference clock: the offset of the vantage point's clock is subtracted. A watch sends one Initial
+-- per planned probe, so there are no second attempts to exclude.
 SELECT
     toString(vantage) AS vantage,
     planned_at,

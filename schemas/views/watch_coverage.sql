@@ -1,4 +1,4 @@
--- By planned time, so that an hour in which nothing could be sent is there as well.
+-- By planned time, to include hours in which nothing could be sent.
 SELECT
     toString(vantage) AS vantage,
     toStartOfHour(toDateTime(planned_at, 'UTC')) AS hour,

@@ -1,9 +1,9 @@
-"""Connections whose client has not said who it is: how many, for how long, and what a wrong password costs.
+"""Limits on connections before login: their number, their time, and the delay after a wrong password.
 
-They have places of their own, so that strangers who say nothing, or say it slowly, take none of those who
-are in. A client that knows its password needs a place for milliseconds, and has it for a second whoever else
-comes; then the one that has waited longest gives way. Who finds no place waits in the port's queue, in order,
-so that those who guess delay a login and do not shut it out.
+They have their own limit, so silent or slow strangers take no capacity from logged-in clients. A client that
+knows its password needs a slot for milliseconds, and keeps it for at least a second under any load; after
+that the oldest connection is cut when a new one needs a slot. Without a free slot, new connections wait in
+order in the port's queue, so password guessing delays a login but does not prevent it.
 """
 
 from __future__ import annotations
@@ -15,95 +15,95 @@ import threading
 import time
 from dataclasses import dataclass
 
-MAX_WAITING = 64
+MAX_PENDING = 64
 WRONG_PASSWORD_S = 1.0
-OWN_S = 1.0
-"""For how long a new connection's place is its own."""
+PROTECTED_S = 1.0
+"""How long a new connection cannot be cut in favour of another one."""
 _LINE_EVERY_S = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Guest:
+class _Pending:
     sock: socket.socket
-    came: float
-    held: bool = False
+    accepted: float
+    delayed: bool = False
 
 
 class Admission:
-    """All connections before their login; `seconds` is what each has for it in total."""
+    """All connections before login; `seconds` limits the total time of each."""
 
     def __init__(
         self,
         seconds: float,
-        places: int = MAX_WAITING,
+        slots: int = MAX_PENDING,
         delay_s: float = WRONG_PASSWORD_S,
-        own_s: float = OWN_S,
+        protected_s: float = PROTECTED_S,
     ) -> None:
-        self._seconds, self._places, self._delay_s, self._own_s = seconds, places, delay_s, own_s
-        self._guests: dict[int, _Guest] = {}
+        self._seconds, self._slots, self._delay_s, self._protected_s = seconds, slots, delay_s, protected_s
+        self._pending: dict[int, _Pending] = {}
         self._changing = threading.Condition()
-        self._unsaid = 0
-        self._said_at = -_LINE_EVERY_S
+        self._unlogged = 0
+        self._logged_at = -_LINE_EVERY_S
 
     def enter(self, number: int, sock: socket.socket) -> None:
-        """Give a new connection a place, as soon as there is one; nobody else is taken in meanwhile.
+        """Wait for a free slot and give it to a new connection; no other connection is accepted meanwhile.
 
-        The socket is cut when time is over or its place is needed; `leave` ends that.
+        The socket is cut when its time is over or its slot is needed, until `leave` is called.
         """
         with self._changing:
-            while len(self._guests) >= self._places:
+            while len(self._pending) >= self._slots:
                 now = time.monotonic()
-                oldest = next((one for one, guest in self._guests.items() if not guest.held), None)
+                oldest = next((one for one, pending in self._pending.items() if not pending.delayed), None)
                 if oldest is None:
-                    self._changing.wait()  # each wrong password has its end
-                elif (left := self._guests[oldest].came + self._own_s - now) > 0:
+                    self._changing.wait()  # the delay of a wrong password ends
+                elif (left := self._pending[oldest].accepted + self._protected_s - now) > 0:
                     self._changing.wait(left)
                 else:
-                    self._cut(self._guests.pop(oldest))
-            # A copy: TLS takes the connection out of the socket that it is given.
-            self._guests[number] = _Guest(sock.dup(), time.monotonic())
+                    self._cut(self._pending.pop(oldest))
+            # A copy: TLS detaches the connection from the socket that it wraps.
+            self._pending[number] = _Pending(sock.dup(), time.monotonic())
 
     def leave(self, number: int) -> None:
-        """The connection has logged in, or ended."""
+        """Free the slot of a connection that has logged in or ended."""
         with self._changing:
-            guest = self._guests.pop(number, None)
+            pending = self._pending.pop(number, None)
             self._changing.notify_all()
-        if guest is not None:
-            guest.sock.close()
+        if pending is not None:
+            pending.sock.close()
 
     def wrong_password(self, number: int, user: str) -> None:
-        """Log it and wait. The place stays taken meanwhile, though the client goes, so that all together
-        guess no faster than there are places.
+        """Log a wrong password and wait. The connection keeps its slot during the delay, even if the client
+        disconnects, so the number of slots limits the rate of all guesses.
         """
         with self._changing:
-            guest = self._guests.get(number)
-            if guest is not None:
-                guest.held = True
+            pending = self._pending.get(number)
+            if pending is not None:
+                pending.delayed = True
                 with contextlib.suppress(OSError):
-                    self._tell(user, guest.sock.getpeername())
+                    self._log_refusal(user, pending.sock.getpeername())
         time.sleep(self._delay_s)
 
     def expire(self) -> None:
-        """Cut those whose time is over."""
+        """Cut the connections whose time is over."""
         before = time.monotonic() - self._seconds
         with self._changing:
-            over = [one for one, guest in self._guests.items() if guest.came < before and not guest.held]
-            for one in over:
-                self._cut(self._guests.pop(one))
+            expired = [n for n, one in self._pending.items() if one.accepted < before and not one.delayed]
+            for number in expired:
+                self._cut(self._pending.pop(number))
             self._changing.notify_all()
 
-    def _tell(self, user: str, peer: tuple[object, ...]) -> None:
-        """One line a second at most, so that nobody fills a disk with them."""
-        self._unsaid += 1
-        if time.monotonic() - self._said_at >= _LINE_EVERY_S:
-            more = f" ({self._unsaid} since the last such line)" if self._unsaid > 1 else ""
+    def _log_refusal(self, user: str, peer: tuple[object, ...]) -> None:
+        """Log at most one line per second, so that guessing cannot fill the disk."""
+        self._unlogged += 1
+        if time.monotonic() - self._logged_at >= _LINE_EVERY_S:
+            more = f" ({self._unlogged} since the last such line)" if self._unlogged > 1 else ""
             _log.warning("firstflight: wrong user or password from %s, user %r%s", peer[0], user[:64], more)
-            self._said_at, self._unsaid = time.monotonic(), 0
+            self._logged_at, self._unlogged = time.monotonic(), 0
 
     @staticmethod
-    def _cut(guest: _Guest) -> None:
+    def _cut(pending: _Pending) -> None:
         with contextlib.suppress(OSError):
-            guest.sock.shutdown(socket.SHUT_RDWR)
-        guest.sock.close()
+            pending.sock.shutdown(socket.SHUT_RDWR)
+        pending.sock.close()

@@ -1,4 +1,4 @@
-"""One connection of a client: its packets, in the order that the protocol wants."""
+"""One connection of a client: reads and writes its packets in the order of the protocol."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """A client's connection, served by `run` in a thread of its own until it ends."""
+    """A client's connection. `run` serves it in its own thread until it ends."""
 
     def __init__(
         self,
         sock: socket.socket,
-        opened: Callable[[Hello], Session],
+        open_session: Callable[[Hello], Session],
         kill: Callable[[], None],
         version: tuple[int, int, int],
         timezone: str,
     ) -> None:
-        """`opened` checks who calls and gives a session, or raises Refusal; `kill` ends its running query."""
+        """`open_session` checks the login and returns a session, or raises Refusal; `kill` ends its query."""
         self._sock = sock
         self._reader = Reader(sock.recv)
-        self._opened = opened
+        self._open_session = open_session
         self._kill = kill
         self._version = version
         self._timezone = timezone
         self._revision = 0
         self._session: Session | None = None
-        # Whether rows of an insert are on their way, which would be taken for packets after an error.
+        # Whether rows of an insert are still to come, which after an error would be read as packets.
         self._receiving = False
-        # What the client was told of a running query's progress; None while it does not expect to be told.
-        self._told: Progress | None = None
+        # The progress of a running query that the client knows; None while it expects no progress packets.
+        self._sent_progress: Progress | None = None
 
     def run(self) -> None:
-        """Serve until the client goes, or says what cannot be understood."""
+        """Serve until the client disconnects or violates the protocol."""
         try:
             session = self._greet()
             if session is not None:
@@ -72,8 +72,8 @@ class Connection:
             self._send_last(packets.exception(UNEXPECTED_PACKET, str(error)))
         except (Disconnected, OSError):
             pass
-        except Exception as error:  # one client's fault, or ours, is not the others'
-            _log.error("firstflight: a client was sent away: %r", error)
+        except Exception as error:  # an error in one connection must not affect the others
+            _log.error("firstflight: a client's connection was closed after an error: %r", error)
             self._send_last(packets.exception(LOGICAL_ERROR, repr(error)))
         finally:
             if self._session is not None:
@@ -82,20 +82,20 @@ class Connection:
             self._sock.close()
 
     def end(self) -> None:
-        """Break the connection, also from another thread; its own closes the socket."""
+        """Break the connection, also from another thread; the connection's own thread closes the socket."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def _greet(self) -> Session | None:
         self._sock.settimeout(HELLO_S)
         if self._reader.varint() != Client.HELLO:
-            raise ProtocolError("the first packet of a client is a hello")
+            raise ProtocolError("the first packet of a client must be a hello")
         hello = packets.read_hello(self._reader)
         self._revision = min(hello.revision, packets.REVISION)
         if hello.revision < packets.OLDEST:
             raise ProtocolError(f"revision {hello.revision} of the client is older than {packets.OLDEST}")
         try:
-            session = self._session = self._opened(hello)
+            session = self._session = self._open_session(hello)
         except Refusal as error:
             self._send_last(packets.exception(error.code, error.message))
             return None
@@ -105,18 +105,18 @@ class Connection:
         return session
 
     def _serve_one(self, session: Session) -> bool:
-        """Serve the next packet; False if the connection is of no more use."""
+        """Serve the next packet; return False if the connection cannot be used any more."""
         number = self._reader.varint()
         if number == Client.PING:
             self._send(packets.packet(Server.PONG))
         elif number == Client.QUERY:
             return self._serve_query(session, packets.read_query(self._reader, self._revision))
-        elif number != Client.CANCEL:  # one that came when its query had ended
+        elif number != Client.CANCEL:  # a late one, whose query has ended
             raise ProtocolError(f"packet {number} where a query was expected")
         return True
 
     def _serve_query(self, session: Session, query: Query) -> bool:
-        self._told = None
+        self._sent_progress = None
         watch = _Watch(self._sock, self._reader, self._kill)
         try:
             self._no_external_tables(query.compressed)
@@ -128,27 +128,27 @@ class Connection:
                 with watch:
                     self._give_rows(session, asked, query)
         except (EngineError, Refusal, UnsupportedType) as error:
-            if watch.gone:
+            if watch.disconnected:
                 raise Disconnected from error
             if not watch.cancelled:
                 self._send(_exception(error))
                 return not self._receiving
-        if watch.gone:
+        if watch.disconnected:
             raise Disconnected
         self._send(packets.packet(Server.END_OF_STREAM))
         return True
 
     def _give_rows(self, session: Session, asked: Statement, query: Query) -> None:
         rows = blocks = size = 0
-        self._told = Progress()
+        self._sent_progress = Progress()
         for block in session.answer(asked):
             if not blocks and block.names:
-                # Clients take names and types from a block without rows.
+                # Clients read names and types from a block without rows.
                 self._send_block(Server.DATA, Block(block.names, block.types), query.compressed)
             if block.rows:
                 size += self._send_block(Server.DATA, block, query.compressed)
             rows, blocks = rows + block.rows, blocks + 1
-        self._told = None
+        self._sent_progress = None
         if asked.has_totals:
             self._send_beside(session, asked, Server.TOTALS, query.compressed)
         if asked.is_select and query.settings.get("extremes", _OFF).value not in ("0", "false"):
@@ -165,7 +165,7 @@ class Connection:
         header = session.insert_header(insert)
         self._send_block(Server.DATA, header, compressed)
         self._receiving = True
-        with session.spool() as spool:
+        with session.insert_buffer() as buffer:
             while True:
                 number = self._reader.varint()
                 if number == Client.CANCEL:
@@ -177,28 +177,28 @@ class Connection:
                 if not block.names:
                     self._receiving = False
                     break
-                spool.add(block)
+                buffer.add(block)
                 self._send_events()
-            session.insert(insert, header, spool)
+            session.insert(insert, header, buffer)
         self._send_events()
 
     def _no_external_tables(self, compressed: bool) -> None:
-        """Read the block that ends the external tables of a query, of which there may be none."""
+        """Read the end of a query's external tables; ProtocolError if there are any."""
         self._receiving = True
         if self._reader.varint() != Client.DATA:
-            raise ProtocolError("a query is followed by the end of its external tables")
+            raise ProtocolError("a query must be followed by the end of its external tables")
         if self._read_block(compressed).names:
-            raise ProtocolError("this server takes no external tables: insert into a temporary one")
+            raise ProtocolError("this server accepts no external tables: insert into a temporary table")
         self._receiving = False
 
     def _read_block(self, compressed: bool) -> Block:
         self._reader.text()  # the name of an external table
         reader = self._reader
-        window = Window((lambda: compression.unpack_piece(reader)) if compressed else reader.some)
+        window = Window((lambda: compression.unpack_frame(reader)) if compressed else reader.some)
         block, end = read_wire(window, self._revision)
         rest = bytes(window.data[end:])
         if rest and compressed:
-            raise ProtocolError("a compressed piece holds more than its block")
+            raise ProtocolError("a compressed frame contains data after its block")
         reader.put_back(rest)
         return block
 
@@ -208,30 +208,30 @@ class Connection:
         return len(plain)
 
     def _send_events(self) -> None:
-        """Events of the engine: none, but clients wait for them after each block that they send."""
+        """Send an empty list of profile events: clients wait for one after each block that they send."""
         if self._revision >= packets.PROFILE_EVENTS_IN_INSERT:
             self._send(packets.data(Server.PROFILE_EVENTS) + _EVENTS.wire(self._revision))
 
     def _progress(self, sums: Mapping[str, int]) -> None:
-        """Tell the client what was read since the last time; the engine calls it in the query's thread."""
-        if self._told is None:
+        """Send the client the progress since the last packet; the engine calls this in the query's thread."""
+        if self._sent_progress is None:
             return
         now = Progress(sums["read_rows"], sums["read_bytes"], sums["total_rows_to_read"], sums["elapsed_ns"])
-        before, self._told = self._told, now
-        made = Progress(
+        before, self._sent_progress = self._sent_progress, now
+        since = Progress(
             max(0, now.rows - before.rows),
             max(0, now.bytes - before.bytes),
             max(0, now.total_rows - before.total_rows),
             max(0, now.elapsed_ns - before.elapsed_ns),
         )
-        with contextlib.suppress(OSError):  # who has gone is noticed where the answer is sent
-            self._send(packets.progress(self._revision, made))
+        with contextlib.suppress(OSError):  # sending the answer detects a disconnected client
+            self._send(packets.progress(self._revision, since))
 
     def _send(self, data: bytes) -> None:
         self._sock.sendall(data)
 
     def _send_last(self, data: bytes) -> None:
-        """Send what may not arrive any more."""
+        """Send a final packet, which may fail to arrive."""
         with contextlib.suppress(OSError):
             self._sock.sendall(data)
 
@@ -240,9 +240,9 @@ _OFF = packets.Setting("0", important=False)
 
 
 class _Watch:
-    """Looks for a Cancel of the client, or its end, while the engine works; `with` it around the work.
+    """Context manager that detects a Cancel or a disconnect of the client while the engine works.
 
-    Until the answer is complete, nothing else can come from the client.
+    Until the answer is complete, a client can send nothing else.
     """
 
     def __init__(self, sock: socket.socket, reader: Reader, kill: Callable[[], None]) -> None:
@@ -250,7 +250,7 @@ class _Watch:
         self._reader = reader
         self._kill = kill
         self.cancelled = False
-        self.gone = False
+        self.disconnected = False
 
     def __enter__(self) -> _Watch:
         self._done, self._stop = socket.socketpair()
@@ -273,7 +273,7 @@ class _Watch:
         poll = select.poll()
         poll.register(self._done, select.POLLIN)
         poll.register(self._sock, select.POLLIN)
-        while not (self.cancelled or self.gone):
+        while not (self.cancelled or self.disconnected):
             if not self._reader.buffered and not _pending(self._sock):
                 ready = {handle for handle, _ in poll.poll()}
                 if self._done.fileno() in ready:
@@ -281,11 +281,11 @@ class _Watch:
             try:
                 number = self._reader.varint()
                 self.cancelled = number == Client.CANCEL
-                self.gone = not self.cancelled
+                self.disconnected = not self.cancelled
             except (Disconnected, ProtocolError, OSError):
-                self.gone = True
+                self.disconnected = True
         poll.unregister(self._sock)
-        # The query may not have begun in the engine yet: until it has ended, end it.
+        # The query may not have started in the engine yet, so repeat the kill until it ends.
         self._kill()
         while not poll.poll(_KILL_AGAIN_MS):
             self._kill()

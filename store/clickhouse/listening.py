@@ -1,4 +1,4 @@
-"""The port of `store serve`, and who may come in. Nothing of the engine is imported here."""
+"""The port of `store serve`, and its login. This module does not import the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
 
 @dataclass(frozen=True)
 class Access:
-    """Who may come in: anybody if there is no password; `tls` makes connections encrypted."""
+    """Who may log in: everyone if there is no password. `tls` encrypts connections."""
 
     user: str = "default"
     password: str | None = field(default=None, repr=False)
@@ -25,7 +25,7 @@ class Access:
     tls: ssl.SSLContext | None = None
 
     def check(self, hello: Hello) -> None:
-        """Refusal unless user and password fit."""
+        """Raise Refusal unless user and password match."""
         if self.password is None:
             return
         same_user = hmac.compare_digest(hello.user.encode(), self.user.encode())
@@ -37,7 +37,7 @@ class Access:
 
 
 def needs_password(host: str) -> bool:
-    """Whether others than this machine can reach `host`."""
+    """Return whether other machines can reach `host`."""
     try:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -45,7 +45,7 @@ def needs_password(host: str) -> bool:
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """TLS with a certificate chain and its key, both PEM; UsageError if they cannot be used."""
+    """Return a TLS context for a certificate chain and its key, both PEM; UsageError if they are unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key)
@@ -55,20 +55,23 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def listener(host: str, port: int, access: Access) -> socket.socket:
-    """The listening socket (port 0: a free one); UsageError if it cannot be had, or is open to others."""
+    """Return the listening socket (port 0: a free one).
+
+    UsageError if listening fails, or if other machines can reach `host` and there is no password.
+    """
     if needs_password(host) and not access.password:
         raise UsageError(f"others can reach {host}: --no-password is for 127.0.0.1 alone, leave it out")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
     except (OSError, OverflowError) as error:
-        # An address that does not resolve has its own numbers, and words.
+        # getaddrinfo has its own error numbers and messages.
         system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
         reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
 def address_of(listening: socket.socket) -> tuple[str, int]:
-    """Host and port of a listening socket."""
+    """Return host and port of a listening socket."""
     host, port = listening.getsockname()[:2]
     return str(host), int(port)

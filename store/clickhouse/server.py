@@ -1,4 +1,4 @@
-"""The server behind `firstflight store serve`: an embedded store for several programs at once."""
+"""The server of `firstflight store serve`: an embedded store for several programs at once."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from store.protocol.refusal import TOO_MANY, Refusal
 from store.sql import literal
 
 MAX_CLIENTS = 100
-# A client whose host is gone is let go after this time, idle or not.
+# The connection of a client whose host has disappeared is closed after this time, idle or not.
 _DEAD_AFTER_S = 120
 _PAUSE_S = 0.05
 _EXPIRE_EVERY_S = 0.25
 
 
 class NativeServer:
-    """Serves the store in `folder`, whose lock the caller holds, until `stop`."""
+    """Serves the store in `folder` until `stop`. The caller holds the folder's lock."""
 
     def __init__(self, folder: Path, database: str, listener: socket.socket, who: Access) -> None:
-        """Open the store; clients come by `listener`, which is closed by `stop`. EngineError."""
+        """Open the store; `stop` closes `listener`. EngineError if the store cannot be opened."""
         self._folder = folder
         self._database = database
         self._access = who
@@ -48,7 +48,7 @@ class NativeServer:
         self._stopping = False
 
     def serve(self) -> None:
-        """Take clients until `stop`, then end their queries and wait for them."""
+        """Accept clients until `stop`, then end their queries and wait for their threads."""
         threading.Thread(target=self._expire, name="admission", daemon=True).start()
         for number in itertools.count(1):
             try:
@@ -71,9 +71,9 @@ class NativeServer:
         self._control.close()
 
     def stop(self) -> None:
-        """Let `serve` end; from a signal handler, too."""
+        """End `serve`. Safe to call from a signal handler."""
         self._stopping = True
-        # Wakes `accept`, which closing alone does not.
+        # Wakes `accept`, which `close` alone does not.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -85,7 +85,7 @@ class NativeServer:
     def _serve_client(self, sock: socket.socket, number: int) -> None:
         try:
             self._converse(self._secured(sock), number)
-        except OSError:  # no TLS, or none that fits
+        except OSError:  # the TLS handshake failed
             sock.close()
         finally:
             self._admission.leave(number)
@@ -93,7 +93,7 @@ class NativeServer:
     def _converse(self, sock: socket.socket, number: int) -> None:
         connection = Connection(
             sock,
-            lambda hello: self._opened(hello, number),
+            lambda hello: self._open_session(hello, number),
             lambda: self._kill(_tag(number)),
             self._version,
             self._timezone,
@@ -121,7 +121,7 @@ class NativeServer:
         sock.settimeout(HELLO_S)
         return self._access.tls.wrap_socket(sock, server_side=True)
 
-    def _opened(self, hello: Hello, number: int) -> Session:
+    def _open_session(self, hello: Hello, number: int) -> Session:
         try:
             self._access.check(hello)
         except Refusal:
@@ -144,7 +144,7 @@ class NativeServer:
         self._kill_where(f"{comment} = {literal(tag)} OR startsWith({comment}, {literal(tag + ' ')})")
 
     def _kill_where(self, condition: str) -> None:
-        with self._control_lock, contextlib.suppress(EngineError):  # it may have ended meanwhile
+        with self._control_lock, contextlib.suppress(EngineError):  # the query may have ended already
             self._control.run(f"KILL QUERY WHERE {condition} ASYNC")
 
 

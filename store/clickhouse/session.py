@@ -1,18 +1,15 @@
-"""One client's session with the engine: settings, questions, inserts."""
+"""One client's session with the engine: settings, queries, inserts."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from store import access
+from store.clickhouse.insert_buffer import InsertBuffer
 from store.engine import Engine, EngineError
 from store.protocol.blocks import Block, each_native
 from store.protocol.packets import Query, Setting
@@ -23,85 +20,31 @@ from store.statements.guard import refused_to_clients
 
 UNKNOWN_SETTING = 115
 SETTING_NOT_ALLOWED = 452
-NOT_ENOUGH_SPACE = 243
 
-# What an insert may hold in memory before its rows go to the disk.
-_MEMORY_BYTES = 16 << 20
 _ALWAYS: dict[str, object] = {
-    # JSON is passed on as text, which clients understand and whose length is known.
+    # JSON is sent as text, which clients understand and whose length is known.
     "output_format_native_write_json_as_string": 1,
     "print_pretty_type_names": 0,
 }
 _CODE = re.compile(r"Code: (\d+)\. DB::(?:Errno)?Exception: ")
-_OWN_WORDS = re.compile(
+_WRAPPING = re.compile(
     r"^Streaming query failed: |(: |\. )In scope SELECT formatQuery\(.*?(?= \([A-Z_]+\)\s*$|$)"
     r"| ?\(version [^)]*\)\s*$", re.DOTALL,
 )  # fmt: skip
 
 
-class Spool:
-    """Blocks on their way into the engine, in a file without a name: in memory, or beside the store."""
-
-    def __init__(self, folder: Path) -> None:
-        """`folder` is where a large one goes."""
-        self._folder = folder
-        self._in_memory = True
-        self._file: IO[bytes] = open(os.memfd_create("firstflight-insert"), "w+b")  # noqa: PTH123, SIM115
-        self.rows = 0
-
-    def add(self, block: Block) -> None:
-        """Keep one more block; Refusal if the disk is full."""
-        with _kept():
-            if self._in_memory and self._file.tell() > _MEMORY_BYTES:
-                self._move()
-            self._file.write(block.native())
-        self.rows += block.rows
-
-    def add_text(self, rows: str) -> None:
-        """Keep rows that stood in a statement."""
-        with _kept():
-            self._file.write(rows.encode())
-
-    def close(self) -> None:
-        """Forget the blocks."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    def _move(self) -> None:
-        beside = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        self._file.seek(0)
-        shutil.copyfileobj(self._file, beside)
-        self._file.close()
-        self._file, self._in_memory = beside, False
-
-    @property
-    def path(self) -> str:
-        """The name by which this process can open the file, with all blocks in it."""
-        with _kept():
-            self._file.flush()
-        return f"/proc/self/fd/{self._file.fileno()}"
-
-
-@contextmanager
-def _kept() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Refusal(NOT_ENOUGH_SPACE, f"cannot keep the rows of an insert: {error.strerror}") from error
-
-
 def refusal(error: EngineError) -> Refusal:
-    """The engine's error as clients expect it: its code, and its words without the engine's own wrapping."""
+    """Return the engine's error as clients expect it: its code, and its message without chDB's wrapping."""
     found = _CODE.search(str(error))
     message = str(error)[found.end() :] if found else str(error)
-    return Refusal(int(found[1]) if found else 1001, _OWN_WORDS.sub("", message).strip())
+    return Refusal(int(found[1]) if found else 1001, _WRAPPING.sub("", message).strip())
 
 
 class Session:
-    """Statements of one client, one by one. `tag` marks its queries, so that others can end them."""
+    """Runs the statements of one client, one at a time. `tag` marks its queries, so they can be killed."""
 
     def __init__(self, folder: Path, database: str, tag: str, *, read_only: bool) -> None:
-        """Open a session on `folder`, a store that this process has open; Refusal if it has no `database`."""
+        """Open a session on `folder`, which this process has open; Refusal if the store has no `database`."""
         self._folder = folder
         self._tag = tag
         self._read_only = read_only
@@ -110,13 +53,13 @@ class Session:
         self.database = database
         self._engine = self._opened()
 
-    def on_progress(self, told: Any) -> None:
+    def on_progress(self, report: Any) -> None:
         """See `Engine.on_progress`."""
-        self._progress = told
-        self._engine.on_progress(told)
+        self._progress = report
+        self._engine.on_progress(report)
 
     def prepare(self, query: Query) -> statement.Statement:
-        """Apply a query's settings and look at its text; Refusal or EngineError if it will not be run."""
+        """Apply a query's settings and check its text; Refusal or EngineError if it is not allowed."""
         self._apply(query.settings)
         parsed = self._engine.formatted(query.text)
         reason = refused_to_clients(self._engine, parsed)
@@ -126,7 +69,7 @@ class Session:
         return statement.Statement(query.text, parsed, parameters)
 
     def answer(self, asked: statement.Statement) -> Iterator[Block]:
-        """The blocks of the answer; the first one tells names and types, also when there are no rows."""
+        """Yield the blocks of the answer; the first one has names and types, even without rows."""
         if asked.insert_of_text:
             self._insert_text(asked.insert_of_text)
             return
@@ -135,8 +78,8 @@ class Session:
         for block in blocks:
             if not header.names:
                 header = block
-                # In `Native`, the engine leaves away the time zone of a DateTime. It describes nothing while
-                # it answers, so the question begins again.
+                # In `Native`, the engine omits the time zone of a DateTime, and it cannot run DESCRIBE during
+                # an answer. So get the header first, then run the query again.
                 if asked.is_select and "DateTime" in block.types:
                     blocks.close()
                     header = self._header(asked)
@@ -151,9 +94,9 @@ class Session:
             self.database = self._engine.run("SELECT currentDatabase()", "RawBLOB").decode()
 
     def beside(self, asked: statement.Statement, what: str) -> Block | None:
-        """The totals, or the extremes (`what`) of an answer; None if it has none.
+        """Return the totals or the extremes (`what`) of an answer; None if it has none.
 
-        The engine gives them in text formats only, so the query is run once more for them.
+        The engine returns them in text formats only, so this runs the query again.
         """
         answer = statement.json_answer(self._engine.run(asked.text, "JSONCompact", asked.parameters))
         if what not in answer:
@@ -164,52 +107,52 @@ class Session:
         return self._typed(names, types, statement.json_lines(rows))
 
     def insert_header(self, asked: statement.Insert) -> Block:
-        """The columns that an insert expects, as a block without rows."""
+        """Return the columns that an insert expects, as a block without rows."""
         if asked.columns:
-            told = self._described(f"(SELECT {asked.columns} FROM {asked.table})", {})
+            columns = self._described(f"(SELECT {asked.columns} FROM {asked.table})", {})
         else:
-            told = [row for row in self._described(f"TABLE {asked.table}", {}) if not row[2]]
-        return Block([name for name, *_ in told], [type_name for _, type_name, _ in told])
+            columns = [row for row in self._described(f"TABLE {asked.table}", {}) if not row[2]]
+        return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
 
     @contextmanager
-    def spool(self) -> Iterator[Spool]:
-        """A place for the blocks of an insert."""
-        spool = Spool(self._folder)
+    def insert_buffer(self) -> Iterator[InsertBuffer]:
+        """Yield a buffer for the blocks of an insert."""
+        buffer = InsertBuffer(self._folder)
         try:
-            yield spool
+            yield buffer
         finally:
-            spool.close()
+            buffer.close()
 
-    def insert(self, asked: statement.Insert, header: Block, spool: Spool) -> None:
-        """Insert all blocks of `spool` as one: wholly or not at all, partition by partition."""
-        if not spool.rows:
+    def insert(self, asked: statement.Insert, header: Block, buffer: InsertBuffer) -> None:
+        """Insert all blocks of `buffer` as one block, atomically per partition."""
+        if not buffer.rows:
             return
-        rows = spool.rows
+        rows = buffer.rows
         names = ", ".join(identifier(name) for name in header.names)
         structure = ", ".join(
             f"{identifier(name)} {type_name}"
             for name, type_name in zip(header.names, header.types, strict=True)
         )
-        # One thread and one block: the rows become one part a partition.
+        # One thread and one block: the rows become one part per partition.
         self._engine.run(
             f"INSERT INTO {asked.table} ({names}) {asked.settings} SELECT {names} "
-            f"FROM file({literal(spool.path)}, 'Native', {literal(structure)}) "
+            f"FROM file({literal(buffer.path)}, 'Native', {literal(structure)}) "
             f"SETTINGS max_threads = 1, max_insert_threads = 1, max_insert_block_size = {rows}, "
             f"min_insert_block_size_rows = {rows}, min_insert_block_size_bytes = 0"
         )
 
     def _insert_text(self, asked: statement.Insert) -> None:
-        """Insert rows of a statement's text, as a file: in a text, statements could stand behind them."""
+        """Insert rows of a statement's text as a file, because statements could follow rows in a text."""
         columns = f"({asked.columns})" if asked.columns else ""
-        with self.spool() as spool:
-            spool.add_text(asked.rows)
+        with self.insert_buffer() as buffer:
+            buffer.add_text(asked.rows)
             self._engine.run(
-                f"INSERT INTO {asked.table} {columns} FROM INFILE {literal(spool.path)} {asked.settings} "
+                f"INSERT INTO {asked.table} {columns} FROM INFILE {literal(buffer.path)} {asked.settings} "
                 f"FORMAT {asked.format}"
             )
 
     def close(self) -> None:
-        """End it, and what is temporary in it."""
+        """End the session and drop its temporary tables."""
         self._engine.close()
 
     def _opened(self) -> Engine:
@@ -223,11 +166,11 @@ class Session:
         return engine
 
     def _apply(self, settings: Mapping[str, Setting]) -> None:
-        """Bring the session to the settings that came with a query, which hold for it alone."""
+        """Set the session to the settings of a query, which apply to that query only."""
         wanted = {name: setting.value for name, setting in settings.items()}
         if wanted == self._applied and (self._locked or not self._read_only):
             return
-        if self._locked:  # nothing can be set in a read-only session, so it needs another one
+        if self._locked:  # a read-only session cannot change settings, so open another one
             fresh = self._opened()
             self._engine.close()
             self._engine = fresh
@@ -252,7 +195,7 @@ class Session:
             self._applied["readonly"] = settings["readonly"].value
 
     def _set(self, name: str, value: str, *, important: bool) -> None:
-        if name == "log_comment":  # the tag must stay, so it is for a packet to set, and for no statement
+        if name == "log_comment":  # only a packet can set it, and the tag stays in front
             value = f"{self._tag} {value}".strip()
         elif not vocabulary.is_allowed_setting(name) and self._knows(name):
             raise Refusal(SETTING_NOT_ALLOWED, f"the setting {name} is not for clients of this server")
@@ -263,7 +206,7 @@ class Session:
                 raise
 
     def _knows(self, name: str) -> bool:
-        """Whether the engine has a setting of that name; for others it has words of its own."""
+        """Return whether the engine has a setting of that name; it reports unknown ones itself."""
         given = {"name": field(name)}
         return (
             self._engine.run("SELECT 1 FROM system.settings WHERE name = {name:String}", "TSV", given) != b""
@@ -276,15 +219,15 @@ class Session:
 
     def _header(self, asked: statement.Statement) -> Block:
         if asked.is_select:
-            told = self._described(f"({asked.text})", asked.parameters)
+            columns = self._described(f"({asked.text})", asked.parameters)
         else:
             answer = self._engine.run(asked.text, "TSVWithNamesAndTypes", asked.parameters).decode()
             names, types = (statement.tsv_fields(line) for line in answer.split("\n")[:2])
-            told = [(name, type_name, "") for name, type_name in zip(names, types, strict=True)]
-        return Block([name for name, *_ in told], [type_name for _, type_name, _ in told])
+            columns = [(name, type_name, "") for name, type_name in zip(names, types, strict=True)]
+        return Block([name for name, *_ in columns], [type_name for _, type_name, _ in columns])
 
     def _described(self, what: str, parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
-        """Name, type and kind of default (empty if it can be inserted) of each column."""
+        """Return name, type and kind of default (empty if the column accepts inserts) of each column."""
         described = self._engine.run(f"DESCRIBE {what}", "JSONCompactEachRow", parameters)
         found = []
         for row in statement.json_rows(described):
@@ -293,7 +236,7 @@ class Session:
         return found
 
     def _typed(self, names: list[str], types: list[str], lines: str) -> Block | None:
-        """A block from lines of JSON lists."""
+        """Return a block from lines of JSON lists."""
         structure = ", ".join(
             f"{identifier(name)} {type_name}" for name, type_name in zip(names, types, strict=True)
         )

@@ -1,1 +1,1 @@
-"""The kernel's walls around a process that runs the engine: Landlock for files, seccomp for sockets."""
+"""Kernel sandbox for a process that runs the engine: Landlock for files, seccomp for sockets."""

@@ -1,6 +1,6 @@
-"""Landlock: from now on this process reaches the named folders and files, and no others (landlock(7)).
+"""Landlock (landlock(7)): restricts this process to named folders and files.
 
-It binds the calling thread and what that starts later, so it comes before any thread of the engine.
+A ruleset binds the calling thread and its later descendants, so it must precede the engine's threads.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-_VERSION = 1  # flag of the first: give the ABI
+_VERSION = 1  # flag of landlock_create_ruleset: return the ABI version
 _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 15
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
-# How many rights on files each ABI knows: later ones add to the end of the list.
+# Number of file rights per ABI; later ABIs append to the list.
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
 _ALL_RIGHTS = 16
 _TCP_BIND_AND_CONNECT = 3  # from ABI 4 on
 _SIGNALS_AND_ABSTRACT_SOCKETS = 3  # from ABI 6 on: to processes outside
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _READ = _READ_FILE | _READ_DIR
-# To clear away and to rename, and no file is made or written.
+# Removes and renames entries, but creates and writes no file.
 _TIDY = _READ | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _REFER
-# To add to a folder that is not to be read.
+# Adds files to a folder without reading it.
 _ADD = _MAKE_DIR | _MAKE_REG | _WRITE_FILE | _TRUNCATE | _REMOVE_FILE | _REFER
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,13 +44,13 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """The version of Landlock that this kernel has; 0: none, or switched off."""
+    """Return the kernel's Landlock ABI version; 0 if Landlock is missing or disabled."""
     found = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     return max(0, int(found))
 
 
 def no_new_privileges() -> None:
-    """Never gain rights by running a program again; the kernel wants this before either wall. OSError."""
+    """Set no_new_privs, which the kernel requires before Landlock and seccomp. OSError if it fails."""
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise _error("prctl")
 
@@ -62,11 +62,11 @@ def restrict(
     tidied: Iterable[Path] = (),
     added_to: Iterable[Path] = (),
 ) -> None:
-    """Leave nothing but reading below `readable` and everything below `writable`; no TCP, no signals outside.
+    """Allow only reading below `readable` and all access below `writable`; no TCP, no signals to others.
 
-    Below `tidied` entries can be removed and renamed, but no file written; below `added_to` files can be
-    made and replaced, but none read. What cannot be opened is passed over. Open files stay usable. OSError
-    if the kernel refuses.
+    Below `tidied`, entries can be removed and renamed, but no file can be written. Below `added_to`, files
+    can be created and replaced, but not read. Paths that cannot be opened are skipped. Open files stay
+    usable. OSError if the kernel refuses.
     """
     version = abi()
     rights = (1 << _RIGHTS_BY_ABI.get(version, _ALL_RIGHTS)) - 1
@@ -75,7 +75,7 @@ def restrict(
         _TCP_BIND_AND_CONNECT if version >= 4 else 0,
         _SIGNALS_AND_ABSTRACT_SOCKETS if version >= 6 else 0,
     )
-    # Older kernels know a shorter structure, and take a longer one if the rest is zero.
+    # Older kernels know a shorter structure, and accept a longer one if the rest is zero.
     handle = _libc.syscall(
         _CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), ctypes.c_uint32(0)
     )
@@ -96,12 +96,12 @@ def restrict(
 def _allow(handle: int, path: Path, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # then nothing can be reached there anyway
+    except OSError:  # an unreachable path needs no rule
         return
     try:
         rule = _PathBeneath(rights if path.is_dir() else rights & _ON_FILES, parent)
-        handed = ctypes.c_int(handle), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0)
-        if _libc.syscall(_ADD_RULE, *handed):
+        arguments = ctypes.c_int(handle), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0)
+        if _libc.syscall(_ADD_RULE, *arguments):
             raise _error(f"landlock_add_rule for {path}")
     finally:
         os.close(parent)

@@ -1,4 +1,4 @@
-"""Confines this process before the engine is in it, and says what the kernel cannot do."""
+"""Confines this process before it loads the engine, and reports what the kernel does not support."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from store.confine import landlock, seccomp
 _NOWHERE = Path("/dev/null")
 _TREE = Path(__file__).resolve().parents[2]
 _OURS = ("cli", "firstflight", "orchestration", "reports", "schemas", "store")
-# What the engine reads of the system: libraries, its own memory and limits, the machine's size.
+# System files that the engine reads: libraries, its own memory and limits, the machine's size.
 _SYSTEM = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo",
     "/proc/self/maps", "/proc/self/statm", "/proc/self/status", "/proc/self/cgroup", "/proc/meminfo",
     "/proc/stat", "/proc/cpuinfo", "/sys/devices/system/cpu", "/sys/fs/cgroup",
-    # The engine's allocator crashes at times where it cannot read the first two.
+    # The engine's allocator sometimes crashes if it cannot read the first two.
     "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage", "/proc/self/auxv",
-    # A dictionary whose source names no host reads from `localhost`, which is looked up here.
+    # A dictionary whose source names no host reads from `localhost`, which these files resolve.
     "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf",
     "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
 )  # fmt: skip
@@ -32,8 +32,8 @@ _SYSTEM = (
 
 @dataclass(frozen=True)
 class Beside:
-    """What a process needs beside its store: paths to read below, to read and write below, and folders to
-    put files into that it does not read.
+    """Paths that a process needs outside its store: to read, to read and write, and folders in which it
+    creates files without reading them.
     """
 
     readable: Sequence[Path] = ()
@@ -42,21 +42,21 @@ class Beside:
 
 
 _NOTHING = Beside()
-# What a process that is confined and not yet sealed may reach beside its store; none: it is not to be.
+# Paths outside the store of a process that is confined and not yet sealed; empty: no seal is due.
 _unsealed: list[Beside] = []
 
 
 def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False) -> list[str]:
-    """Leave this process the folder `store`, what is `beside`, libraries, and what is open; no new socket.
+    """Restrict this process to the folder `store`, `beside`, libraries and open files; forbid new sockets.
 
-    `only_reads`: it is to be sealed, too, once it holds the store.
-    Temporary files go below `store` from now on. Call it while there is one thread: threads that exist
-    already would not be bound. Gives one sentence for each wall that this kernel lacks; what it has is in
-    force. OSError if the kernel has one and refuses it.
+    `only_reads`: the process will also call `seal`, once it holds the store.
+    Temporary files go below `store` from now on. Call this while there is one thread: existing threads would
+    not be bound. Returns one sentence for each protection that this kernel lacks; the others are in force.
+    OSError if the kernel refuses one that it has.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("threads were started before the process was confined")
-    temporary = store / "tmp"  # where the engine has its own, too
+    temporary = store / "tmp"  # the engine uses this folder, too
     temporary.mkdir(mode=0o700, exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
     lacking = []
@@ -70,29 +70,29 @@ def confine(store: Path, beside: Beside = _NOTHING, *, only_reads: bool = False)
         if only_reads:
             _unsealed.append(beside)
     else:
-        lacking.append("this kernel has no Landlock: the engine's process is not kept from other files")
+        lacking.append("this kernel has no Landlock: the engine's process can reach other files")
     if seccomp.supported():
         seccomp.restrict()
     else:
         lacking.append(
-            f"no seccomp filter on this kernel ({platform.machine()}): the engine's process may make sockets"
+            f"no seccomp filter on this kernel ({platform.machine()}): the engine's process can open sockets"
         )
     return lacking
 
 
 def seal(store: Path) -> None:
-    """From now on this thread, and what it starts, writes no file of `store` that holds tables or rows.
+    """Forbid this thread and its descendants to write files of `store` that hold tables or rows.
 
-    For a process that only reads and holds the store's lock, before the engine is in it; nothing happens in
+    For a process that only reads and holds the store's lock, before it loads the engine; does nothing in
     others. The engine opens the newest of each table's deduplication_logs for writing, locks `status`, and
-    opens no table from which it cannot clear away what a writer that was killed has left. Definitions of
-    tables are in folders of databases, to which metadata/ has links, and stay as they are.
+    refuses a table from which it cannot remove what a killed writer left. Table definitions are in folders of
+    databases, to which metadata/ links, and stay protected.
     """
     if not _unsealed:
         return
     beside = _unsealed.pop()
     status = store / "status"
-    status.touch(mode=0o600)  # it cannot be made afterwards
+    status.touch(mode=0o600)  # it cannot be created afterwards
     databases = {path.resolve() for path in (store / "metadata").iterdir()}
     tables = [path for path in (store / "store").glob("*/*") if path.resolve() not in databases]
     logs = [path / "deduplication_logs" for path in tables]

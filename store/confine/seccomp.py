@@ -1,7 +1,7 @@
-"""seccomp: from now on this process makes no socket and starts no program (seccomp(2)).
+"""seccomp (seccomp(2)): forbids this process to create sockets and to start programs.
 
-Sockets that exist stay usable, and a listening one takes connections. A refused call gives EPERM, which the
-engine reports as any other error. The filter binds the calling thread and what that starts later.
+Existing sockets stay usable, and a listening one accepts connections. A refused call returns EPERM, which the
+engine reports like any other error. The filter binds the calling thread and its later descendants.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import struct
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
-# Opcodes of classic BPF: load a word of seccomp_data, compare, end.
+# Opcodes of classic BPF: load a word of seccomp_data, compare, return.
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT = 0, 4
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000  # refuse: EPERM
-_X32 = 0x40000000  # numbers of a second calling convention of x86-64, by which each call has another number
+_X32 = 0x40000000  # base of the system call numbers of the x32 ABI, a second set of numbers on x86-64
 
-# Numbers of what is refused: (x86-64, aarch64).
+# Numbers of the refused calls: (x86-64, aarch64).
 _REFUSED = {
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
@@ -41,16 +41,16 @@ class _Program(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether the filter is written for this kernel's architecture, and the kernel takes filters."""
+    """Return whether the filter supports this architecture and the kernel supports filters."""
     if platform.machine() not in _ARCHITECTURES:
         return False
-    # Asking for the mode without a program fails by its address where filters are known at all.
+    # Without a program, the call fails with EFAULT if the kernel supports filters.
     refused = _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0)
     return bool(refused) and ctypes.get_errno() == 14  # EFAULT
 
 
 def restrict() -> None:
-    """Refuse the calls above; needs `landlock.no_new_privileges`. OSError if the kernel does not take it."""
+    """Install the filter; requires `landlock.no_new_privileges`. OSError if the kernel refuses it."""
     code = _filter()
     buffer = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
@@ -65,7 +65,7 @@ def _filter() -> bytes:
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_JUMP_IF_EQUAL, 1, 0, architecture),
-        (_RETURN, 0, 0, _KILL),  # a program of 32 bits, which this is not
+        (_RETURN, 0, 0, _KILL),  # a call of a 32-bit program, which this process is not
         (_LOAD, 0, 0, _NUMBER_AT),
         (_JUMP_IF_AT_LEAST, len(numbers) + 1, 0, _X32),
     ]

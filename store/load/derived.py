@@ -1,8 +1,8 @@
-"""What the loader makes from rows it has loaded: the roll-up of probes, and the histories of origins.
+"""Tables that the loader derives from loaded rows: the roll-up of probes, and the histories of origins.
 
-The SQL stands in schemas/derived. A derived table is never added to: rows of a unit are deleted and made anew
-from the unit's rows in the store, or the whole table is made anew, always before the loader's books say
-`loaded`. So it cannot drift: a unit loaded twice, replaced, or broken off in the middle is derived again.
+The SQL is in schemas/derived. A derived table is never appended to: the loader deletes the rows of a unit and
+computes them again from the unit's rows in the store, or recreates the whole table, always before the load
+log records `loaded`. So derived rows never diverge when a unit is loaded twice, replaced or interrupted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from store import Store
 
 # Record kind -> tables whose rows belong to a unit of that kind (they have its unit's columns).
 BY_UNIT = {"quic_probe": ("probe_day", "probe_unit")}
-# Record kind -> script of schemas/derived that makes whole tables anew.
+# Record kind -> script of schemas/derived that recreates whole tables.
 WHOLE = {"as_prefix": "origins", "as_org": "organisations"}
-# Names of a unit are grouped; groups beyond this go to disk, so memory does not grow with the unit. A single
-# thread, as a second has buffers of its own (ten million names: 726 MB, not 566, for the same CPU time).
+# A unit's names are grouped; beyond this limit groups go to disk, so memory does not grow with the unit. One
+# thread, because a second one needs its own buffers (ten million names: 726 MB, not 566, for the same CPU
+# time).
 _BOUNDED = (
     "SETTINGS max_bytes_before_external_group_by = 67108864, max_bytes_ratio_before_external_group_by = 0, "
     "max_threads = 1"
@@ -25,12 +26,12 @@ _BOUNDED = (
 
 
 def complete(store: Store, kind: str, unit: str, rows: int) -> bool:
-    """Whether the roll-up tells of exactly `rows` rows of the unit that the SQL condition `unit` selects."""
+    """Return whether the roll-up covers exactly `rows` rows of the unit that the SQL condition selects."""
     return kind not in BY_UNIT or _rolled_up(store, kind, unit) == rows
 
 
 def remove(store: Store, kind: str, unit: str) -> None:
-    """Delete what was derived from a unit."""
+    """Delete the rows that were derived from a unit."""
     for table in BY_UNIT.get(kind, ()):
         name = f"{store.dialect.database}.{table}"
         if store.rows(f"SELECT count() AS n FROM {name} WHERE {unit}")[0]["n"]:
@@ -38,7 +39,7 @@ def remove(store: Store, kind: str, unit: str) -> None:
 
 
 def renew(store: Store, kind: str, units: Sequence[str]) -> None:
-    """Derive anew from the rows that the units have in the store. `units`: SQL conditions, one per unit."""
+    """Derive the rows of units again from their rows in the store. `units`: one SQL condition per unit."""
     for unit in units:
         remove(store, kind, unit)
         for table in BY_UNIT.get(kind, ()):

@@ -1,13 +1,13 @@
-"""Record files into the store; loading a file twice, or after a crash in the middle, changes nothing.
+"""Loads record files into the store, idempotently: loading a file again, also after a crash, changes nothing.
 
-Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The
-books (`load_file`) say `loading` before a unit is touched, `loaded` when its rows are counted in the store.
-A unit that is not `loaded` from the same content, with all its rows there, is deleted and loaded anew, so a
-file that a stage made again replaces what it was before.
+Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The load
+log (`load_file`) records `loading` before a unit changes, and `loaded` when its rows are counted in the
+store. A unit that is not `loaded` from the same content, with all its rows present, is deleted and loaded
+again. So a file that a stage wrote again replaces its earlier version.
 
-This needs one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
-lease on the units of its file. And every batch carries a token made of the file's content and the versions
-in the books: sent again after a broken connection, it is added once.
+This requires one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
+lease on the units of its file. Every batch carries a token made of the file's content and the versions in the
+load log, so a batch that is sent again after a broken connection is added once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Action = Literal["loaded", "replaced", "unchanged"]
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of one record file. `in_store` = rows of its units in the store afterwards."""
+    """The result for one record file. `in_store` counts the rows of its units in the store afterwards."""
 
     path: Path
     kind: str
@@ -48,7 +48,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Refused:
-    """A file that was not loaded, and the sentence that says why."""
+    """A file that was not loaded, and the reason."""
 
     path: Path
     error: InputError | StoreError | StoreHeld
@@ -58,10 +58,10 @@ Result = Loaded | Refused
 
 
 def stage(run: Run, key: StageKey | None = None) -> None:
-    """The load stage: all record files of a run, or those of one key, into its store.
+    """Run the load stage: load all record files of a run, or those of one key, into its store.
 
-    The report counts rows in files (rows_in) and in the store (rows_out). Raises the first refusal at the end
-    if a file was refused; the others are loaded then.
+    The report counts rows in files (rows_in) and in the store (rows_out). If files were refused, the others
+    are loaded and the first refusal is raised at the end.
     """
     with run.stage("load", key) as report:
         results = load_run_folder(run, run.settings.store.url, key=key)
@@ -79,21 +79,21 @@ def stage(run: Run, key: StageKey | None = None) -> None:
 def load_run_folder(
     run: Run,
     url: str | None = None,
-    told: Callable[[Result], None] = lambda _: None,
+    on_result: Callable[[Result], None] = lambda _: None,
     key: StageKey | None = None,
 ) -> list[Result]:
-    """Load all record files of `run` and the run's own row; `told` hears of each file as it is done.
+    """Load all record files of `run` and the run's own row; call `on_result` after each file.
 
-    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key` the record files of that key
-    alone, and not the run's row, which belongs to the centre. FirstflightError if the sums of
-    docs/definitions.md do not hold for what was loaded.
+    `url` names the store (None: FIRSTFLIGHT_STORE, else the default). With `key`, load only the record files
+    of that key, and not the run's row, which the centre loads. FirstflightError if the sums of
+    docs/definitions.md do not hold for the loaded rows.
     """
     folder = run.path if key is None else run.layout.folder(key)
     paths = sorted(path for path in folder.rglob("*.parquet") if path.stem in record_file.STEMS)
     written = {run.path / name: sha for report in run.reports() for name, sha in report.outputs.items()}
     with open_store(url, write=True) as store:
         migrate.migrate(store)
-        results = list(_load_each(store, paths, told, written))
+        results = list(_load_each(store, paths, on_result, written))
         if key is None:
             with lease.held(store, [f"run {run.id}"]):
                 run_row.load(store, run)
@@ -104,23 +104,23 @@ def load_run_folder(
 
 
 def load_files(
-    paths: Sequence[Path], url: str | None = None, told: Callable[[Result], None] = lambda _: None
+    paths: Sequence[Path], url: str | None = None, on_result: Callable[[Result], None] = lambda _: None
 ) -> list[Result]:
-    """Load single record files; those below a run's folder are named after it."""
+    """Load single record files; source_file of those below a run's folder is relative to the run."""
     with open_store(url, write=True) as store:
         migrate.migrate(store)
-        return list(_load_each(store, paths, told, {}))
+        return list(_load_each(store, paths, on_result, {}))
 
 
 def load_one(store: Store, opened: RecordFile) -> Loaded:
-    """Load one record file into an open store. Nothing of it is in the store if it raises InputError."""
+    """Load one record file into an open store. InputError means that none of its rows was stored."""
     content = opened.content(lambda batch: _check_derived(store, opened, batch))
     kind = opened.kind.name
     units = Units(store, opened, content)
     if units.all_there():
         return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
     with lease.held(store, units.subjects()) as leases:
-        if leases:  # another loader may have been at work until now
+        if leases:  # another loader may have loaded the file meanwhile
             units = Units(store, opened, content)
             if units.all_there():
                 return Loaded(opened.path, kind, opened.rows, opened.rows, "unchanged")
@@ -140,7 +140,7 @@ def _load_units(store: Store, opened: RecordFile, units: Units, leases: Sequence
 
 
 def _load_each(
-    store: Store, paths: Iterable[Path], told: Callable[[Result], None], written: Mapping[Path, str]
+    store: Store, paths: Iterable[Path], on_result: Callable[[Result], None], written: Mapping[Path, str]
 ) -> Iterator[Result]:
     """`written`: the SHA-256 that a stage's report gives for a file."""
     for path in paths:
@@ -156,12 +156,12 @@ def _load_each(
             result = Refused(path, StoreError(f"{path}: {error}", error.code))
         except StoreHeld as error:
             result = Refused(path, StoreHeld(f"{path}: {error}"))
-        told(result)
+        on_result(result)
         yield result
 
 
 def _filled(path: Path) -> dict[str, str]:
-    """The loader's columns for a file: its name, and its run if it lies below the folder of one."""
+    """Return the values of the loader's columns for a file: its name, and its run if it is in one."""
     path = path.resolve()
     for folder in path.parents:
         if RunLayout(folder).manifest.is_file():
@@ -171,7 +171,7 @@ def _filled(path: Path) -> dict[str, str]:
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
-    """Refuse a file whose derived columns are not what the store will compute from the others."""
+    """Refuse a file whose derived columns differ from what the store will compute."""
     derived = [column for column in opened.kind.file_columns if column.derived]
     conditions = [f"NOT isNotDistinctFrom(`{c.name}`, {c.derived})" for c in derived]
     for column, count in zip(derived, store.count_in(batch, conditions), strict=True):
@@ -180,7 +180,7 @@ def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:
 
 
 def _check_sums(store: Store, run: Run, path: Path) -> None:
-    """Hold a probe file's rows in the store against the sums of docs/definitions.md."""
+    """Check a probe file's rows in the store against the sums of docs/definitions.md."""
     report = run.report("probe", run.layout.key_of(path))
     rows = store.rows(
         f"SELECT toString(outcome) AS outcome, count() AS n, countIf(attempts > 0) AS sent "
@@ -190,6 +190,6 @@ def _check_sums(store: Store, run: Run, path: Path) -> None:
     by_outcome = {str(row["outcome"]): int(row["n"]) for row in rows}
     targets = sum(by_outcome.values())
     if report is not None and report.rows_in is not None:
-        # A stage that was stopped has rows of what it probed.
+        # A stopped stage has rows only for the targets it probed.
         targets = report.rows_in - len(report.rejected) - int(report.facts.get("not_probed") or 0)
     accounting.balance(targets, sum(int(row["sent"]) for row in rows), by_outcome, str(path))

@@ -1,4 +1,4 @@
-"""What a load reads beside the store, for the walls that are put around it before it starts."""
+"""Lists the paths that a load reads outside the store; the process is confined to them before it starts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from firstflight.layout import RunLayout
 
 
 def paths(what: Path) -> Iterator[Path]:
-    """What is read for a record file, or for the run in the folder `what`, wherever links lead."""
+    """Yield the paths to read for a record file, or for the run in the folder `what`, with links resolved."""
     yield what
     for path in what.rglob("*.parquet") if what.is_dir() else [what]:
         whole = path.resolve()
         yield whole
-        # A file below a run's folder is named after it.
+        # The name of a file in a run's folder comes from the run's manifest.
         yield from (folder for folder in whole.parents if RunLayout(folder).manifest.is_file())

@@ -1,7 +1,8 @@
-"""Reads record files (Parquet) and holds every row against the description of its kind.
+"""Reads record files (Parquet) and checks every row against the description of its kind.
 
-A row that contradicts the description is never loaded: a null where none may be, a value outside a closed
-list, a number that does not fit, a column too many or too few make the whole file refused, by name.
+A row that contradicts the description is never loaded. A null in a column that is not nullable, a value
+outside a closed list, a number out of range, and a missing or unknown column cause the whole file to be
+refused, with the column's name.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from schemas import records
 
 BATCH_ROWS = 1 << 16
 _METADATA_KEY = b"firstflight.kind"
-# Files are called after their kind, except this one.
+# Files are named after their kind, except this one.
 _KIND_OF_STEM = {"targets": "target"}
 
-# What the record files of a run are called.
+# The stems of the names of a run's record files.
 STEMS = frozenset({*records.stored_names(), *_KIND_OF_STEM} - set(_KIND_OF_STEM.values()))
 
 Unit = tuple[str, ...]
 
 
 class Contradiction(InputError):
-    """A readable file whose rows are not what its kind says."""
+    """A readable file whose content contradicts the description of its kind."""
 
 
 @dataclass
 class Content:
-    """What a pass over a whole file found: rows per unit, and the times of measurement (ns) per unit."""
+    """The content of a whole file: rows per unit, and first and last time of measurement (ns) per unit."""
 
     rows: Counter[Unit] = field(default_factory=Counter)
     first: dict[Unit, int] = field(default_factory=dict)
@@ -45,10 +46,10 @@ class Content:
 
 
 class RecordFile:
-    """One record file. `filled` are the loader's values: source_file (its name in the books) and run."""
+    """One record file. `filled` has the loader's values: source_file (its name in the load log) and run."""
 
     def __init__(self, path: Path, filled: dict[str, str] | None = None) -> None:
-        """Open the file and look at its columns; InputError if it is not a whole record file."""
+        """Open the file and check its columns; InputError if it is not a whole record file."""
         self.path = path
         self.name = (filled or {}).get("source_file", str(path))
         try:
@@ -71,13 +72,13 @@ class RecordFile:
 
     @property
     def rows(self) -> int:
-        """Rows in the file, by its own footer."""
+        """The number of rows, according to the file's footer."""
         return int(self._file.metadata.num_rows)
 
     def batches(self) -> Iterator[pa.Table]:
-        """All rows, checked, in blocks of at most `BATCH_ROWS`, in the columns of the kind that files hold.
+        """Yield all rows, checked, in batches of at most `BATCH_ROWS`, with the kind's columns of files.
 
-        InputError for bytes that cannot be decoded, `Contradiction` for a row that breaks the description.
+        InputError for bytes that cannot be decoded, `Contradiction` for a row that violates the description.
         """
         schema = self.kind.arrow_schema()
         row = 1
@@ -86,7 +87,7 @@ class RecordFile:
             try:
                 batch = next(stream)
             except StopIteration:
-                pa.default_memory_pool().release_unused()  # what comes next needs memory of its own
+                pa.default_memory_pool().release_unused()  # the next step needs the memory
                 return
             except (OSError, pa.ArrowException) as error:
                 raise InputError(f"{self.path} is damaged after row {row - 1}: {_short(error)}") from error
@@ -94,34 +95,34 @@ class RecordFile:
             row += batch.num_rows
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """One row group after the other: Arrow's own iteration keeps what it read of all before it."""
+        """Read row group by row group: Arrow's own iteration keeps the data of all earlier groups."""
         for group in range(self._file.num_row_groups):
             yield from self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns)
 
     def content(self, also: Callable[[pa.Table], None] = lambda _: None) -> Content:
-        """Read and check the whole file; count its rows per unit. `also` may check each batch further."""
+        """Read and check the whole file, and count its rows per unit. `also` checks each batch further."""
         found = Content()
         for table in self.batches():
             also(table)
             self._count(table, found)
         if sum(found.rows.values()) != self.rows:
             raise InputError(
-                f"{self.path}: its footer says {self.rows} rows, it holds {sum(found.rows.values())}"
+                f"{self.path}: its footer gives {self.rows} rows, it contains {sum(found.rows.values())}"
             )
         return found
 
     def stored(self, table: pa.Table) -> pa.Table:
-        """A batch as the store takes it: derived columns off, instants typed, loader's columns added."""
+        """Return a batch for the store: without derived columns, instants typed, loader's columns added."""
         for column in self.kind.columns:
-            place = table.schema.get_field_index(column.name)
+            index = table.schema.get_field_index(column.name)
             if column.derived:
-                table = table.remove_column(place)
+                table = table.remove_column(index)
             elif column.source == "loader":
                 value = pa.repeat(pa.scalar(self.filled[column.name]), table.num_rows)
                 table = table.append_column(column.name, value)
             elif column.is_instant:
-                instants = table.column(place).cast(pa.timestamp("ns", "UTC"))
-                table = table.set_column(place, column.name, instants)
+                instants = table.column(index).cast(pa.timestamp("ns", "UTC"))
+                table = table.set_column(index, column.name, instants)
         return table
 
     def _find_kind(self) -> records.Kind:
@@ -131,7 +132,7 @@ class RecordFile:
         try:
             kind = records.load(name)
         except records.DescriptionError as error:
-            raise InputError(f"{self.path}: cannot tell its record kind: {error}") from error
+            raise InputError(f"{self.path}: its record kind is unknown: {error}") from error
         if not kind.file_columns or not kind.stored:
             raise InputError(f"{self.path}: records of kind {name} are not loaded from files")
         return kind
@@ -139,7 +140,7 @@ class RecordFile:
     def _check_columns(self) -> None:
         have = self._file.schema_arrow.names
         want = self.kind.arrow_schema().names
-        # A stage may have written what the loader fills; the loader's own value counts.
+        # A stage may have written the loader's columns; the loader's value replaces theirs.
         loaders = {column.name for column in self.kind.columns} - set(want)
         twice = sorted({name for name in have if have.count(name) > 1})
         if twice:
@@ -149,10 +150,10 @@ class RecordFile:
         missing = [name for name in want if name not in have]
         unknown = [name for name in have if name not in want and name not in loaders]
         if missing or unknown:
-            said = [f"lacks {', '.join(missing)}"] * bool(missing) + [
+            faults = [f"lacks {', '.join(missing)}"] * bool(missing) + [
                 f"has {', '.join(unknown)}, which the kind does not know"
             ] * bool(unknown)
-            raise Contradiction(f"{self.path} is not a {self.kind.name} file: it {' and '.join(said)}")
+            raise Contradiction(f"{self.path} is not a {self.kind.name} file: it {' and '.join(faults)}")
 
     def _conformed(self, table: pa.Table, first_row: int) -> pa.Table:
         columns = []
@@ -172,11 +173,11 @@ class RecordFile:
         return pa.Table.from_arrays(columns, schema=self.kind.arrow_schema())
 
     def _refuse(self, bad: pa.ChunkedArray, column: records.Column, what: str, first_row: int) -> None:
-        place = pc.index(bad, True).as_py()
-        if place >= 0:
+        first = pc.index(bad, True).as_py()
+        if first >= 0:
             count = pc.sum(bad).as_py()
             more = f" (and in {count - 1} more rows)" if count > 1 else ""
-            raise Contradiction(f"{self.path}: row {first_row + place}: {column.name} {what}{more}")
+            raise Contradiction(f"{self.path}: row {first_row + first}: {column.name} {what}{more}")
 
     def _count(self, table: pa.Table, found: Content) -> None:
         from_file = [name for name in self.kind.unit if name not in self.filled]
@@ -196,5 +197,5 @@ class RecordFile:
 
 
 def _short(error: Exception) -> str:
-    """The first line of an Arrow error, which goes on with advice for programmers."""
+    """Return the first line of an Arrow error; the rest is advice for programmers."""
     return str(error).strip().split("\n")[0].rstrip(".")

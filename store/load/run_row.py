@@ -1,4 +1,4 @@
-"""The run itself as a row: its manifest, its settings, its state."""
+"""The row of a run: its manifest, settings and state."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 from firstflight.run.run import Run
 from store import Store
 
-# Whoever knows this key can forge answers to a run that still probes; it stays in the run's folder.
+# This key permits forged answers to a run that still probes, so it never leaves the run's folder.
 _KEPT_OUT = ("cid_key",)
 
 
 def load(store: Store, run: Run) -> None:
-    """Put the run's row into an open store, in place of the one it had; nothing is done if they are equal."""
+    """Write the run's row to an open store, replacing the old one; do nothing if they are equal."""
     row = _row(run)
     table = f"{store.dialect.database}.run"
     texts = [name for name in row if name != "started_at"]
@@ -27,9 +27,9 @@ def load(store: Store, run: Run) -> None:
     if before:
         store.execute(f"ALTER TABLE {table} DELETE WHERE run = '{run.id}'")
     batch = pa.table({name: pa.array([value]) for name, value in row.items()})
-    place = batch.schema.get_field_index("started_at")
-    instant = batch.column(place).cast(pa.timestamp("ns", "UTC"))
-    store.insert("run", batch.set_column(place, "started_at", instant))
+    index = batch.schema.get_field_index("started_at")
+    instant = batch.column(index).cast(pa.timestamp("ns", "UTC"))
+    store.insert("run", batch.set_column(index, "started_at", instant))
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The units of a record file: their rows in the store, and what the loader's books (`load_file`) say."""
+"""The units of a record file: their rows in the store, and their entries in the load log (`load_file`)."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from store.sql import literal
 
 
 class Units:
-    """The units of one file, in the store and in the loader's books."""
+    """The units of one file, in the store and in the load log."""
 
     def __init__(self, store: Store, opened: RecordFile, content: Content) -> None:
         self._store = store
         self._file = opened
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
-        self._books = f"{store.dialect.database}.load_file"
+        self._load_log = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
-        # Of the books only what concerns this file: they grow with every file that was ever loaded.
+        # Only the entries for this file: the load log grows with every loaded file.
         units = ", ".join(literal(_named(unit)) for unit in content.rows) or "''"
         rows = store.rows(
-            f"SELECT * FROM {self._books} FINAL WHERE kind = {{kind:String}} "
+            f"SELECT * FROM {self._load_log} FINAL WHERE kind = {{kind:String}} "
             f"AND (unit IN ({units}) OR source_file = {{source:String}})",
             {"kind": opened.kind.name, "source": opened.name},
         )
-        self._booked: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
-        # What this very file held before and holds no more goes as well.
-        gone = {u for u, row in self._booked.items() if row["source_file"] == opened.name and row["rows"]}
-        self._units: list[Unit] = sorted(set(content.rows) | gone)
+        self._logged: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
+        # Units that an earlier version of this file contained are removed, too.
+        removed = {u for u, row in self._logged.items() if row["source_file"] == opened.name and row["rows"]}
+        self._units: list[Unit] = sorted(set(content.rows) | removed)
 
     def all_there(self) -> bool:
-        """Whether each unit was loaded from this content to the end, and its rows are still there."""
+        """Return whether each unit was completely loaded from this content and its rows still exist."""
         return all(
-            unit in self._booked
-            and self._booked[unit]["state"] == "loaded"
-            and self._booked[unit]["sha256"] == self._file.sha256
+            unit in self._logged
+            and self._logged[unit]["state"] == "loaded"
+            and self._logged[unit]["sha256"] == self._file.sha256
             and self._in_store(unit) == self._content.rows[unit]
             and derived.complete(self._store, self._file.kind.name, self._is(unit), self._content.rows[unit])
             for unit in self._units
         )
 
     def subjects(self) -> list[str]:
-        """What a loader of this file must hold alone."""
+        """Return the subjects that a loader of this file must lease."""
         kind = self._file.kind.name
         subjects = [f"{kind} {_named(unit)}" for unit in self._units]
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
-        """By which the store knows batch `number` of this load: the same for the same file and books only."""
-        versions = [(unit, self._booked[unit]["version"]) for unit in self._units]
+        """Return the token of batch `number`: equal only for the same file and load log entries."""
+        versions = [(unit, self._logged[unit]["version"]) for unit in self._units]
         return sha256(repr((self._file.kind.name, self._file.sha256, versions, number)).encode()).hexdigest()
 
     def begin(self) -> None:
-        """Note that the units are being changed: until `end`, a load that finds them does them again."""
-        self._book("loading")
+        """Log that the units are changing: until `end`, any load repeats them."""
+        self._log("loading")
 
     def remove(self) -> bool:
-        """Delete the rows that the units have in the store; whether there were any."""
+        """Delete the rows of the units from the store; return whether there were any."""
         full = [unit for unit in self._units if self._in_store(unit)]
         for unit in full:
             self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is(unit)}")
         return bool(full)
 
     def end(self, leases: Sequence[Lease]) -> int:
-        """Count the units' rows, which must be as many as in the file, and note that they are loaded."""
+        """Check that the store has as many rows of the units as the file, and log them as loaded."""
         for held in leases:
             held.confirm()
         in_store = sum(self._in_store(unit) for unit in self._units)
@@ -84,7 +84,7 @@ class Units:
         derived.renew(self._store, self._file.kind.name, [self._is(unit) for unit in self._units])
         for held in leases:
             held.confirm()
-        self._book("loaded")
+        self._log("loaded")
         return in_store
 
     def _in_store(self, unit: Unit) -> int:
@@ -92,14 +92,14 @@ class Units:
         return int(found[0]["n"])
 
     def _is(self, unit: Unit) -> str:
-        """The SQL condition of a unit's rows. Literals, because a mutation keeps its text."""
+        """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
         pairs = zip(self._file.kind.unit, unit, strict=True)
         return " AND ".join(f"{name} = {literal(value)}" for name, value in pairs)
 
-    def _book(self, state: str) -> None:
+    def _log(self, state: str) -> None:
         kind = self._file.kind
         for unit in self._units:
-            version = int(self._booked.get(unit, {"version": 0})["version"]) + 1
+            version = int(self._logged.get(unit, {"version": 0})["version"]) + 1
             values = {
                 "kind": kind.name,
                 "unit": _named(unit),
@@ -113,14 +113,14 @@ class Units:
                 "version": version,
             }
             self._store.execute(
-                f"INSERT INTO {self._books} ({', '.join(values)}) SELECT "
+                f"INSERT INTO {self._load_log} ({', '.join(values)}) SELECT "
                 + ", ".join(_value(name, value) for name, value in values.items())
             )
-            self._booked[unit] = values
+            self._logged[unit] = values
 
 
 def _named(unit: Unit) -> str:
-    """A unit as the books and leases call it."""
+    """Return the name of a unit in the load log and in leases."""
     return json.dumps(unit, ensure_ascii=False)
 
 

@@ -1,1 +1,1 @@
-"""The wire forms of ClickHouse's native protocol: blocks, columns, packets, compression."""
+"""Encoding of ClickHouse's native protocol: blocks, columns, packets, compression."""

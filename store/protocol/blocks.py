@@ -1,4 +1,4 @@
-"""Blocks: some rows, column by column, in the engine's format `Native` and as sent on the wire."""
+"""Blocks: rows in columnar form, in the engine's format `Native` and in the wire format."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_COLUMNS = 10_000
 WITH_BLOCK_INFO = 51903
 WITH_CUSTOM_SERIALIZATION = 54454
 
-# Field 1: overflow rows, none; field 2: bucket, none.
+# Field 1: no overflow rows; field 2: no bucket.
 _INFO = b"\x01\x00\x02" + struct.pack("<i", -1) + b"\x00"
-# A column's kind where the wire asks for one: values stand there as they are, none left out.
+# A column's kind in the wire format: plain values, not sparse.
 _PLAIN = b"\x00"
 
 
 @dataclass
 class Block:
-    """A block. `values` holds each column as it stands in either form; nothing if there are no rows."""
+    """A block. `values` holds the encoded columns, which are equal in both formats; empty without rows."""
 
     names: list[str] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
@@ -30,11 +30,11 @@ class Block:
     values: list[bytes] = field(default_factory=list)
 
     def native(self) -> bytes:
-        """The block in the format `Native`, which `FORMAT Native` reads."""
+        """Encode the block in the format `Native`."""
         return b"".join(self._parts(b""))
 
     def wire(self, revision: int) -> bytes:
-        """The block as a Data packet of that protocol revision holds it."""
+        """Encode the block as the content of a Data packet of that protocol revision."""
         info = _INFO if revision >= WITH_BLOCK_INFO else b""
         return info + b"".join(self._parts(_PLAIN if revision >= WITH_CUSTOM_SERIALIZATION else b""))
 
@@ -47,12 +47,12 @@ class Block:
 
 
 def read_native(window: Window, at: int = 0) -> tuple[Block, int]:
-    """The block in the format `Native` that begins at `at`, and the place after it."""
+    """Read the block in the format `Native` that begins at `at`; return it and the offset after it."""
     return _read(window, at, kinds=False)
 
 
 def each_native(data: bytes) -> Iterator[Block]:
-    """All blocks of a text in the format `Native`."""
+    """Yield all blocks of `data`, which is in the format `Native`."""
     window = Window(_no_more, data)
     at = 0
     while at < len(window.data):
@@ -61,9 +61,9 @@ def each_native(data: bytes) -> Iterator[Block]:
 
 
 def read_wire(window: Window, revision: int) -> tuple[Block, int]:
-    """The block that `window` begins with, as a Data packet holds it, and the place after it.
+    """Read the block of a Data packet at the start of `window`; return it and the offset after it.
 
-    ProtocolError for one that is none, UnsupportedType for one whose columns cannot be told apart.
+    ProtocolError for invalid data, UnsupportedType if the end of a column cannot be determined.
     """
     at = 0
     while revision >= WITH_BLOCK_INFO:
@@ -71,7 +71,7 @@ def read_wire(window: Window, revision: int) -> tuple[Block, int]:
         if not number:
             break
         if number > 2:
-            raise ProtocolError(f"a block with the unknown field {number}")
+            raise ProtocolError(f"a block has the unknown field {number}")
         at += 1 if number == 1 else 4
         window.need(at)
     return _read(window, at, kinds=revision >= WITH_CUSTOM_SERIALIZATION)
@@ -80,7 +80,7 @@ def read_wire(window: Window, revision: int) -> tuple[Block, int]:
 def _read(window: Window, at: int, *, kinds: bool) -> tuple[Block, int]:
     columns, at = window.varint(at)
     if columns > MAX_COLUMNS:
-        raise ProtocolError(f"a block of {columns} columns, where at most {MAX_COLUMNS} are allowed")
+        raise ProtocolError(f"a block has {columns} columns, at most {MAX_COLUMNS} are allowed")
     block = Block()
     block.rows, at = window.varint(at)
     for _ in range(columns):
@@ -95,17 +95,17 @@ def _read(window: Window, at: int, *, kinds: bool) -> tuple[Block, int]:
         if kinds:
             kind, at = window.byte(at)
             if kind:
-                raise UnsupportedType(f"column {block.names[-1]} comes in a form that was not asked for")
+                raise UnsupportedType(f"column {block.names[-1]} has an unsupported serialization")
         if block.rows:
             begin = at
             try:
-                how = layout(block.types[-1])
-                at = how.end(window, how.prefix_end(window, at), block.rows)
+                of_type = layout(block.types[-1])
+                at = of_type.end(window, of_type.prefix_end(window, at), block.rows)
             except (ValueError, StopIteration, RecursionError) as error:
-                raise ProtocolError(f"{block.types[-1][:100]!r} is no type") from error
+                raise ProtocolError(f"{block.types[-1][:100]!r} is not a type") from error
             block.values.append(bytes(memoryview(window.data)[begin:at]))
     return block, at
 
 
 def _no_more() -> bytes:
-    raise ProtocolError("a block ends in its middle")
+    raise ProtocolError("a block is incomplete")

@@ -1,9 +1,8 @@
-"""Where a column of a block ends: the grammar of ClickHouse's types, as far as lengths go.
+"""Finds the end of a block's columns, from the lengths that ClickHouse's types imply.
 
-On the wire, from protocol revision 54454 on, a byte stands between the type of a column and its values; in
-the format `Native`, by which the engine reads and writes blocks, it does not. Putting that byte in, or taking
-it out, needs the end of each column and nothing else: no value is decoded here, so what arrives is what the
-engine wrote.
+From protocol revision 54454 on, the wire format has a byte between the type of a column and its values; the
+format `Native`, which the engine reads and writes, does not. To insert or remove that byte, only the end of
+each column is needed: this module decodes no values, so the engine's bytes pass unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ALIASES = {
     "Polygon": "Array(Ring)",
     "MultiPolygon": "Array(Polygon)",
 }
-# Quoted texts, brackets, what else a type is made of, and what it is not.
+# Quoted texts, brackets, other valid parts of a type, and invalid characters.
 _TYPE_PARTS = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|(?P<bracket>[()])|[\w\s,=.*+-]+|(?P<other>.)", re.DOTALL
 )
@@ -45,35 +44,35 @@ _JSON_AS_TEXT = 1
 
 
 class UnsupportedType(Exception):
-    """A type whose values cannot be passed on, because nothing tells their length without the engine."""
+    """A type whose values cannot be passed on, because only the engine can determine their length."""
 
 
 class Window:
-    """The bytes of a block as far as they have come; `more` gives further ones, or raises."""
+    """The bytes of a block received so far; `more` returns further ones, or raises."""
 
     def __init__(self, more: Callable[[], bytes], data: bytes = b"") -> None:
         self._more = more
         self.data = bytearray(data)
 
     def need(self, end: int) -> None:
-        """Wait until `end` bytes are there."""
+        """Wait until `end` bytes are available."""
         if end > MAX_BLOCK_BYTES:
-            raise ProtocolError(f"a block of more than {MAX_BLOCK_BYTES} bytes")
+            raise ProtocolError(f"a block has more than {MAX_BLOCK_BYTES} bytes")
         while len(self.data) < end:
             self.data += self._more()
 
     def byte(self, at: int) -> tuple[int, int]:
-        """The byte at `at`, and the place after it."""
+        """Return the byte at `at`, and the offset after it."""
         self.need(at + 1)
         return self.data[at], at + 1
 
     def uint64(self, at: int) -> tuple[int, int]:
-        """The little-endian integer at `at`, and the place after it."""
+        """Return the little-endian integer at `at`, and the offset after it."""
         self.need(at + 8)
         return int(struct.unpack_from("<Q", self.data, at)[0]), at + 8
 
     def varint(self, at: int) -> tuple[int, int]:
-        """The LEB128 integer at `at`, and the place after it."""
+        """Return the LEB128 integer at `at`, and the offset after it."""
         while True:
             try:
                 return unpack_varint(self.data, at)
@@ -81,21 +80,21 @@ class Window:
                 self.need(len(self.data) + 1)
 
     def text(self, at: int) -> tuple[bytes, int]:
-        """The text at `at`, and the place after it."""
+        """Return the text at `at`, and the offset after it."""
         length, at = self.varint(at)
         self.need(at + length)
         return bytes(self.data[at : at + length]), at + length
 
 
 class Layout:
-    """How the values of a type lie in a block: a prefix once per block, then the values of all rows."""
+    """The layout of a type's values in a block: a prefix once per block, then the values of all rows."""
 
     def prefix_end(self, window: Window, at: int) -> int:  # noqa: ARG002
-        """The place after the prefix that begins at `at`."""
+        """Return the offset after the prefix that begins at `at`."""
         return at
 
     def end(self, window: Window, at: int, rows: int) -> int:
-        """The place after the values of `rows` rows that begin at `at`."""
+        """Return the offset after the values of `rows` rows that begin at `at`."""
         raise NotImplementedError
 
 
@@ -114,7 +113,7 @@ class _Texts(Layout):
         data = window.data
         while done < rows:
             try:
-                # Most of the time that a block takes is spent here.
+                # Reading a block spends most of its time here.
                 for done in range(done, rows):  # noqa: B007, B020
                     length = data[at]
                     if length < 0x80:
@@ -133,7 +132,7 @@ class _Json(_Texts):
     def prefix_end(self, window: Window, at: int) -> int:
         version, at = window.uint64(at)
         if version != _JSON_AS_TEXT:
-            raise UnsupportedType("JSON is passed on as text: set output_format_native_write_json_as_string")
+            raise UnsupportedType("JSON is sent as text: set output_format_native_write_json_as_string")
         return at
 
 
@@ -178,7 +177,7 @@ class _Tuple(Layout):
 
 
 class _LowCardinality(Layout):
-    """A dictionary of the values that occur, then for each row its place there."""
+    """A dictionary of the values that occur, then for each row its index in the dictionary."""
 
     def __init__(self, inner: Layout) -> None:
         self._inner = inner
@@ -190,12 +189,12 @@ class _LowCardinality(Layout):
         while rows > 0:
             kind, at = window.uint64(at)
             if not kind & _DICTIONARY_OF_ITS_OWN or kind & 0xFF > 3:
-                raise ProtocolError("a LowCardinality column without a dictionary of its own")
+                raise ProtocolError("a LowCardinality column has no dictionary of its own")
             values, at = window.uint64(at)
             at = self._inner.end(window, at, values)
             keys, at = window.uint64(at)
             if not 0 < keys <= rows:
-                raise ProtocolError("a LowCardinality column with another number of rows than its block")
+                raise ProtocolError("a LowCardinality column has another number of rows than its block")
             at += keys << (kind & 0xFF)
             window.need(at)
             rows -= keys
@@ -203,30 +202,30 @@ class _LowCardinality(Layout):
 
 
 def check_type(type_name: str) -> None:
-    """ProtocolError for a type that is too long, nests too deep, or goes on behind its brackets.
+    """Raise ProtocolError for a type that is too long, nests too deep, or continues after its brackets.
 
-    What passes here may stand in a column's declaration: nothing can follow the type.
+    A checked type is safe in a column's declaration: nothing can follow it.
     """
     if len(type_name.encode()) > MAX_TYPE_BYTES:
         raise ProtocolError(f"the name of a type has more than {MAX_TYPE_BYTES} bytes")
     depth, ended = 0, False
     for part in _TYPE_PARTS.finditer(type_name.strip()):
         if ended or part["other"] or (not depth and not part["bracket"] and not part[0].isidentifier()):
-            raise ProtocolError(f"{type_name[:100]!r} is no type")
+            raise ProtocolError(f"{type_name[:100]!r} is not a type")
         if part["bracket"] == "(":
             depth += 1
             if depth > MAX_TYPE_DEPTH:
-                raise ProtocolError(f"a type of more than {MAX_TYPE_DEPTH} levels")
+                raise ProtocolError(f"a type has more than {MAX_TYPE_DEPTH} levels")
         elif part["bracket"] == ")":
             depth -= 1
             ended = depth <= 0
     if depth:
-        raise ProtocolError(f"the brackets of the type {type_name[:100]!r} do not fit")
+        raise ProtocolError(f"the brackets of the type {type_name[:100]!r} do not match")
 
 
 @lru_cache(maxsize=1024)
 def layout(type_name: str) -> Layout:
-    """The layout of a type as ClickHouse names it; UnsupportedType for one that is not known here."""
+    """Return the layout of a ClickHouse type; UnsupportedType if it is unknown."""
     name, _, rest = type_name.strip().partition("(")
     name = name.strip()
     arguments = _arguments(rest[: rest.rindex(")")]) if ")" in rest else []
@@ -257,16 +256,16 @@ def layout(type_name: str) -> Layout:
     if name == "Map" and len(inner) == 2:
         return _Array(_Tuple([layout(inner[0]), layout(inner[1])]))
     if name == "LowCardinality" and inner:
-        # Its dictionary holds no map of nulls; a null is the first value of the dictionary.
+        # The dictionary has no null map; null is its first value.
         value = inner[0].strip()
         return _LowCardinality(layout(value[9:-1] if value.startswith("Nullable(") else value))
     if name == "SimpleAggregateFunction" and len(inner) >= 2:
         return layout(inner[-1])
-    raise UnsupportedType(f"values of type {type_name} cannot be sent by this protocol: ask for them as text")
+    raise UnsupportedType(f"values of type {type_name} cannot be sent by this protocol: select them as text")
 
 
 def _arguments(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets and no quotes."""
+    """Split at the commas outside brackets and quotes."""
     found, depth, begin, quote, skip = [], 0, 0, "", False
     for at, character in enumerate(text):
         if skip:
@@ -288,6 +287,6 @@ def _arguments(text: str) -> list[str]:
 
 
 def _without_name(element: str) -> str:
-    """The type of a tuple's element, which may have a name before it."""
+    """Return the type of a tuple's element, without its optional name."""
     named = _ELEMENT_NAME.match(element)
     return element[named.end() :] if named else element

@@ -1,7 +1,7 @@
-"""The pieces that compressed blocks are sent in: hash, method, sizes, content.
+"""Frames of compressed blocks: hash, method, sizes, content.
 
-A piece is the CityHash (version 1.0.2, 128 bits) of what follows; the method; the length of the piece from
-the method on; the length of its content unpacked; the packed content.
+A frame has the CityHash (version 1.0.2, 128 bits) of the rest; the method; the length of the frame from the
+method on; the length of the uncompressed content; the compressed content.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def pack(content: bytes, method: int = LZ4) -> bytes:
-    """`content` as a row of pieces."""
+    """Compress `content` into a sequence of frames."""
     pieces = []
     for begin in range(0, len(content) or 1, _PIECE):
         plain = content[begin : begin + _PIECE]
@@ -32,35 +32,35 @@ def pack(content: bytes, method: int = LZ4) -> bytes:
     return b"".join(pieces)
 
 
-def unpack_piece(reader: Reader) -> bytes:
-    """The content of the next piece; ProtocolError if it is damaged."""
+def unpack_frame(reader: Reader) -> bytes:
+    """Return the content of the next frame; ProtocolError if it is damaged."""
     given, head = reader.take(16), reader.take(_HEAD.size)
     method, size, plain_size = _HEAD.unpack(head)
     if not _HEAD.size <= size <= _MAX_BYTES or plain_size > _MAX_BYTES:
-        raise ProtocolError("a compressed piece has an impossible length")
+        raise ProtocolError("a compressed frame has an impossible length")
     packed = reader.take(size - _HEAD.size)
     if _hash(head + packed) != given:
-        raise ProtocolError("the hash of a compressed piece does not fit it")
+        raise ProtocolError("the hash of a compressed frame does not match its content")
     try:
         if method == LZ4:
             plain = bytes(lz4.block.decompress(packed, uncompressed_size=plain_size))
         elif method == ZSTD:
-            if _zstd_size(packed) != plain_size:  # what it unpacks to, whatever the piece says
-                raise ProtocolError("a compressed piece is not as long as it says")
+            if _zstd_size(packed) != plain_size:  # checked before decompression allocates memory
+                raise ProtocolError("a compressed frame has another length than it declares")
             plain = bytes(zstd.decompress(packed))
         elif method == STORED:
             plain = packed
         else:
-            raise ProtocolError(f"a piece is compressed by the unknown method {method:#x}")
+            raise ProtocolError(f"a frame is compressed by the unknown method {method:#x}")
     except (lz4.block.LZ4BlockError, zstd.Error, ValueError) as error:
-        raise ProtocolError("a compressed piece cannot be unpacked") from error
+        raise ProtocolError("a compressed frame cannot be decompressed") from error
     if len(plain) != plain_size:
-        raise ProtocolError("a compressed piece is not as long as it says")
+        raise ProtocolError("a compressed frame has another length than it declares")
     return plain
 
 
 def _zstd_size(packed: bytes) -> int | None:
-    """The length that a frame of Zstandard declares (RFC 8878, 3.1.1.1); None if it has none."""
+    """Return the content size that a Zstandard frame declares (RFC 8878, 3.1.1.1); None if it has none."""
     if packed[:4] != _ZSTD_MAGIC or len(packed) < 5:
         return None
     descriptor = packed[4]

@@ -1,7 +1,7 @@
 """The packets of ClickHouse's native protocol that a server reads and writes.
 
-Numbers and order of fields follow the protocol revision that both sides share, the lower of the two
-(docs/store.md says what is not spoken).
+The fields and their order depend on the shared protocol revision, the lower one of both sides
+(docs/store.md lists what is not supported).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from enum import IntEnum
 
 from store.protocol.wire import ProtocolError, Reader, text, varint
 
-# The revision that clickhouse-driver 0.2.11 speaks; a newer client comes down to it.
+# The revision of clickhouse-driver 0.2.11; a newer client falls back to it.
 REVISION = 54468
-# Below it, settings are binary and typed one by one.
+# Below this revision, settings are binary, each with its own type.
 OLDEST = 54429
 
 _QUOTA_KEY = 54060
@@ -69,7 +69,7 @@ class Server(IntEnum):
 
 @dataclass(frozen=True)
 class Hello:
-    """Who calls, in which revision, and for which database."""
+    """A client's hello: user and password, revision, database."""
 
     client: str
     revision: int
@@ -88,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Query:
-    """A query with its settings; `parameters` hold quoted literals, name by name."""
+    """A query with its settings; `parameters` maps names to quoted literals."""
 
     text: str
     settings: dict[str, Setting]
@@ -98,7 +98,7 @@ class Query:
 
 @dataclass
 class Progress:
-    """What was read and written since the last such packet."""
+    """Rows and bytes read since the last progress packet."""
 
     rows: int = 0
     bytes: int = 0
@@ -107,7 +107,7 @@ class Progress:
 
 
 def read_hello(reader: Reader) -> Hello:
-    """The first packet of a connection, without its number."""
+    """Read the first packet of a connection, without its number."""
     client = reader.text(_MAX_NAME)
     reader.varint()  # major and minor version
     reader.varint()
@@ -117,7 +117,7 @@ def read_hello(reader: Reader) -> Hello:
 
 
 def hello(revision: int, version: tuple[int, int, int], timezone: str, display_name: str) -> bytes:
-    """The answer to a hello, in the shared revision."""
+    """Return the answer to a hello, in the shared revision."""
     parts = [varint(Server.HELLO), text("ClickHouse"), *map(varint, version[:2]), varint(REVISION)]
     if revision >= _TIMEZONE:
         parts.append(text(timezone))
@@ -133,19 +133,19 @@ def hello(revision: int, version: tuple[int, int, int], timezone: str, display_n
 
 
 def read_addendum(reader: Reader, revision: int) -> None:
-    """What a client sends after the server's hello: its quota key."""
+    """Read what a client sends after the server's hello: its quota key."""
     if revision >= _ADDENDUM:
         reader.text(_MAX_NAME)
 
 
 def read_query(reader: Reader, revision: int) -> Query:
-    """A query, without its packet number."""
-    reader.text()  # query id: the engine gives its own
+    """Read a query, without its packet number."""
+    reader.text()  # query id: the engine assigns its own
     _skip_client_info(reader, revision)
     settings = _read_settings(reader)
     if revision >= _INTERSERVER_SECRET:
         reader.text()
-    reader.varint()  # stage: complete, as nobody else computes the rest
+    reader.varint()  # stage: always complete, because no other server takes part
     compressed = reader.varint() != 0
     query = reader.text(_MAX_QUERY)
     parameters = _read_settings(reader) if revision >= PARAMETERS else {}
@@ -160,8 +160,8 @@ def _skip_client_info(reader: Reader, revision: int) -> None:
     if revision >= _QUERY_START_TIME:
         reader.take(8)
     if reader.byte() != _TCP:
-        raise ProtocolError("a query from another interface than TCP")
-    for _ in range(3):  # user of the system, its host, program
+        raise ProtocolError("a query names another interface than TCP")
+    for _ in range(3):  # operating system user, host name, program
         reader.text()
     for _ in range(3):  # version and revision
         reader.varint()
@@ -184,14 +184,14 @@ def _read_settings(reader: Reader) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     while name := reader.text(_MAX_NAME):
         if len(settings) >= _MAX_SETTINGS:
-            raise ProtocolError(f"a query with more than {_MAX_SETTINGS} settings")
+            raise ProtocolError(f"a query has more than {_MAX_SETTINGS} settings")
         flags = reader.varint()
         settings[name] = Setting(reader.text(_MAX_QUERY), bool(flags & _IMPORTANT))
     return settings
 
 
 def exception(code: int, message: str) -> bytes:
-    """An exception of the engine with its code; `message` as the engine words it."""
+    """Return an exception packet with the engine's code and message."""
     return b"".join(
         [
             varint(Server.EXCEPTION),
@@ -199,13 +199,13 @@ def exception(code: int, message: str) -> bytes:
             text("DB::Exception"),
             text(f"DB::Exception: {message}"),
             text(""),  # no stack trace
-            b"\x00",  # nothing nested
+            b"\x00",  # no nested exception
         ]
     )
 
 
 def progress(revision: int, made: Progress) -> bytes:
-    """Progress since the last such packet."""
+    """Return a packet with the progress since the last one."""
     parts = [varint(Server.PROGRESS), varint(made.rows), varint(made.bytes), varint(made.total_rows)]
     if revision >= _TOTAL_BYTES:
         parts.append(varint(0))
@@ -217,15 +217,15 @@ def progress(revision: int, made: Progress) -> bytes:
 
 
 def profile_info(rows: int, blocks: int, size: int) -> bytes:
-    """How much the answer was; nothing is said of rows before a LIMIT."""
+    """Return a packet with the size of the answer, without the number of rows before a LIMIT."""
     return b"".join([varint(Server.PROFILE_INFO), *map(varint, (rows, blocks, size)), bytes(3)])
 
 
 def packet(number: Server) -> bytes:
-    """A packet without content."""
+    """Return a packet without content."""
     return varint(number)
 
 
 def data(number: Server) -> bytes:
-    """The head of a packet that holds a block: its number, and no name of a temporary table."""
+    """Return the header of a packet with a block: its number, and an empty name of a temporary table."""
     return varint(number) + text("")

@@ -1,4 +1,4 @@
-"""What the server says to a client in place of an answer."""
+"""Error answers of the server to a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TOO_MANY = 202
 
 
 class Refusal(Exception):
-    """An answer to the client: ClickHouse's error code and its words."""
+    """An error for the client: ClickHouse's error code and a message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The elements of ClickHouse's native protocol: LEB128 integers, texts, little-endian numbers."""
+"""Elements of ClickHouse's native protocol: LEB128 integers, texts, little-endian numbers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _VARINT_BYTES = 10  # of a 64-bit number
 
 
 class ProtocolError(Exception):
-    """What came is not ClickHouse's native protocol; the connection is of no more use."""
+    """The received data is not ClickHouse's native protocol; the connection cannot be used any more."""
 
 
 class Disconnected(Exception):
-    """The other side has gone."""
+    """The peer has closed the connection."""
 
 
 def varint(number: int) -> bytes:
-    """`number` (0 to 2^64 - 1) as a LEB128 integer."""
+    """Encode `number` (0 to 2^64 - 1) as a LEB128 integer."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -28,26 +28,26 @@ def varint(number: int) -> bytes:
 
 
 def text(value: str | bytes) -> bytes:
-    """A text with its length before it."""
+    """Encode a text, prefixed by its length."""
     raw = value.encode() if isinstance(value, str) else value
     return varint(len(raw)) + raw
 
 
 def unpack_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """The integer that begins at `at`, and the place after it; IndexError if `data` ends before it does."""
+    """Decode the integer at `at`; return it and the offset after it. IndexError if `data` is too short."""
     number = 0
-    for place in range(_VARINT_BYTES):
-        byte = data[at + place]
-        number |= (byte & 0x7F) << 7 * place
+    for index in range(_VARINT_BYTES):
+        byte = data[at + index]
+        number |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
-            return number, at + place + 1
+            return number, at + index + 1
     raise ProtocolError("an integer is longer than 64 bits")
 
 
 class Reader:
     """Reads elements from a stream of bytes.
 
-    `receive(n)` gives at least one and at most n bytes of it, or none at its end.
+    `receive(n)` returns at least one and at most n bytes, or none at the end of the stream.
     """
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
@@ -57,22 +57,22 @@ class Reader:
 
     @property
     def buffered(self) -> bool:
-        """Whether something was received that is not read yet."""
+        """Whether received bytes are not yet read."""
         return self._at < len(self._data)
 
     def some(self) -> bytes:
-        """What is buffered, or else what comes next; Disconnected at the end of the stream."""
+        """Return the buffered bytes, or else the next ones; Disconnected at the end of the stream."""
         if not self.buffered:
             self._refill()
         rest, self._data, self._at = self._data[self._at :], b"", 0
         return rest
 
     def put_back(self, data: bytes) -> None:
-        """Let `data`, which was read too much, be read again."""
+        """Put back `data`, to be read again."""
         self._data, self._at = data + self._data[self._at :], 0
 
     def take(self, size: int) -> bytes:
-        """Exactly `size` bytes; Disconnected if the stream ends before."""
+        """Read exactly `size` bytes; Disconnected if the stream ends before."""
         if len(self._data) - self._at >= size:
             self._at += size
             return self._data[self._at - size : self._at]
@@ -87,28 +87,28 @@ class Reader:
         return b"".join(parts)
 
     def byte(self) -> int:
-        """One byte."""
+        """Read one byte."""
         return self.take(1)[0]
 
     def varint(self) -> int:
-        """A LEB128 integer; ProtocolError if it has more than 64 bits."""
+        """Read a LEB128 integer; ProtocolError if it has more than 64 bits."""
         number = 0
-        for place in range(_VARINT_BYTES):
+        for index in range(_VARINT_BYTES):
             byte = self.byte()
-            number |= (byte & 0x7F) << 7 * place
+            number |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return number
         raise ProtocolError("an integer is longer than 64 bits")
 
     def uint32(self) -> int:
-        """A little-endian integer of 32 bits."""
+        """Read a little-endian integer of 32 bits."""
         return int(struct.unpack("<I", self.take(4))[0])
 
     def text(self, limit: int = MAX_TEXT) -> str:
-        """A text; ProtocolError if it is longer than `limit` bytes or not UTF-8."""
+        """Read a text; ProtocolError if it is longer than `limit` bytes or not UTF-8."""
         length = self.varint()
         if length > limit:
-            raise ProtocolError(f"a text of {length} bytes, where at most {limit} are allowed")
+            raise ProtocolError(f"a text has {length} bytes, at most {limit} are allowed")
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Which functions a statement calls or hands on, and the columns that it declares in strings."""
+"""Finds refused functions in a statement, and columns that it declares in strings."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from store.statements import vocabulary
 from store.statements.parsed import Parsed
 from store.statements.tokens import Kind
 
-# Table functions that take columns as a text of SQL: which argument it is, and from how many arguments on.
+# Table functions with an argument that declares columns in SQL: its index, and the minimum number of
+# arguments.
 _STRUCTURES = {"format": (1, 3), "values": (0, 1), "generaterandom": (0, 1), "null": (0, 1)}
 _EXPRESSIONS = ("DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL", "CONSTRAINT", "INDEX", "PROJECTION")
 _MAY_EXPRESS = re.compile("|".join(_EXPRESSIONS), re.IGNORECASE)
 
 
 def refused_function(engine: Engine, parsed: Parsed) -> str | None:
-    """The first function of a statement that is not among those allowed."""
+    """Return the first function of a statement that is not allowed, or None."""
     names = vocabulary.refused_functions(engine)
     for number, token in enumerate(parsed.tokens):
         if not token.is_name or token.text.lower() not in names:
             continue
-        if parsed.sign(number + 1) == "(" or _handed_on(parsed, number):
+        if parsed.sign(number + 1) == "(" or _passed_as_argument(parsed, number):
             return token.text
     return None
 
 
-def _handed_on(parsed: Parsed, number: int) -> bool:
-    """Whether a name may stand for its function without a call: `* APPLY file`, `arrayMap(file, paths)`.
+def _passed_as_argument(parsed: Parsed, number: int) -> bool:
+    """Return whether a name may refer to a function without a call: `* APPLY file`, `arrayMap(file, paths)`.
 
-    Functions that take others take them first, and take more.
+    A function that takes another one takes it as the first of several arguments.
     """
     if not vocabulary.LEFT_OUT.fullmatch(parsed.at(number).text.lower()):
         return False
@@ -51,27 +52,27 @@ def _handed_on(parsed: Parsed, number: int) -> bool:
 
 
 def refused_structure(engine: Engine, parsed: Parsed) -> str | None:
-    """Why columns declared in a string are refused: their expressions would be seen by nobody."""
+    """Return why columns declared in a string are refused, or None. Nothing else checks their expressions."""
     for number, token in enumerate(parsed.tokens):
         which = _STRUCTURES.get(token.text.lower()) if token.is_name else None
         if not which or parsed.sign(number + 1) != "(":
             continue
         arguments = parsed.arguments(number + 1)
-        place, least = which
-        if len(arguments) < max(least, place + 1) or _is_text(parsed, arguments[0]):
+        index, least = which
+        if len(arguments) < max(least, index + 1) or _is_text(parsed, arguments[0]):
             continue
-        given = arguments[place]
+        given = arguments[index]
         token_of = parsed.at(given.start)
         if len(given) == 1 and token_of.kind is Kind.LITERAL:
             if _expresses(engine, token_of.text):
                 return f"the columns of {token.text} have names and types only: no DEFAULT, ALIAS or the like"
         elif token.text.lower() != "values" and not (len(given) == 1 and token_of.kind is Kind.NUMBER):
-            return f"the columns of {token.text} are a string that stands in the statement"
+            return f"the columns of {token.text} must be a string literal"
     return None
 
 
 def _is_text(parsed: Parsed, first: range) -> bool:
-    """Whether it begins the scalar function `format`, whose first argument has places for the others."""
+    """Return whether this is the scalar function `format`, whose first argument is a template."""
     token = parsed.at(first.start)
     called = parsed.at(first.start - 2).text.lower()
     return called == "format" and token.kind is Kind.LITERAL and not re.fullmatch(r"\w+", token.text)

@@ -1,4 +1,4 @@
-"""Where a dictionary comes from and how it is kept: in this store, and in memory."""
+"""Checks a dictionary's source, which must be this store, and its layout, which must be in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.statements.tokens import Kind
 
 _CREATES = ("CREATE DICTIONARY", "REPLACE DICTIONARY", "CREATE OR REPLACE DICTIONARY")
 _WORDS = ("QUERY", "INVALIDATE_QUERY", "TABLE", "DB")
-# SSD_CACHE writes a file wherever it is told to, REGEXP_TREE reads one.
+# SSD_CACHE writes a file to any path, REGEXP_TREE reads one.
 _LAYOUTS = frozenset({
     "FLAT", "HASHED", "SPARSE_HASHED", "HASHED_ARRAY", "RANGE_HASHED", "CACHE", "DIRECT", "IP_TRIE",
     "COMPLEX_KEY_HASHED", "COMPLEX_KEY_SPARSE_HASHED", "COMPLEX_KEY_HASHED_ARRAY", "COMPLEX_KEY_RANGE_HASHED",
@@ -19,15 +19,15 @@ _LAYOUTS = frozenset({
 
 
 def refused(parsed: Parsed, refused_query: Callable[[str], str | None]) -> str | None:
-    """Why a statement is refused that makes a dictionary; `refused_query` judges the queries in it."""
+    """Return why a CREATE DICTIONARY is refused, or None; `refused_query` checks the queries in it."""
     if not any(map(parsed.stands, _CREATES)):
         return None
     sources, layouts = _parts(parsed, "SOURCE"), _parts(parsed, "LAYOUT")
     if len(sources) != 1 or len(layouts) > 1:
-        return "a dictionary has one SOURCE and one LAYOUT here"
+        return "a dictionary must have one SOURCE and at most one LAYOUT"
     for number in layouts:
         if parsed.word(number + 2).upper() not in _LAYOUTS:
-            return f"the layout {parsed.at(number + 2).text} is not among those of dictionaries here"
+            return f"the layout {parsed.at(number + 2).text} is not allowed for dictionaries"
     return _source(parsed, sources[0] + 2, refused_query)
 
 
@@ -40,14 +40,14 @@ def _source(parsed: Parsed, number: int, refused_query: Callable[[str], str | No
     end = parsed.closing(number - 1)
     inside = range(number + 2, end - 1)
     if kind not in ("NULL", "CLICKHOUSE"):
-        return f"{kind} would reach beside the store that this server holds"
+        return f"{kind} would reach outside the store of this server"
     whole = parsed.sign(number + 1) == "(" and parsed.closing(number + 1) == end - 1
     if not whole or (kind == "NULL" and len(inside)) or len(inside) % 2:
         return "the source of this dictionary cannot be read"
-    for place in inside[::2]:
-        word, value = parsed.word(place).upper(), parsed.at(place + 1)
+    for at in inside[::2]:
+        word, value = parsed.word(at).upper(), parsed.at(at + 1)
         if word not in _WORDS or value.kind is not Kind.LITERAL:
-            return "a dictionary's source is in the store that this server holds: QUERY, TABLE and DB name it"
+            return "a dictionary's source must be in this server's store: name it by QUERY, TABLE and DB only"
         reason = refused_query(value.text) if word.endswith("QUERY") else None
         if reason:
             return reason

@@ -1,9 +1,9 @@
-"""What a statement may be, told from its text as the engine's parser gives it back.
+"""Decides from the parsed text whether a statement is allowed.
 
-This is the third line: grants (`access`) and, where a process is confined, the kernel (`confine`) stand
-before it. It says in a sentence what is not done here, and stops what those two let pass: the scalar function
-`file`, statements that stop merges or end others' queries, tables on disks of one's own. It allows kinds of
-statements, functions and settings, and refuses what is not among them.
+This is the third line of defence, after grants (`access`) and, in a confined process, the kernel (`confine`).
+It gives a reason in one sentence, and refuses what those two cannot: the scalar function `file`, statements
+that stop merges or kill queries of others, tables on user-defined disks. It has lists of allowed statements,
+functions and settings, and refuses everything else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHANGING = (
     "SYSTEM SYNC REPLICA", "ALTER TABLE", *_MAKING,
     *(f"DROP {what}" for what in (*_MADE, "TEMPORARY TABLE", "TEMPORARY VIEW")),
 )  # fmt: skip
-# Clauses that lead elsewhere, or lend other rights, or go on when nobody asks.
+# Clauses that reach outside the store, use other rights, or run in the background.
 _CLAUSES = (
     "FROM INFILE", "PARALLEL WITH", "SQL SECURITY", "DEFINER", "TO DISK", "TO VOLUME", "ON CLUSTER",
     "CLONE AS", "ATTACH", "EXECUTE AS", "NAMED COLLECTION", "REFRESH EVERY", "REFRESH AFTER",
@@ -40,13 +40,13 @@ _ALTERS = frozenset({
     "UPDATE",
 })  # fmt: skip
 _NOT_IN_NAMES = frozenset("'`\\\n\r\0")
-_UNREADABLE = "this statement cannot be told apart with certainty"
+_UNREADABLE = "this statement cannot be parsed with certainty"
 
 
 def check_reading(engine: Engine, sql: str) -> str:
-    """Refuse a person's question that would read or write beside the store; else its text as parsed.
+    """Refuse a user's query that would read or write outside the store; return its parsed text.
 
-    UsageError says what it may not do; EngineError if it cannot be parsed.
+    UsageError gives the reason; EngineError if the engine cannot parse the query.
     """
     text = engine.formatted(sql)
     parsed = _parsed(text)
@@ -56,7 +56,7 @@ def check_reading(engine: Engine, sql: str) -> str:
         raise UsageError("INTO OUTFILE writes a file, and sql only reads: redirect standard output instead")
     reaching = calls.refused_function(engine, parsed)
     if reaching:
-        raise UsageError(f"{reaching}() reads what is not in the store, and sql reads nothing else")
+        raise UsageError(f"{reaching}() reads data outside the store, and sql reads only the store")
     if not _reads(parsed):
         raise UsageError("the store is open for reading only: use SELECT, SHOW, DESCRIBE or EXPLAIN")
     reason = _names(parsed) or _parts(engine, parsed)
@@ -68,10 +68,10 @@ def check_reading(engine: Engine, sql: str) -> str:
 def refused_to_clients(
     engine: Engine, text: str, *, asking: bool = False, stored: bool = False
 ) -> str | None:
-    """Why a parsed statement of a client of `store serve` is refused; None if it is not.
+    """Return why a parsed statement of a client of `store serve` is refused, or None.
 
-    `asking`: it is part of another and may only read. `stored`: the engine printed it, and named columns by
-    their expressions. Whether a client may write is the engine's to say.
+    `asking`: the statement is part of another one and may only read. `stored`: the engine printed it, and
+    named columns by their expressions. The engine decides whether a client may write.
     """
     parsed = _parsed(text)
     if parsed is None:
@@ -82,17 +82,16 @@ def refused_to_clients(
         return f"{parsed.words(0)} is not for clients of this server"
     reaching = calls.refused_function(engine, parsed)
     if reaching:
-        return f"{reaching} would reach beside the store that this server holds"
+        return f"{reaching} would reach outside the store of this server"
     return (None if stored else _names(parsed)) or _parts(engine, parsed)
 
 
 def check_stored(engine: Engine, statement: str) -> None:
-    """Refuse what a store holds by `statement` if no client could make it today.
+    """Refuse a stored definition if no client could create it today.
 
     `statement` is a CREATE as the engine prints it (system.tables.create_table_query,
-    system.functions.create_query). Who opens a store without walls evaluates its expressions with all rights
-    of the user.
-    UsageError says what is not allowed, without the name of the table.
+    system.functions.create_query). A process that opens a store unconfined evaluates its expressions with all
+    rights of its user. UsageError gives the reason, without the name of the table.
     """
     try:
         reason = refused_to_clients(engine, engine.formatted(statement), stored=True)
@@ -119,7 +118,7 @@ def _reads(parsed: Parsed) -> bool:
 def _names(parsed: Parsed) -> str | None:
     for token in parsed.tokens:
         if token.kind is Kind.QUOTED and _NOT_IN_NAMES.intersection(token.text):
-            return f"the name {token.text!r} holds a quote, backslash or line end, which names here do not"
+            return f"the name {token.text!r} contains a quote, backslash or line end"
     return None
 
 
@@ -141,35 +140,35 @@ def _parts(engine: Engine, parsed: Parsed) -> str | None:
 
 
 def _clauses(parsed: Parsed) -> str | None:
-    places = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
-    places += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
-    # No grant holds tables of `system`. This one shows the process's insides, and interrupts its threads.
-    places += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
-    # The parser stops where the rows of an insert begin: within another statement, nobody looks behind them.
-    places += [number for number in parsed.where("INSERT INTO") if number]
+    found = [number for phrase in _CLAUSES for number in parsed.where(phrase)]
+    found += [number for number in parsed.where("SETTINGS") if parsed.sign(number + 1) == "("]
+    # Grants do not cover tables of `system`. This one exposes the process's state and interrupts its threads.
+    found += [n for n, token in enumerate(parsed.tokens) if token.is_name and token.text == "stack_trace"]
+    # The parser stops at the rows of an insert, so the text after a nested insert would be unchecked.
+    found += [number for number in parsed.where("INSERT INTO") if number]
     if parsed.stands("ALTER"):
-        places += [
+        found += [
             number + 1
             for number in range(len(parsed))
             if not parsed.depth[number]
             and parsed.sign(number) == "("
             and parsed.word(number + 1) not in _ALTERS
         ]
-    for number in places:
+    for number in found:
         what = parsed.words(number) or parsed.at(number).text
-        return f"{what} is not done here: it leads out of the store, to other rights, or goes on by itself"
+        return f"{what} is not allowed: it reaches outside the store, uses other rights, or runs by itself"
     return None
 
 
 def _settings(parsed: Parsed) -> str | None:
     for name in _named_settings(parsed):
         if not vocabulary.is_allowed_setting(name):
-            return f"the setting {name} is not among those that statements may change here"
+            return f"the setting {name} is not one that statements may change"
     return None
 
 
 def _named_settings(parsed: Parsed) -> Iterator[str]:
-    """The names that each SETTINGS clause, SET, MODIFY SETTING and RESET SETTING gives a value."""
+    """Yield the names of settings in SETTINGS clauses, SET, MODIFY SETTING and RESET SETTING."""
     begins = [*parsed.where("SETTINGS"), *parsed.where("SETTING"), *([0] if parsed.stands("SET") else [])]
     for number in begins:
         at = number + 1
@@ -179,7 +178,7 @@ def _named_settings(parsed: Parsed) -> Iterator[str]:
                 name, at = f"{name}.{parsed.at(at + 2).text}", at + 2
             given = parsed.sign(at + 1) == "="
             if name.isupper() and not given:
-                break  # a column called SETTINGS stood before a keyword
+                break  # a column named SETTINGS before a keyword
             yield name
             at = _after_value(parsed, at + 2) if given else at + 1
             if parsed.sign(at) != ",":
@@ -188,7 +187,7 @@ def _named_settings(parsed: Parsed) -> Iterator[str]:
 
 
 def _after_value(parsed: Parsed, at: int) -> int:
-    """Where the value of a setting that begins at `at` ends."""
+    """Return the number of the token after the value of a setting that begins at `at`."""
     if parsed.sign(at) in ("-", "+"):
         at += 1
     if parsed.at(at).is_name and parsed.sign(at + 1) == "(":
@@ -201,7 +200,7 @@ def _engines(parsed: Parsed) -> str | None:
         if parsed.sign(number + 1) == "=":
             name = parsed.at(number + 2).text
             if name.removeprefix("Replicated") not in ENGINES:
-                return f"{name} would reach beside the store that this server holds"
+                return f"{name} would reach outside the store of this server"
     return None
 
 
@@ -210,5 +209,5 @@ def _rows_in_text(parsed: Parsed) -> str | None:
     if parsed.stands("INSERT") and parsed.stands("FORMAT", last):
         name = parsed.at(last + 1).text
         if not vocabulary.INSERT_FORMATS.fullmatch(name):
-            return f"rows of an INSERT in the format {name} are not taken from its text"
+            return f"an INSERT cannot have rows in the format {name} in its text"
     return None

@@ -1,4 +1,4 @@
-"""A statement as the engine's parser gives it back: keywords in capitals, and no comments."""
+"""A statement as the engine's parser prints it: keywords in capitals, no comments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _NOTHING = Token(Kind.OTHER, "", 0, 0)
 
 
 class Parsed:
-    """Its tokens by number. `depth[n]` is in how many brackets token n is; a bracket is outside its own."""
+    """The tokens of a statement. `depth[n]` counts the brackets around token n, without itself."""
 
     def __init__(self, text: str) -> None:
-        """ValueError for what is no text of the parser's."""
+        """Split `text` into tokens; ValueError if it is not output of the engine's parser."""
         self.text = text
         self.tokens = list(tokens(text))
         self.depth: list[int] = []
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         depth = 0
         for number, token in enumerate(self.tokens):
             if token.kind is Kind.COMMENT:
                 raise ValueError("a comment")
             if token.kind is Kind.WORD:
-                self._places.setdefault(token.text, []).append(number)
+                self._positions.setdefault(token.text, []).append(number)
             bracket = token.text if token.kind is Kind.OTHER else ""
             depth -= bracket in _CLOSE if bracket else 0
             self.depth.append(depth)
@@ -36,35 +36,35 @@ class Parsed:
         return len(self.tokens)
 
     def at(self, number: int) -> Token:
-        """Token `number`; an empty one before the first and after the last."""
+        """Return token `number`; an empty token before the first and after the last."""
         return self.tokens[number] if 0 <= number < len(self.tokens) else _NOTHING
 
     def word(self, number: int) -> str:
-        """The text of a word that is not quoted, which may be a keyword; else nothing."""
+        """Return the text of an unquoted word, which may be a keyword; else an empty string."""
         token = self.at(number)
         return token.text if token.kind is Kind.WORD else ""
 
     def sign(self, number: int) -> str:
-        """The character of a token that is no name, literal or number; else nothing."""
+        """Return the character of a token that is not a name, literal or number; else an empty string."""
         token = self.at(number)
         return token.text if token.kind is Kind.OTHER else ""
 
     def stands(self, phrase: str, number: int = 0) -> bool:
-        """Whether the words of `phrase` stand at `number`."""
-        return all(self.word(number + place) == word for place, word in enumerate(phrase.split()))
+        """Return whether the words of `phrase` are at `number`."""
+        return all(self.word(number + index) == word for index, word in enumerate(phrase.split()))
 
     def where(self, phrase: str) -> Iterator[int]:
-        """Each place where the words of `phrase` stand."""
-        places = self._places.get(phrase.split()[0], ())
-        return (number for number in places if self.stands(phrase, number))
+        """Yield each position of the words of `phrase`."""
+        positions = self._positions.get(phrase.split()[0], ())
+        return (number for number in positions if self.stands(phrase, number))
 
     def closing(self, number: int) -> int:
-        """The bracket that closes the one at `number`."""
+        """Return the number of the bracket that closes the one at `number`."""
         depth = self.depth[number]
         return next(n for n in range(number + 1, len(self)) if self.depth[n] == depth)
 
     def arguments(self, number: int) -> list[range]:
-        """What stands between the commas in the brackets at `number`."""
+        """Return the ranges of tokens between the commas in the brackets at `number`."""
         end, inside = self.closing(number), self.depth[number] + 1
         commas = [n for n in range(number + 1, end) if self.depth[n] == inside and self.sign(n) == ","]
         begins = [number + 1, *(comma + 1 for comma in commas)]
@@ -73,6 +73,6 @@ class Parsed:
         ]
 
     def words(self, number: int, count: int = 2) -> str:
-        """The first words at `number`, to be shown."""
+        """Return the first words from `number` on, for messages."""
         found = [self.word(n) for n in range(number, len(self)) if self.word(n)]
         return " ".join(found[:count])

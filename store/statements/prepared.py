@@ -1,8 +1,8 @@
-"""What somebody else may have put into a store: looked at before anything of it is evaluated.
+"""Checks the definitions in a store before any of them is evaluated.
 
-A client of `store serve` can leave expressions behind (a column's default, a view, a dictionary's source, a
-function), and who opens the store evaluates them. A store with what the guard would not let a client make
-today is not opened.
+A client of `store serve` can store expressions (a column's default, a view, a dictionary's source, a
+function) that the next process to open the store evaluates. A store with a definition that the guard would
+refuse today is not opened.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SELECT concat('the function ', name), create_query FROM system.functions WHERE o
 """
 
 
-def check(engine: Engine, place: str) -> None:
-    """Look at all definitions in the store that `engine` has open, `place` for people.
+def check(engine: Engine, location: str) -> None:
+    """Check all definitions in the store that `engine` has open; `location` names it in messages.
 
-    UsageError names the first that is refused; EngineError if they cannot be read.
+    UsageError names the first refused definition; EngineError if they cannot be read.
     """
     for line in engine.run(_STORED, "JSONEachRow").splitlines():
         stored = json.loads(line)
@@ -33,6 +33,6 @@ def check(engine: Engine, place: str) -> None:
             guard.check_stored(engine, stored["text"])
         except UsageError as error:
             raise UsageError(
-                f"the store in {place} is not opened, since {stored['name']} in it is not safe to use: "
+                f"the store in {location} is not opened, since {stored['name']} in it is not safe to use: "
                 f"{error}; drop it by a client of `firstflight store serve`"
             ) from error

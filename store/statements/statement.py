@@ -1,4 +1,4 @@
-"""What kind of statement a client sent, told from its text as the engine's parser gives it back."""
+"""Classifies a client's statement from its parsed text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT_LINE = re.compile(r"^FORMAT \w+\n?", re.MULTILINE)
 _SELECT = re.compile(r"\(*(SELECT|WITH)\b")
 _OTHER_ROWS = re.compile(r"(SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS|CHECK)\b")
 _TOTALS = re.compile(r"^\s*WITH TOTALS$", re.MULTILINE)
-# Rows begin on the next line if there is one, and they may be empty lines.
+# Rows begin on the next line if there is one, and may be empty lines.
 _BEFORE_ROWS = re.compile(r"[ \t\f]*\r?\n?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a": "\a", "v": "\v"}
 _SETTING = re.compile(r"\w+")
@@ -28,7 +28,7 @@ _SETTING = re.compile(r"\w+")
 class Insert:
     """An insert of rows: table, columns and settings as the statement has them, and the rows' format.
 
-    `rows` stood behind it in the text; nothing if the client sends them in blocks.
+    `rows` is the text after the statement; empty if the client sends rows in blocks.
     """
 
     table: str
@@ -40,7 +40,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement as it came (`given`) and as parsed; `parameters` as the engine takes them."""
+    """A statement as sent (`given`) and as parsed; `parameters` are escaped for the engine."""
 
     given: str
     parsed: str
@@ -48,38 +48,38 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """The statement to run. A FORMAT clause is the client's affair: blocks are sent whatever it says."""
+        """The statement to run, without FORMAT: the server sends blocks, and the client formats them."""
         without = _FORMAT_LINE.sub("", self.parsed)
         return self.given if without == self.parsed or self.parsed.startswith("INSERT") else without
 
     @property
     def is_select(self) -> bool:
-        """Whether its columns can be asked for without running it."""
+        """Whether DESCRIBE can return its columns without running it."""
         return _SELECT.match(self.parsed) is not None
 
     @property
     def gives_rows(self) -> bool:
-        """Whether it answers with rows, be it none."""
+        """Whether its answer has rows, possibly none."""
         return self.is_select or _OTHER_ROWS.match(self.parsed) is not None
 
     @property
     def changes_database(self) -> bool:
-        """Whether the session's database may be another one afterwards."""
+        """Whether it may change the session's database."""
         return self.parsed.startswith("USE ")
 
     @property
     def has_totals(self) -> bool:
-        """Whether the answer has totals beside its rows."""
+        """Whether the answer has totals in addition to its rows."""
         return self.is_select and _TOTALS.search(self.parsed) is not None
 
     @property
     def insert(self) -> Insert | None:
-        """The insert that it is, if its rows are to come in blocks."""
+        """The insert, if this is one whose rows the client sends in blocks."""
         return self._insert if self._insert and not self._insert.rows else None
 
     @property
     def insert_of_text(self) -> Insert | None:
-        """The insert that it is, if its rows stand in its text."""
+        """The insert, if this is one whose rows are in its text."""
         return self._insert if self._insert and self._insert.rows else None
 
     @cached_property
@@ -88,16 +88,16 @@ class Statement:
 
 
 def _insert(parsed: Parsed, given: str) -> Insert | None:
-    """The insert of rows that a statement is; None if it selects them.
+    """Return the insert of rows; None if the statement inserts the result of a SELECT.
 
-    What stands in `given` behind the part that was parsed is rows, and goes to the engine as nothing else.
-    Refusal if the two parts cannot be told apart.
+    The text in `given` after the parsed part is rows, and reaches the engine only as rows. Refusal if it is
+    not certain where the rows begin.
     """
     last = len(parsed) - 2
     at = 3
     while parsed.sign(at) == "." and parsed.at(at + 1).is_name:
         at += 2
-    table = ".".join(identifier(parsed.at(place).text) for place in range(2, at, 2))
+    table = ".".join(identifier(parsed.at(part).text) for part in range(2, at, 2))
     columns = ""
     if parsed.sign(at) == "(":
         end = parsed.closing(at)
@@ -105,28 +105,28 @@ def _insert(parsed: Parsed, given: str) -> Insert | None:
         at = end + 1
     if not parsed.stands("FORMAT", last):
         if not any(parsed.where("SELECT")):
-            raise Refusal(NOT_IMPLEMENTED, "an INSERT has a table and either rows or a SELECT")
+            raise Refusal(NOT_IMPLEMENTED, "an INSERT must have a table and either rows or a SELECT")
         return None
     settings = parsed.text[parsed.at(at).begin : parsed.at(last).begin].strip() if at < last else ""
     whole = at == last or (parsed.stands("SETTINGS", at) and not any(parsed.where("SELECT")))
     if not whole or not parsed.at(2).is_name:
         raise Refusal(
-            NOT_IMPLEMENTED, "rows are inserted into a table, and a SELECT has no FORMAT in an INSERT"
+            NOT_IMPLEMENTED, "an INSERT of rows must name a table, and one of a SELECT has no FORMAT"
         )
     format_name = parsed.at(last + 1).text
     try:
         rows = _rows(given)
     except ValueError as error:
         raise Refusal(
-            NOT_IMPLEMENTED, f"where the rows of this INSERT begin is not certain: {error}"
+            NOT_IMPLEMENTED, f"it is not certain where the rows of this INSERT begin: {error}"
         ) from error
     if format_name == "Values" and _goes_on(rows):
-        raise Refusal(NOT_IMPLEMENTED, "one statement at a time: the rows of an INSERT end with it")
+        raise Refusal(NOT_IMPLEMENTED, "one statement at a time: nothing can follow the rows of an INSERT")
     return Insert(table, columns, settings, format_name, "" if rows.strip() in ("", ";") else rows)
 
 
 def _rows(given: str) -> str:
-    """What stands behind VALUES or FORMAT of an insert."""
+    """Return the text after VALUES or FORMAT of an insert."""
     before, depth, names = "", 0, False
     for token in tokens(given):
         word = token.text.upper() if token.kind is Kind.WORD else ""
@@ -146,7 +146,7 @@ def _rows(given: str) -> str:
 
 
 def _goes_on(rows: str) -> bool:
-    """Whether anything but comments follows the end of a statement."""
+    """Return whether anything but comments follows the end of a statement."""
     ended = False
     try:
         for token in tokens(rows):
@@ -159,33 +159,33 @@ def _goes_on(rows: str) -> bool:
 
 
 def setting_name(name: str) -> str:
-    """`name` if it can be one of a setting, else a name that none has."""
+    """Return `name` if it is a valid name of a setting, else a name that no setting has."""
     return name if _SETTING.fullmatch(name) else "unknown_setting"
 
 
 def unquoted(quoted: str) -> str:
-    """The text of a quoted literal, by which parameters are sent, each escape resolved once."""
+    """Return the text of a quoted literal, the form of parameters in a packet; resolve each escape once."""
     inner = quoted[1:-1] if len(quoted) > 1 and quoted[0] == quoted[-1] == "'" else quoted
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner, flags=re.DOTALL)
 
 
 def tsv_fields(line: str) -> list[str]:
-    """The fields of a line of TSV."""
+    """Return the fields of a line of TSV."""
     return [unquoted(cell) for cell in line.split("\t")] if line else []
 
 
 def json_answer(answer: bytes) -> dict[str, Any]:
-    """An answer in the format JSONCompact."""
+    """Parse an answer in the format JSONCompact."""
     read = json.loads(answer or b"{}")
     assert isinstance(read, dict)
     return read
 
 
 def json_rows(answer: bytes) -> list[list[Any]]:
-    """An answer in the format JSONCompactEachRow."""
+    """Parse an answer in the format JSONCompactEachRow."""
     return [json.loads(line) for line in answer.splitlines() if line]
 
 
 def json_lines(rows: Sequence[Any]) -> str:
-    """Rows in the format JSONCompactEachRow."""
+    """Encode rows in the format JSONCompactEachRow."""
     return "\n".join(json.dumps(row) for row in rows)

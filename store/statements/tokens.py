@@ -1,6 +1,6 @@
-"""SQL as tokens, by the rules of the engine's own lexer: what is a name, a literal, a comment.
+"""Splits SQL into tokens by the rules of the engine's lexer: names, literals, comments.
 
-The engine's reference: src/Parsers/Lexer.cpp. A text that cannot be told apart is an error, never a guess.
+Reference: src/Parsers/Lexer.cpp of ClickHouse. Ambiguous text is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()  # a keyword or a plain name
     QUOTED = auto()  # a name in backquotes or double quotes
@@ -24,7 +24,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """`text` is the name or string itself, unquoted, or what stands there; `begin` and `end` where."""
+    """A token. `text` is the unquoted name or string, or the source text; `begin` and `end` are offsets."""
 
     kind: Kind
     text: str
@@ -33,7 +33,7 @@ class Token:
 
     @property
     def is_name(self) -> bool:
-        """Whether it may be a name."""
+        """Whether the token can be a name."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
 
@@ -51,7 +51,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of `text`, one by one, without the space between them; ValueError where one has no end."""
+    """Yield the tokens of `text`, without whitespace; ValueError for a token that is not terminated."""
     at = _after_space(text, 0)
     while at < len(text):
         token = _token(text, at)
@@ -93,7 +93,7 @@ def _quoted(text: str, at: int) -> Token:
     quote = text[at]
     found = _QUOTED[quote].match(text, at + 1)
     if not found:
-        raise ValueError(f"{quote} at {at} has no end")
+        raise ValueError(f"{quote} at {at} is not terminated")
     kind = Kind.LITERAL if quote == "'" else Kind.QUOTED
     inside = text[at + 1 : found.end() - 1]
     return Token(kind, _ESCAPE.sub(lambda escape: _plain(escape, quote), inside), at, found.end())
@@ -113,4 +113,4 @@ def _comment_end(text: str, at: int) -> int:
         depth += 1 if bracket[0] == "/*" else -1
         if not depth:
             return bracket.end()
-    raise ValueError(f"/* at {at} has no end")
+    raise ValueError(f"/* at {at} is not terminated")

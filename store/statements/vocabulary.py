@@ -1,7 +1,8 @@
-"""The functions and settings that statements of people and clients may name.
+"""The functions and settings that statements of users and clients may name.
 
-What is allowed is written down here: table functions and settings by name, functions by what was reviewed of
-the engine's own list (system.functions). A test fails when an engine has functions that nobody has reviewed.
+Table functions and settings are allowed by name; scalar functions are allowed if a review of the engine's
+list (system.functions) did not exclude them. A test fails when an engine has functions that were not
+reviewed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ TABLE_FUNCTIONS = frozenset({
     "primes", "values", "sqlstandardvalues", "null", "format", "view", "viewexplain", "merge", "loop",
     "dictionary", "mergetreeindex", "mergetreeprojection",
 })  # fmt: skip
-# Functions left out at the review: they read files or devices, call services, show this process's insides,
-# run text as code, write to the log, or take models and texts from the configuration.
+# Functions that the review excluded: they read files or devices, call services, expose this process's state,
+# run text as code, write to the log, or use models and texts from the configuration.
 LEFT_OUT = re.compile(
     r"file|filesystem\w+|eval\w*|catboostevaluate|ai\w+|addressto\w+|demangle|logtrace|trap|buildid"
     r"|generateserialid|structureto\w+schema|lemmatize|synonyms|naivebayes\w+"
@@ -26,10 +27,10 @@ LEFT_OUT = re.compile(
 )
 """Lower-case names of scalar functions that are refused."""
 REVIEWED, REVIEWED_TABLE_FUNCTIONS = 1885, 94
-"""How many functions the engine had when its lists were read."""
+"""The number of functions in the engine at the review."""
 
-# Settings that change how a statement is computed, kept or shown, and reach nothing. Limits among them end
-# where the engine's configuration says.
+# Settings that change how a statement is computed, stored or shown, and reach nothing outside the store. The
+# engine's configuration has maxima for limits.
 _PREFIXES = (
     "max_", "min_", "join_", "group_by_", "distinct_", "optimize_", "query_plan_", "merge_tree_",
     "read_in_order_", "insert_", "async_insert_", "parallel_", "prefer_", "union_", "transform_",
@@ -54,15 +55,15 @@ _SETTINGS = frozenset({
     "rows_before_aggregation", "connect_timeout", "receive_timeout", "send_timeout",
     "bool_true_representation", "bool_false_representation", "network_compression_method",
 })  # fmt: skip
-# Of those families, what is an expression in a text, which nobody would look at.
+# Settings with these prefixes whose value is an SQL expression, which the guard does not check.
 _TEXTS_OF_SQL = frozenset({"parallel_replicas_custom_key"})
 _refused: list[frozenset[str]] = []
-# Formats whose rows may stand in the text of an INSERT: none takes its form from a file or another host.
+# Formats that rows in the text of an INSERT may have: none reads a schema from a file or another host.
 INSERT_FORMATS = re.compile(r"Values|TSV\w*|TabSeparated\w*|CSV\w*|JSON\w*|Native|LineAsString")
 
 
 def refused_functions(engine: Engine) -> frozenset[str]:
-    """The names, in lower case, of what this engine can call and statements may not name."""
+    """Return the lower-case names of this engine's functions that statements may not name."""
     if not _refused:  # the same for all sessions of the process
         scalar = set(engine.run("SELECT DISTINCT lower(name) FROM system.functions").decode().split())
         tables = set(engine.run("SELECT DISTINCT lower(name) FROM system.table_functions").decode().split())
@@ -72,5 +73,5 @@ def refused_functions(engine: Engine) -> frozenset[str]:
 
 
 def is_allowed_setting(name: str) -> bool:
-    """Whether a statement or a query's packet may give the setting a value."""
+    """Return whether a statement or a query's packet may set this setting."""
     return name in _SETTINGS or (name.startswith(_PREFIXES) and name not in _TEXTS_OF_SQL)

@@ -14,7 +14,7 @@ from clickhouse_driver.errors import ServerException
 from firstflight.errors import UsageError
 from store import migrate
 from store.engine import Engine
-from store.place import open_store
+from store.location import open_store
 from store.statements import guard
 from tests.attack.statements import client as client
 from tests.attack.statements import served as served

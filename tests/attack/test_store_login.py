@@ -93,11 +93,11 @@ def test_those_who_guess_shut_nobody_out(served: Served) -> None:
                 continue
 
     began = time.monotonic()
-    crowd = [threading.Thread(target=guess) for _ in range(admission.MAX_WAITING * 3 // 2)]
+    crowd = [threading.Thread(target=guess) for _ in range(admission.MAX_PENDING * 3 // 2)]
     for one in crowd:
         one.start()
     try:
-        while len(answered) < admission.MAX_WAITING:
+        while len(answered) < admission.MAX_PENDING:
             assert time.monotonic() - began < 120
             time.sleep(0.1)
         for _ in range(10):
@@ -109,7 +109,7 @@ def test_those_who_guess_shut_nobody_out(served: Served) -> None:
             one.join()
     # As many at once as there are places, for a second each.
     lasted = max(answered) - began
-    assert len(answered) <= admission.MAX_WAITING * (lasted / admission.WRONG_PASSWORD_S + 1)
+    assert len(answered) <= admission.MAX_PENDING * (lasted / admission.WRONG_PASSWORD_S + 1)
 
 
 def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
@@ -129,24 +129,24 @@ def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
 
 
 def test_places_before_the_login() -> None:
-    """The one that has waited longest gives way, but no new one, and none that pays for a wrong password."""
+    """The oldest connection is cut, but no new one, and none that waits after a wrong password."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(4)]
     pairs = [(near, far) for far, near in ends]
-    door = Admission(seconds=60, places=2, delay_s=0, own_s=0.5)
-    door.enter(0, pairs[0][0])
-    door.enter(1, pairs[1][0])
-    door.wrong_password(0, "user")
+    limits = Admission(seconds=60, slots=2, delay_s=0, protected_s=0.5)
+    limits.enter(0, pairs[0][0])
+    limits.enter(1, pairs[1][0])
+    limits.wrong_password(0, "user")
     began = time.monotonic()
-    door.enter(2, pairs[2][0])
+    limits.enter(2, pairs[2][0])
     assert time.monotonic() - began > 0.25, "a new one has its place for a while"
     assert pairs[1][1].recv(1) == b"", "the one that only waited is cut"
-    door.wrong_password(2, "user")
-    waits = threading.Thread(target=door.enter, args=(3, pairs[3][0]))
+    limits.wrong_password(2, "user")
+    waits = threading.Thread(target=limits.enter, args=(3, pairs[3][0]))
     waits.start()
     waits.join(0.7)
     assert waits.is_alive(), "all places are held"
-    door.leave(0)
+    limits.leave(0)
     waits.join(60)
     assert not waits.is_alive()
     pairs[3][1].setblocking(False)
@@ -189,7 +189,7 @@ def test_the_password_stays_from_start_to_start(tmp_path: Path) -> None:
     address = served_address.path_of(store)
     assert second.password in address.read_text(encoding="utf-8")
     with open_store(f"chdb:{store}", write=True) as embedded:  # nobody serves it now
-        assert embedded.place == str(store)
+        assert embedded.location == str(store)
     address.chmod(0o644)  # known to others, so no secret any more
     with serving(store) as third:
         assert third.password not in (first.password, "")

@@ -116,11 +116,13 @@ def test_nothing_known(tmp_path: Path) -> None:
 
 def test_without_a_database_nothing_is_called_good(tmp_path: Path) -> None:
     missing = run(None)
-    assert missing.returncode == 2 and "FIRSTFLIGHT_ADVISORIES is not set: let it name" in missing.stderr
+    assert (
+        missing.returncode == 2 and "FIRSTFLIGHT_ADVISORIES is not set: set it to a folder" in missing.stderr
+    )
     empty = run(tmp_path)
-    assert empty.returncode == 2 and "holds no advisories" in empty.stderr
+    assert empty.returncode == 2 and "has no advisories" in empty.stderr
     half = database(tmp_path / "db")
     (half / "Go" / "TEST-0.json").write_text("{")
     broken = run(half)
-    assert broken.returncode == 2 and "is no copy of the OSV database" in broken.stderr
+    assert broken.returncode == 2 and "is not a copy of the OSV database" in broken.stderr
     assert all(done.stderr.count("\n") == 1 for done in (missing, empty, broken))

@@ -59,6 +59,6 @@ def test_medians_on_the_page_are_those_of_the_declared_delays(
 
 def test_the_page_knows_its_run_and_misses_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert "All vantage points came in, in all repetitions." in text
+    assert "All vantage points are complete, in all repetitions." in text
     assert re.search(r"tranco\+crux, [0-9A-Z]{4,6}\+crux:202408:[0-9a-f]{12}, of 2024-08-07", text)
     assert text.count("96.9 %<br>") == len(VANTAGES) * REPETITIONS

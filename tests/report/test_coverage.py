@@ -30,10 +30,10 @@ def test_each_absence_is_named_with_its_cause() -> None:
     )
     assert found.missing == [
         "hamburg, repetition 2: 10 of the 12 probes that the stage reported are in the store",
-        "hamburg, repetition 3: the probe stage was never begun",
+        "hamburg, repetition 3: the probe stage was never started",
         "oslo, repetition 1: probed, but not loaded into the store",
         "oslo, repetition 2: the probe stage is failed (tcpdump did not start)",
-        "oslo, repetition 3: the probe stage was never begun",
+        "oslo, repetition 3: the probe stage was never started",
     ]
 
 

@@ -101,7 +101,7 @@ def test_numbers_of_figure_10(made: Made, rows: list[dict[str, Any]]) -> None:
 
 
 def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
-    for place in made.gathered.figure4.places:
+    for place in made.gathered.figure4.points:
         here = [
             r for r in rows if (r["cdn"], r["vantage"], r["outcome"]) == (place.cdn, place.vantage, "iack")
         ]
@@ -111,7 +111,7 @@ def test_places_and_advice(made: Made, rows: list[dict[str, Any]]) -> None:
         assert place.delta_us == pytest.approx(tuple(np.quantile(delta, [0.25, 0.5, 0.75])))
         assert place.spurious_paper == (delta >= 3 * rtt).sum()
         assert place.spurious_rfc == (delta >= rtt + np.maximum(2 * rtt, 1000)).sum()
-    given = {(row.cdn, row.place.vantage if row.place else None): row.advice for row in made.gathered.advice}
+    given = {(row.cdn, row.point.vantage if row.point else None): row.advice for row in made.gathered.advice}
     assert given["Cloudflare", "hamburg"].no_loss == "IACK"
     assert given["Google", "los_angeles"].no_loss == "WFC"  # 40 ms against 3 x 7 to 9 ms
     assert given["Google", "sao_paulo"].no_loss == "IACK"
@@ -124,7 +124,7 @@ def test_pto_cases_are_the_measured_medians(made: Made) -> None:
     assert shown is not None
     example, *measured = made.gathered.figure2
     assert (example.delta_ms, example.instant[0], example.waiting[0]) == (4, 27, 39)
-    here = {p.cdn: p for p in made.gathered.figure4.places if p.vantage == shown.vantage}
+    here = {p.cdn: p for p in made.gathered.figure4.points if p.vantage == shown.vantage}
     assert len(measured) == pto.MEASURED
     for case in measured:
         place = here[case.title.split(",")[0]]

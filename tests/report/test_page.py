@@ -247,7 +247,7 @@ def test_the_run_is_told(made: Made, browser: Browser) -> None:
     assert facts["Probe template (SHA-256)"] == "5d" * 32
     assert re.fullmatch("[0-9a-f]{64}", facts["Settings (SHA-256)"])
     text = made.path.read_text(encoding="utf-8")
-    assert "All vantage points came in" in text
+    assert "All vantage points are complete" in text
     assert "cid_key" not in text
     assert browser.script("return document.querySelectorAll('#stages tbody tr').length") == 6
 
@@ -262,7 +262,7 @@ def test_what_did_not_come_in_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(gathered.coverage.missing) == 3
     assert "sao_paulo, repetition 1: the probe stage is failed" in gathered.coverage.missing[1]
     html = page.render(gathered)
-    assert "Not all of the run is here" in html
+    assert "Parts of the run are missing" in html
     assert html.count('<td class="gap">missing</td>') == 3
     assert "the cable was pulled" in html
 
@@ -278,14 +278,14 @@ def test_odd_stores_have_a_page(oddity: str, tables: Path, tmp_path: Path, brows
     _opened(browser, path, PHONE)
     text = browser.script("return document.body.innerText")
     assert "nan" not in text.lower().split() and "None" not in text
-    assert "is not in the store" in text  # the run's own record
+    assert "is not in the store" in text  # the run's manifest
     expected = {
         "nothing instant": ["No CDN sent an instant ACK", "Figure 8 is not drawn", "Figure 14 is not drawn"],
         "nothing answered": ["Figure 8 is not drawn", "Figure 10 (paper) is not drawn"],
         "nothing sent": ["nothing sent", "Figure 8 is not drawn"],
         "no CDN, or IPv6": ["Table 1 is empty", "No CDN was measured"],
         "no ACK Delay": ["Figure 10 (paper) is not drawn", "Figure 10 (physical) is not drawn"],
-        "many CDNs": ["could not be told apart: Net"],
+        "many CDNs": ["could not be distinguished: Net"],
         "hostile names": ["</td><script>document.title"],
     }
     for sentence in expected.get(oddity, ["Figure 8."]):

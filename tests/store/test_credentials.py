@@ -14,8 +14,8 @@ import pytest
 from firstflight import settings
 from firstflight.errors import UsageError
 from store import open_store
-from store.place import find
-from store.url import ServerPlace, parse
+from store.location import find
+from store.url import ServerLocation, parse
 from tests import minimal
 
 from .rows import many, write
@@ -75,7 +75,7 @@ def test_nothing_in_the_store_holds_them(served: Served) -> None:
     """The holder of a lease, for example, is told with its command line."""
     place = find(with_password(served))
     assert "hidden" not in repr(place)
-    assert USER not in place.shown if isinstance(place, ServerPlace) else False
+    assert USER not in place.shown if isinstance(place, ServerLocation) else False
     with open_store(with_password(served)) as store:
         for row in store.rows("SELECT holder FROM lease"):
             assert "hidden" not in row["holder"]
@@ -111,7 +111,7 @@ def test_what_a_url_says() -> None:
     place = parse(
         "clickhouses://u%40x:p%2Fw@db.example:9441/rows?cluster=all&compression=zstd&retry_for=5", "d"
     )
-    assert place == ServerPlace(
+    assert place == ServerLocation(
         "db.example",
         9441,
         "rows",
@@ -122,8 +122,8 @@ def test_what_a_url_says() -> None:
         compression="zstd",
         retry_for=5.0,
     )
-    assert parse("clickhouse://[2001:db8::1]", "d") == ServerPlace("2001:db8::1", 9000, "d")
-    assert parse("clickhouse://host?secure=1", "d") == ServerPlace("host", 9440, "d", secure=True)
+    assert parse("clickhouse://[2001:db8::1]", "d") == ServerLocation("2001:db8::1", 9000, "d")
+    assert parse("clickhouse://host?secure=1", "d") == ServerLocation("host", 9440, "d", secure=True)
 
 
 def test_settings_of_a_run_hold_none(tmp_path: Path) -> None:

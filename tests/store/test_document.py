@@ -54,7 +54,7 @@ def test_unknown_kind_is_named_with_those_that_there_are() -> None:
         (
             "kind: k\nmeaning: m\ncolumns: "
             "[{name: a, type: string, meaning: m}, {name: a, type: bool, meaning: m}]",
-            "column a stands there twice",
+            "column a is defined twice",
         ),
     ],
 )

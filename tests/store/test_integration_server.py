@@ -357,7 +357,7 @@ def test_a_question_changes_nothing_and_errors_are_one_sentence(url: str, query:
 
 def test_a_type_that_cannot_be_sent_is_one_sentence(url: str) -> None:
     with open_store(url) as store:
-        with pytest.raises(StoreError, match=r"values of type AggregateFunction.* ask for them as text"):
+        with pytest.raises(StoreError, match=r"values of type AggregateFunction.* select them as text"):
             store.rows("SELECT uniqState(number) AS u FROM numbers(3)")
         assert store.rows("SELECT finalizeAggregation(uniqState(number)) AS u FROM numbers(3)") == [{"u": 3}]
 

@@ -68,7 +68,7 @@ def test_a_block_that_comes_in_small_pieces(engine: Engine) -> None:
 def test_a_block_that_ends_too_early(engine: Engine) -> None:
     written = random_rows(engine, 5, seed=5)
     for length in range(0, len(written) - 1, 7):
-        with pytest.raises(ProtocolError, match="ends in its middle"):
+        with pytest.raises(ProtocolError, match="a block is incomplete"):
             read_native(Window(_nothing_more, written[:length]))
 
 
@@ -84,7 +84,7 @@ def test_types_of_unknown_length_are_named(name: str) -> None:
 def test_a_sparse_column_is_refused() -> None:
     wire = bytearray(Block(["a"], ["Int8"], 1, [b"\x05"]).wire(54468))
     wire[-2] = 1
-    with pytest.raises(UnsupportedType, match="column a comes in a form"):
+    with pytest.raises(UnsupportedType, match="column a has an unsupported serialization"):
         read_wire(Window(_nothing_more, bytes(wire)), 54468)
 
 
@@ -95,13 +95,13 @@ def test_pieces_are_packed_and_checked(method: int) -> None:
     reader = _reader(packed)
     found = b""
     while len(found) < len(content):
-        found += compression.unpack_piece(reader)
+        found += compression.unpack_frame(reader)
     assert found == content
     for place in (0, 16, 17, 21, 40):
         broken = bytearray(packed)
         broken[place] ^= 1
         with pytest.raises((ProtocolError, Disconnected)):
-            compression.unpack_piece(_reader(bytes(broken)))
+            compression.unpack_frame(_reader(bytes(broken)))
 
 
 def test_integers() -> None:
@@ -121,4 +121,4 @@ def _reader(data: bytes) -> Reader:
 
 
 def _nothing_more() -> bytes:
-    raise ProtocolError("a block ends in its middle")
+    raise ProtocolError("a block is incomplete")

@@ -172,8 +172,8 @@ def alive(served: Served) -> bool:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"the first packet of a client is a hello"),
-        (b"\x16\x03\x01\x02\x00\x01", b"the first packet of a client is a hello"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"the first packet of a client must be a hello"),
+        (b"\x16\x03\x01\x02\x00\x01", b"the first packet of a client must be a hello"),
         (b"\xff" * 40, b"longer than 64 bits"),
         (hello(revision=54000), b"older than 54429"),
         (varint(0) + varint(2**40) + b"x", b"at most 4096 are allowed"),
@@ -184,7 +184,7 @@ def alive(served: Served) -> bool:
         (hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(60), b"impossible length"),
         (
             hello(54429) + query("SELECT 1", 1) + varint(2) + text("") + bytes(16)
-            + struct.pack("<BII", 0x82, 20, 5) + bytes(11), b"hash of a compressed piece",
+            + struct.pack("<BII", 0x82, 20, 5) + bytes(11), b"hash of a compressed frame",
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("x")
@@ -192,7 +192,7 @@ def alive(served: Served) -> bool:
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(2**50)
-            + text("a") + text("Int64"), b"a block of more than",
+            + text("a") + text("Int64"), b"a block has more than",
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(1)
@@ -200,7 +200,7 @@ def alive(served: Served) -> bool:
         ),
         (
             hello(54429) + query("SELECT 1") + varint(2) + text("") + b"\x00" + varint(1) + varint(1)
-            + text("a") + text("Array(" * 33 + "Int8" + ")" * 33), b"a type of more than 32 levels",
+            + text("a") + text("Array(" * 33 + "Int8" + ")" * 33), b"a type has more than 32 levels",
         ),
         (hello(54429, database="nowhere"), b"nowhere"),
     ],

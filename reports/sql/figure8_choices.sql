@@ -1,5 +1,5 @@
--- The days and vantage points that Figure 8 can show, the one that shows most first: most CDNs that send instant
--- ACKs, then most probes, then the earliest day.
+-- The days and vantage points that Figure 8 can show, ordered by number of CDNs that send instant ACKs, number of
+-- probes, and day.
 SELECT
     vantage,
     day,
