@@ -182,10 +182,10 @@ def _times(endpoint: Endpoint, lost: str | None) -> tuple[float, float, float]:
 
 def _address_ranks(endpoints: tuple[Endpoint, ...]) -> list[int]:
     """The place of each address in the answer of its family; one of another epoch is alone in its own."""
-    seen: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     ranks = []
     for each in endpoints:
         key = (each.domain, each.host + each.mode + str(":" in each.ip))
-        ranks.append(seen.get(key, 0))
-        seen[key] = ranks[-1] + 1
+        ranks.append(counts.get(key, 0))
+        counts[key] = ranks[-1] + 1
     return ranks

@@ -37,15 +37,15 @@ def run(
     """
     command = [str(part) for part in argv]
     began = time.monotonic()
-    with (out or Path(os.devnull)).open("wb") as sink, tempfile.TemporaryFile("w+") as said:
+    with (out or Path(os.devnull)).open("wb") as sink, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            command, stdin=source, stdout=sink, stderr=said if quiet else None, env=env
+            command, stdin=source, stdout=sink, stderr=errors if quiet else None, env=env
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
-            said.seek(0)
-            last = said.read().strip().rpartition("\n")[2]
+            errors.seek(0)
+            last = errors.read().strip().rpartition("\n")[2]
             raise SystemExit(f"bench: {' '.join(command)} ended with status {process.returncode}: {last}")
     cpu_s = usage.ru_utime + usage.ru_stime
     return Used(usage.ru_utime, cpu_s, time.monotonic() - began, usage.ru_maxrss * 1024 / 1e6)

@@ -225,13 +225,13 @@ def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
         began = _began(number)
         run = Run(root / f"{began:%Y%m%dT%H%M%SZ}-{number:06x}")
         run.path.mkdir(parents=True)
-        told = {
+        given = {
             "targets": {"source": "file", "file": "names.csv"},
             "as_data": {"rib": "file", "files": ["rib.mrt"]},
             "campaign": {"name": "bench", "contact": "noc@example.org", "repetitions": REPETITIONS},
             "vantage": [{"name": name} for name in VANTAGES],
         }
-        checked = settings.check(told, "bench", run.path, check_files=False)
+        checked = settings.check(given, "bench", run.path, check_files=False)
         files.write_text(run.path / "settings.json", checked.model_dump_json())
         run.write_manifest(
             {

@@ -40,8 +40,8 @@ def command(capture: Path, keys: Path) -> list[str | Path]:
 def check_memory(handshakes: int) -> None:
     """SystemExit unless there is room for tshark, which keeps all it has seen of a capture."""
     wanted = handshakes * _BYTES_PER_HANDSHAKE
-    told = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
-    free = int(told.split()[0]) * 1024
+    available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
+    free = int(available.split()[0]) * 1024
     if wanted > free:
         raise SystemExit(
             f"bench: tshark needs some {wanted / 1e9:.0f} GB for a capture of {handshakes} handshakes, and "

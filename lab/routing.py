@@ -25,7 +25,7 @@ _BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
 
 def check_routes(routes: Iterable[Route]) -> None:
     """Raise UsageError for a route that cannot be announced or whose origin a reader would not see."""
-    seen = set()
+    visited = set()
     for route in routes:
         try:
             network = ipaddress.ip_network(route.prefix)
@@ -33,9 +33,9 @@ def check_routes(routes: Iterable[Route]) -> None:
             raise UsageError(
                 f"lab route {route.prefix}: {error}; write a prefix without host bits"
             ) from error
-        if network in seen:
+        if network in visited:
             raise UsageError(f"lab route {route.prefix} is declared twice; leave one")
-        seen.add(network)
+        visited.add(network)
         if not route.as_path:
             raise UsageError(f"lab route {route.prefix} has an empty AS path; name at least the origin AS")
         origin = route.as_path[-1]

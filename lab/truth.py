@@ -115,9 +115,9 @@ def _addresses(internet: Internet, epoch: int) -> dict[str, list[str]]:
 
 
 def _epochs_of_addresses(internet: Internet) -> dict[tuple[str, str], list[int]]:
-    seen: dict[tuple[str, str], list[int]] = {}
+    found: dict[tuple[str, str], list[int]] = {}
     for epoch in range(1, internet.epochs + 1):
         for domain, ips in _addresses(internet, epoch).items():
             for ip in ips:
-                seen.setdefault((domain, ip), []).append(epoch)
-    return seen
+                found.setdefault((domain, ip), []).append(epoch)
+    return found

@@ -44,7 +44,7 @@ DESK = (1280, 900)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Visit:
     """What a page did while it was loaded."""
 
     requests: list[str]
@@ -59,7 +59,7 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
-    def open(self, url: str, size: tuple[int, int] = DESK) -> Seen:
+    def open(self, url: str, size: tuple[int, int] = DESK) -> Visit:
         """Load a page (a file or on loopback) in a window of `size` CSS pixels; a phone's if it is narrow."""
         parts = urlsplit(url)
         assert parts.scheme == "file" or parts.hostname in ("127.0.0.1", "::1", "localhost"), (
@@ -74,7 +74,7 @@ class Browser:
         for log in ("performance", "browser"):
             self.driver.get_log(log)  # what came before is not this page's
         self.driver.get(url)
-        return Seen(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
+        return Visit(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
 
     def script(self, text: str, *arguments: Any) -> Any:
         """The value that JavaScript `return`s, run from outside the page."""

@@ -44,7 +44,7 @@ def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nosuch"], "No such command 'nosuch' (see firstflight --help)"),
         (["stage"], "(see firstflight stage --help)"),
@@ -84,7 +84,7 @@ def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
 )
 def test_wrong_use_is_one_sentence_and_exit_2(
     arguments: list[str],
-    said: str,
+    message: str,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -93,22 +93,22 @@ def test_wrong_use_is_one_sentence_and_exit_2(
     status, shown = end_of(given, monkeypatch, capsys)
     assert status == 2
     assert shown.startswith("firstflight: ") and shown.count("\n") == 1
-    assert said in shown
+    assert message in shown
     assert not (run.path / "here").exists(), "nothing was done"
 
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [("{}", "is broken ('hosts'): remove it"), ("[1]", "remove it"), ("no JSON", "remove it")],
 )
 def test_a_broken_record_of_a_lab_is_one_sentence(
-    state: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("folder/lab.json").write_text(state)
     status, shown = end_of(["lab", "status", "--state", "folder"], monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)
-    assert said in shown
+    assert message in shown
     status, shown = end_of(["lab", "status", "--state", "junk"], monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)
     assert "Not a directory; name another folder by --state" in shown

@@ -47,10 +47,10 @@ def test_the_offset_to_a_web_server_is_within_its_uncertainty(ahead_s: float) ->
     assert offset.uncertainty_us is not None
     assert 500_000 <= offset.uncertainty_us <= 500_000 + took_us / 2 + 1
     assert abs(offset.offset_us + ahead_s * 1e6) <= offset.uncertainty_us
-    said = clock.warning(offset, warn_s=5)
-    assert (said is None) == (ahead_s == 0)
-    if said is not None:
-        assert ("behind" in said) == (ahead_s > 0) and url in said
+    message = clock.warning(offset, warn_s=5)
+    assert (message is None) == (ahead_s == 0)
+    if message is not None:
+        assert ("behind" in message) == (ahead_s > 0) and url in message
 
 
 def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> None:

@@ -37,7 +37,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_has_an_example_and_there_is_a_version(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(option: str) -> str:
+    def printed(option: str) -> str:
         if words and words[0] in ("probe", "dissect"):  # a native program takes the place of this one
             done = run(*words, option)
             assert (done.returncode, done.stderr) == (0, "")
@@ -48,8 +48,8 @@ def test_help_has_an_example_and_there_is_a_version(
         assert ended.value.code == 0
         return capsys.readouterr().out
 
-    assert "Example:" in said("--help")
-    assert said("--version").startswith("firstflight")
+    assert "Example:" in printed("--help")
+    assert printed("--version").startswith("firstflight")
 
 
 def test_so_has_every_native_program() -> None:

@@ -166,11 +166,11 @@ class Site:
 
     def kill_worker(self, name: str) -> list[int]:
         """kill -9 for the worker and all that runs below it, as when a machine loses power."""
-        gone = descendants([self.worker_pid(name)])
-        for pid in gone:
+        killed = descendants([self.worker_pid(name)])
+        for pid in killed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return gone
+        return killed
 
     def firstflight(self, place: str, *arguments: str) -> str:
         """Run `firstflight` where the tasks of `place` run; its standard output."""
@@ -190,8 +190,8 @@ class Site:
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The store's answer."""
-        said = self.firstflight("centre", "sql", query, "--format", "JSONEachRow")
-        return [json.loads(line) for line in said.splitlines()]
+        output = self.firstflight("centre", "sql", query, "--format", "JSONEachRow")
+        return [json.loads(line) for line in output.splitlines()]
 
 
 # The limits of these tests are what a quiet machine needs, several times over; a busy one gets as many again.

@@ -79,8 +79,8 @@ def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, na
         # Without root it is the very user who started it; seen from here that is whoever runs this test.
         assert (owner != 0) if namespaces is ROOT else (owner == os.geteuid())
         if namespaces is ROOT:
-            told = ask("SELECT 1", "setpriv", "--reuid=65534", "--clear-groups")
-            assert "Permission denied" in told
+            answer = ask("SELECT 1", "setpriv", "--reuid=65534", "--clear-groups")
+            assert "Permission denied" in answer
         everything = identities(descendants([process.pid]))
         process.send_signal(signal.SIGKILL)
         process.wait()

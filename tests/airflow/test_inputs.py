@@ -187,12 +187,12 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
         text=True,
         check=True,
     )
-    told = re.fullmatch(
+    found = re.fullmatch(
         rf"NotTheSame the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
         r"set it \(chronyc tracking\) and the task will go on\n",
         done.stdout,
     )
-    assert told and abs(int(told[1]) - abs(int(off[:-1]))) <= 2, done.stdout
+    assert found and abs(int(found[1]) - abs(int(off[:-1]))) <= 2, done.stdout
     assert not (tmp_path / "spool").exists()
 
 
@@ -210,9 +210,9 @@ def test_a_file_that_comes_cut_short_is_not_kept(
 
 def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path))
-    with pytest.raises(CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as told:
+    with pytest.raises(CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as caught:
         inputs.fetch("20260101T000000Z-000000", HAMBURG, "http://127.0.0.1:9", lambda: "t")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_stage_that_is_not_whole_is_not_taken(

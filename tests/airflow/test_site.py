@@ -124,7 +124,7 @@ def scan(site: Site, first_tries: dict[str, str]) -> Scan:
     return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
 
 
-def test_broken_lists_are_refused_said_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
+def test_broken_lists_are_refused_reported_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
     assert "cannot fetch the Tranco list of" in first_tries["targets"]
     assert "the host answered 500" in first_tries["targets"]
     assert "is cut short" in first_tries["as_data"]
@@ -171,8 +171,8 @@ def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan)
 
 
 def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
-    told = site.xcom("quic_scan", scan.dag_run, "report")
-    assert told["missing"] == [] and set(told["rows"]) == set(VANTAGES)
+    report = site.xcom("quic_scan", scan.dag_run, "report")
+    assert report["missing"] == [] and set(report["rows"]) == set(VANTAGES)
     assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
     rows = site.rows(f"SELECT state, manifest FROM run WHERE run = '{scan.run}'")
     assert [row["state"] for row in rows] == ["done"]
@@ -203,14 +203,14 @@ def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> Non
     driver.find_element("css selector", 'input[name="password"]').send_keys(site.password)
     driver.find_element("css selector", 'button[type="submit"]').click()
     wait_for(lambda: "login" not in driver.current_url, 30, lambda: driver.current_url)
-    seen = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
+    view = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
     wait_for(
         lambda: "hong_kong" in browser.script("return document.body.innerText"),
         60,
         lambda: str(browser.script("return document.body.innerText"))[:2000],
     )
     assert "quic_scan" in browser.script("return document.body.innerText")
-    assert all(site.page in address for address in seen.requests if address.startswith("http"))
+    assert all(site.page in address for address in view.requests if address.startswith("http"))
     driver.get("about:blank")  # the page asks again every three seconds, which the next tests would pay for
 
 
@@ -319,8 +319,8 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     # The vantage point that is down delays nobody, and the report names it.
     reported = lambda: site.tasks("quic_scan", second)["report"]["state"] == "success"  # noqa: E731
     wait_for(reported, 300, lambda: site.describe("quic_scan", second))
-    told = site.xcom("quic_scan", second, "report")
-    assert f"{down}, repetition 1" in told["missing"] and told["rows"][down] == 0
+    report = site.xcom("quic_scan", second, "report")
+    assert f"{down}, repetition 1" in report["missing"] and report["rows"][down] == 0
     site.maintenance(down, begins=False)
     assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
     assert site.xcom("quic_scan", second, "late_report")["missing"] == []

@@ -194,7 +194,7 @@ try:
     run = inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
     print("whole", run.done("targets"))
 except FirstflightError as error:
-    print("said:", error)
+    print("error:", error)
 """
 
 
@@ -214,5 +214,5 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
         environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "spool")}
         subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
     first = (place / "first.out").read_text()
-    assert first.startswith("said: the disk that holds") and "is full" in first and first.count("\n") == 1
+    assert first.startswith("error: the disk that holds") and "is full" in first and first.count("\n") == 1
     assert "whole True" in (place / "second.out").read_text()

@@ -104,15 +104,15 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
         assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
     printed, messages = tasks.communicate(timeout=400)
     assert tasks.returncode == 0, messages
-    told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
-    assert [task for task, _ in told] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
+    steps = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
+    assert [task for task, _ in steps] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
     ended = run.report("probe", run.key("east", 1))
     assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
     assert run.layout.stop_file.exists()
 
     rows = len(world.rows(Path(run.path), "east", 1))
     assert 0 < rows < len(addresses())
-    given = dict(told)
+    given = dict(steps)
     assert given["probe 1"]["rows"] == given["load 1"]["quic_probe"] == rows
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"

@@ -292,9 +292,9 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
 def test_answers_of_any_kind_are_one_sentence(
     world: World, answer: Callable[[], Iterable[bytes]], says: str
 ) -> None:
-    with pytest.raises(CentreUnreachable, match=says) as told:
+    with pytest.raises(CentreUnreachable, match=says) as caught:
         world.fetch(_inputs_only(answer))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert not world.around.exists()
 
 

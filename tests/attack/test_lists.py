@@ -45,8 +45,8 @@ def target() -> Iterator[socket.socket]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["line"])[:40])
 def test_lines_mean_what_the_table_says(case: dict[str, Any]) -> None:
     def read() -> lists.Range | str | None:
-        said = lists.content(case["line"])
-        return None if said is None else lists.entry_of(said)
+        content = lists.content(case["line"])
+        return None if content is None else lists.entry_of(content)
 
     if "error" in case:
         with pytest.raises(ValueError, match=re.escape(case["error"])):

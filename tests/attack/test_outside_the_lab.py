@@ -116,12 +116,12 @@ def resolved(run: Run) -> Run:
     return run
 
 
-def quiet(outside: Outside, argv: list[str], said: str = REFUSED, status: int | None = 2) -> None:
+def assert_refused(outside: Outside, argv: list[str], message: str = REFUSED, status: int | None = 2) -> None:
     """Run a command there: it refuses in one sentence, and no packet leaves."""
     before = outside.heard()
     done = outside.run(argv)
     assert outside.heard() == before, done.stderr
-    assert said in done.stderr, done.stderr
+    assert message in done.stderr, done.stderr
     if status is not None:
         assert (done.returncode, done.stderr.strip().count("\n")) == (status, 0), done.stderr
     assert "Traceback" not in done.stderr
@@ -153,7 +153,7 @@ def test_probe(outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("v4.csv").write_text("ip,domain,port\n198.18.16.1,a.lab.test,443\n")
     Path("v6.csv").write_text("ip,domain,port\n2001:db8:16::1,a.lab.test,443\n")
     command = [sys.executable, "-m", "cli", "probe", *options, "--format", "jsonl", "--timeout", "0.2"]
-    quiet(outside, command)
+    assert_refused(outside, command)
     if "--dry-run" in options:
         return
     outside.mark()
@@ -191,39 +191,39 @@ def with_targets(outside: Outside, runs: Path) -> Run:
 def test_stage_resolve(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "2", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "resolve", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "resolve", *place])
 
 
 def test_stage_probe(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     resolved(run)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "probe", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "probe", *place])
 
 
 def test_stage_watch(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "watch", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "watch", *place])
 
 
 @pytest.mark.parametrize("stage", ["targets", "as_data"])
 def test_stages_that_fetch(outside: Outside, runs: Path, stage: str) -> None:
     """/etc/hosts leads to the lab's web host there."""
     run = new_run(runs, "fetched.toml")
-    quiet(outside, [*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
 
 
 def test_a_name_server_of_the_lab_is_not_asked(outside: Outside, runs: Path) -> None:
     reference = '[clock]\nreference = "https://nobody.lab.test/"\n'
     run = new_run(runs, more=reference)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "resolve", *place], status=None)
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "resolve", *place], status=None)
 
 
 @pytest.mark.parametrize("command", [["campaign", "run"], ["watch"]])
 def test_a_campaign_and_a_watch(outside: Outside, runs: Path, command: list[str]) -> None:
-    quiet(outside, [*FIRSTFLIGHT, *command, "--config", str(runs / "c.toml")], status=None)
+    assert_refused(outside, [*FIRSTFLIGHT, *command, "--config", str(runs / "c.toml")], status=None)
 
 
 @pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["db", "migrate"], ["runs"]])
@@ -244,7 +244,7 @@ def test_here_is_not_the_host_that_the_command_names(outside: Outside, runs: Pat
     behind = 'command = ["firstflight", "lab", "exec", "--state", "var/lab", "{}"]\n'
     run = new_run(runs, more=behind.format("hamburg") + "[centre]\n" + behind.format("centre"))
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", stage, *place], said="and this is not it")
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, *place], message="and this is not it")
 
 
 def test_the_mark_is_one() -> None:

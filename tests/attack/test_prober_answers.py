@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @dataclass
-class Seen:
+class Attempt:
     """What the prober wrote, and what the dissector read from the same packets."""
 
     row: Row
@@ -33,7 +33,7 @@ class Seen:
         assert {one: pair for one, pair in pairs.items() if pair[0] != pair[1]} == {}
 
 
-def attack(folder: Path, *arguments: object) -> Seen:
+def attack(folder: Path, *arguments: object) -> Attempt:
     """Let `answering` do it in a namespace of its own."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     up = 'ip link set lo up && exec "$@"'
@@ -47,9 +47,9 @@ def attack(folder: Path, *arguments: object) -> Seen:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     (dissected,) = rows(folder / "probe.pcap", "--answer-window-ms", "1000")
-    return Seen(said["row"], said["summary"], dissected)
+    return Attempt(output["row"], output["summary"], dissected)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def attack(folder: Path, *arguments: object) -> Seen:
     ],
 )
 def test_datagrams_are_read_whole(tmp_path: Path, answer: str, outcome: str, size: int) -> None:
-    seen = attack(tmp_path, answer)
-    row = seen.row
+    attempt = attack(tmp_path, answer)
+    row = attempt.row
     assert (row["outcome"], row["ack_datagram_bytes"], row["bytes_received"]) == (outcome, size, size)
-    seen.agree()
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_datagrams_are_read_whole(tmp_path: Path, answer: str, outcome: str, siz
     [("short hello", "ack_only"), ("short hello alone", "malformed"), ("long hello", "malformed")],
 )
 def test_a_server_hello_has_the_length_of_one(tmp_path: Path, answer: str, outcome: str) -> None:
-    seen = attack(tmp_path, answer)
-    assert (seen.row["outcome"], seen.row["sh_us"]) == (outcome, None)
-    assert "ServerHello length" in seen.row["detail"]
-    seen.agree()
+    attempt = attack(tmp_path, answer)
+    assert (attempt.row["outcome"], attempt.row["sh_us"]) == (outcome, None)
+    assert "ServerHello length" in attempt.row["detail"]
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_a_server_hello_has_the_length_of_one(tmp_path: Path, answer: str, outco
     ],
 )
 def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int, us: int | None) -> None:
-    seen = attack(tmp_path, answer)
-    assert (seen.row["ack_delay_raw"], seen.row["ack_delay_us"]) == (raw, us)
-    assert seen.dissected["initial_ack_delay_us"] == us
-    seen.agree()
+    attempt = attack(tmp_path, answer)
+    assert (attempt.row["ack_delay_raw"], attempt.row["ack_delay_us"]) == (raw, us)
+    assert attempt.dissected["initial_ack_delay_us"] == us
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int
 def test_icmp_of_a_stranger_without_the_connection_id_ends_nothing(
     tmp_path: Path, source: str, quoted: int, answer: str, outcome: str
 ) -> None:
-    seen = attack(tmp_path, answer, source, quoted)
-    row = seen.row
+    attempt = attack(tmp_path, answer, source, quoted)
+    row = attempt.row
     assert (row["outcome"], row["icmp_type"], row["icmp_code"]) == (outcome, 3, 3)
     noted = outcome != "refused"
-    assert seen.summary["unproven_icmp"] == int(noted)
+    assert attempt.summary["unproven_icmp"] == int(noted)
     if noted:
         assert f"says {source}, which is not the server" in row["detail"]
-    seen.agree()
+    attempt.agree()

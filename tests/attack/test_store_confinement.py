@@ -56,7 +56,7 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.5)
         where = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        said = ask(
+        answers = ask(
             tmp_path / "store", "SERVER",
             f"SELECT file('{secret}')",
             "SELECT file('/etc/hostname')",
@@ -75,10 +75,10 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
         )  # fmt: skip
         with pytest.raises(TimeoutError):
             listener.accept()
-    assert [line.split()[0] for line in said] == ["refused"] * 7 + ["done"] + ["refused"] * 2 + ["done"]
-    for line in said[:6]:
+    assert [line.split()[0] for line in answers] == ["refused"] * 7 + ["done"] + ["refused"] * 2 + ["done"]
+    for line in answers[:6]:
         assert "Permission denied" in line or "denied" in line, line
-    assert "READ ON URL" in said[6]
+    assert "READ ON URL" in answers[6]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "store"]
 
 
@@ -99,7 +99,7 @@ def test_names_are_not_looked_up_even_with_the_grant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["READER", "LOADER", "SERVER", "FORMATTER"])
 def test_grants_hold_in_every_role(tmp_path: Path, role: str) -> None:
-    said = ask(
+    answers = ask(
         tmp_path / "store", role,
         "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
         "SELECT * FROM remote('127.0.0.1:9', 'system.one')",
@@ -111,7 +111,7 @@ def test_grants_hold_in_every_role(tmp_path: Path, role: str) -> None:
         "SET format_schema = 'x'",
         "SET max_memory_usage = 0",
     )  # fmt: skip
-    for line in said:
+    for line in answers:
         assert line.startswith("refused"), line
 
 
@@ -150,7 +150,7 @@ def test_sql_is_confined(tables: Path) -> None:
     assert done.stdout == "b'1\\n'\nPermission denied\nOperation not permitted\n", done.stderr
 
 
-def test_what_the_kernel_lacks_is_told(tmp_path: Path) -> None:
+def test_what_the_kernel_lacks_is_reported(tmp_path: Path) -> None:
     """A kernel without Landlock answers its calls with ENOSYS, as a filter around the server does here."""
     script = (
         "import store.confine.landlock as l, store.confine.seccomp as s\n"
@@ -163,13 +163,13 @@ def test_what_the_kernel_lacks_is_told(tmp_path: Path) -> None:
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
     )  # fmt: skip
     assert process.stderr is not None
-    said = [process.stderr.readline() for _ in range(4)]
+    messages = [process.stderr.readline() for _ in range(4)]
     process.terminate()
     process.wait(60)
     process.stderr.close()
-    assert " at 127.0.0.1:" in said[0]
-    assert "this kernel has no Landlock" in said[2]
-    assert "no seccomp filter on this kernel" in said[3]
+    assert " at 127.0.0.1:" in messages[0]
+    assert "this kernel has no Landlock" in messages[2]
+    assert "no seccomp filter on this kernel" in messages[3]
 
 
 @pytest.mark.parametrize("zone", ["CET-1CEST", "Europe/Berlin", ":nonsense", ""])

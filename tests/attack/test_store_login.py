@@ -44,9 +44,9 @@ def test_wrong_passwords_leave_a_line(tmp_path: Path) -> None:
         found.client(user="some\nbody", password="guess") as client,
     ):
         client.execute("SELECT 1")
-    said = found.said.read_text(encoding="utf-8")
-    assert "wrong user or password from 127.0.0.1, user 'some\\nbody'" in said
-    assert "guess" not in said
+    log = found.log.read_text(encoding="utf-8")
+    assert "wrong user or password from 127.0.0.1, user 'some\\nbody'" in log
+    assert "guess" not in log
 
 
 def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> None:
@@ -160,12 +160,12 @@ def test_places_before_the_login() -> None:
 def test_the_address_is_in_a_file_for_the_owner_alone(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = served.said.with_name("store")
+    store = served.log.with_name("store")
     path = served_address.path_of(store)
     assert path.stat().st_mode & 0o777 == 0o600
-    said = served.said.read_text(encoding="utf-8")
-    assert f"export FIRSTFLIGHT_STORE_FILE={path}\n" in said
-    assert served.password not in said
+    log = served.log.read_text(encoding="utf-8")
+    assert f"export FIRSTFLIGHT_STORE_FILE={path}\n" in log
+    assert served.password not in log
     monkeypatch.delenv("FIRSTFLIGHT_STORE")
     for environment in ({"FIRSTFLIGHT_STORE_FILE": str(path)}, {"FIRSTFLIGHT_STORE": f"chdb:{store}"}):
         for command in (("db", "migrate"), ("sql", "SELECT count() FROM quic_probe", "--format", "TSV")):
@@ -220,18 +220,19 @@ def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{store}"},
     )  # fmt: skip
     assert process.stderr is not None
-    said = [process.stderr.readline(), process.stderr.readline() if own else ""]
+    messages = [process.stderr.readline(), process.stderr.readline() if own else ""]
     if own:
         process.terminate()
     status = process.wait(60)
     process.stderr.close()
     if own:
-        assert status == 0 and " at 127.0.0.1:" in said[0]
+        assert status == 0 and " at 127.0.0.1:" in messages[0]
         assert (
-            "cannot write the store's address" in said[1] and "give clients the address yourself" in said[1]
+            "cannot write the store's address" in messages[1]
+            and "give clients the address yourself" in messages[1]
         )
     else:
-        assert status == 2 and "cannot write the store's address" in said[0]
+        assert status == 2 and "cannot write the store's address" in messages[0]
 
 
 def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:

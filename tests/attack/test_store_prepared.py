@@ -184,7 +184,7 @@ def test_a_store_is_read_after_a_writer_was_killed(tables: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
-def test_a_server_that_only_reads_cannot_be_told_to_write(tables: Path) -> None:
+def test_a_read_only_server_cannot_be_made_to_write(tables: Path) -> None:
     with serving(tables, "--read-only") as served, served.client() as client:
         assert client.execute("SELECT count() FROM quic_probe") == [(0,)]
         status = Path(f"/proc/{served.process.pid}/status").read_text()

@@ -182,7 +182,7 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
 
 
 @pytest.mark.parametrize(
-    ("override", "status", "said"),
+    ("override", "status", "message"),
     [
         ("resolve.port=1", 3, "resolver"),
         ("campaign.before_repetition=['false']", 1, "campaign.before_repetition (false)"),
@@ -190,10 +190,10 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
         ("probe.rate=-1", 2, "probe.rate"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, said: str) -> None:
+def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, message: str) -> None:
     done = world.campaign("--config", str(world.settings()), "--set", override)
     assert done.returncode == status, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -24,7 +24,7 @@ cp -r {runs}/. {folder}/kept
 """
 
 
-def test_a_full_disk_is_said_in_one_sentence_and_resumed(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> None:
     world = World(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "kept").mkdir()
@@ -49,10 +49,10 @@ def test_a_full_disk_is_said_in_one_sentence_and_resumed(tmp_path: Path) -> None
         world.end()
     assert done.returncode == 0, done.stderr.decode()
 
-    said = (tmp_path / "first.err").read_text()
-    assert (tmp_path / "first.status").read_text() == "1\n", said
-    assert "full" in said or "No space left on device" in said
-    assert "Traceback" not in said
+    stderr = (tmp_path / "first.err").read_text()
+    assert (tmp_path / "first.status").read_text() == "1\n", stderr
+    assert "full" in stderr or "No space left on device" in stderr
+    assert "Traceback" not in stderr
 
     assert (tmp_path / "second.status").read_text() == "0\n", (tmp_path / "second.err").read_text()
     (run,) = (tmp_path / "kept").iterdir()

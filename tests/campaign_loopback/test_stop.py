@@ -72,7 +72,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     assert about["state"] == "done" and about["counts"]["targets"] == 2 * len(addresses())
 
 
-def test_stopping_what_does_not_run_is_said(world: World) -> None:
+def test_stopping_what_does_not_run_is_reported(world: World) -> None:
     (run,) = world.runs()
     assert "no campaign is running" in firstflight(world, "runs", "stop", run.name).stderr
     assert (run / "stop").exists()
@@ -81,7 +81,7 @@ def test_stopping_what_does_not_run_is_said(world: World) -> None:
     firstflight(world, "runs", "stop", "20000101T000000Z-000000", expect=2)
 
 
-def test_a_clock_that_is_off_is_written_down_and_said(world: World) -> None:
+def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     (run,) = world.runs()
     ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind ours
     again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]

@@ -37,8 +37,8 @@ def in_words_of_tshark(row: Row) -> Row:
     found["ip_version"] = 6 if is_six else 4
     # IPv6 counts what follows its header.
     found["ip_length"] = row["ip_bytes"] - 40 if is_six else row["ip_bytes"]
-    said = row["flags"].split(",")
-    found |= {f"flag_{name}": int(name in said) for name in FLAGS}
+    flags = row["flags"].split(",")
+    found |= {f"flag_{name}": int(name in flags) for name in FLAGS}
     found["window_bytes"] = row["window"] << (row["window_shift"] or 0)
     found |= _options(row["options"], row["header_bytes"] - 20)
     names = {*filter(None, row["marks"].split(",")), row["class"]}

@@ -54,11 +54,11 @@ def test_all_agree(comparisons: list[Comparison]) -> None:
 
 def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
     """Each listed field occurs in some capture: a list that compares nothing proves nothing."""
-    seen: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for comparison in comparisons:
-        seen += comparison.compared
+        total += comparison.compared
     listed = {one.name for scope in ("datagram", "packet", "frame") for one in compare.fields(scope)}
-    assert listed - set(seen) == set()
+    assert listed - set(total) == set()
     assert len(listed) >= LEAST_FIELDS
 
 

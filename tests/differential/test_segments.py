@@ -52,7 +52,7 @@ def test_every_exception_is_needed(comparisons: list[Comparison], captures: list
 
 
 def test_every_field_was_compared(comparisons: list[Comparison]) -> None:
-    seen: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for comparison in comparisons:
-        seen += comparison.compared
-    assert {one.name for one in compare.fields("tcp")} - set(seen) == set()
+        total += comparison.compared
+    assert {one.name for one in compare.fields("tcp")} - set(total) == set()

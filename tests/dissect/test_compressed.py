@@ -64,7 +64,7 @@ def test_other_compressors_are_named(tmp_path: Path) -> None:
     assert b"bzip2" in done.stderr
 
 
-def test_a_window_beyond_the_memory_is_said(tmp_path: Path) -> None:
+def test_a_window_beyond_the_memory_is_reported(tmp_path: Path) -> None:
     """Zstandard's long windows must be kept in memory: they are refused, and what to do is said."""
     path = tmp_path / "long.zst"
     # The size is not told beforehand, so the window is as large as was asked for.

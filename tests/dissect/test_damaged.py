@@ -63,8 +63,8 @@ def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
     with (folder / "out").open("wb") as out:
         whole = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
         done = subprocess.run(whole, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
-    *said, memory_kb = done.stderr.decode().splitlines()
-    return done.returncode, said, int(memory_kb)
+    *messages, memory_kb = done.stderr.decode().splitlines()
+    return done.returncode, messages, int(memory_kb)
 
 
 @pytest.mark.parametrize("folder", ["interop", "quic", "tcp"])
@@ -78,11 +78,13 @@ def test_any_damage_ends_in_order(folder: str, tmp_path: Path) -> None:
         path.write_bytes(damaged(bytearray(content), rng))
         argv = [str(binaries.find("firstflight-dissect")), str(path), "--kind", KINDS]
         keys = original.with_suffix(".keys")
-        status, said, memory_kb = run([*argv, *(["--keys", str(keys)] if keys.exists() else [])], tmp_path)
+        status, messages, memory_kb = run(
+            [*argv, *(["--keys", str(keys)] if keys.exists() else [])], tmp_path
+        )
         statuses.add(status)
-        assert status in (0, 3), (original, said)
-        assert not any("panicked" in line for line in said)
-        assert any(f"{path}: at byte " in line for line in said) == (status == 3), said
+        assert status in (0, 3), (original, messages)
+        assert not any("panicked" in line for line in messages)
+        assert any(f"{path}: at byte " in line for line in messages) == (status == 3), messages
         assert memory_kb < MOST_KB
         for line in (tmp_path / "out").read_bytes().splitlines():
             json.loads(line)

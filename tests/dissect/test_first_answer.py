@@ -345,8 +345,8 @@ def test_story(name: str, tmp_path: Path) -> None:
 def test_every_outcome_has_a_story() -> None:
     from schemas import records
 
-    told = {expected["first_answer"] for _, expected in STORIES.values()}
-    assert told == set(records.load("quic_connection").column("first_answer").values)
+    covered = {expected["first_answer"] for _, expected in STORIES.values()}
+    assert covered == set(records.load("quic_connection").column("first_answer").values)
 
 
 def test_windows_can_be_set(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_ipv6_and_refusal_there(tmp_path: Path) -> None:
     assert (row["client_ip"], row["server_ip"]) == ("2001:db8::10", "2001:db8::1")
 
 
-def test_connections_of_one_five_tuple_are_told_apart(tmp_path: Path) -> None:
+def test_connections_of_one_five_tuple_are_distinguished(tmp_path: Path) -> None:
     other, other_client = b"\x33" * 8, b"\xcc" * 8
     capture = Capture().sent(0, b.hello_datagram())
     capture.sent(1 * MS, b.hello_datagram(dcid=other, keys_of=other, scid=other_client))

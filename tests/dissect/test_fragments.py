@@ -57,7 +57,7 @@ def test_a_client_hello_in_fragments(family: int, order: int, tmp_path: Path) ->
     assert pace["ip_bytes"] == row["ip_bytes_client"] == sum(map(len, [pieces[0], *pieces]))
 
 
-def test_a_missing_piece_is_said(tmp_path: Path) -> None:
+def test_a_missing_piece_is_reported(tmp_path: Path) -> None:
     pieces = fragments(4, udp(b.hello_datagram()), 400)
     done = dissect(write(tmp_path / "f.pcap", pieces[:2] + pieces[3:]))
     assert (done.returncode, done.stdout) == (0, b"")

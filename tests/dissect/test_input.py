@@ -99,14 +99,14 @@ def test_link_types(link: int, head: bytes, tmp_path: Path) -> None:
     assert same(rewritten(tmp_path / "other.pcap", original, link, head), original)
 
 
-def test_an_unknown_link_type_is_said(tmp_path: Path) -> None:
+def test_an_unknown_link_type_is_reported(tmp_path: Path) -> None:
     path = rewritten(tmp_path / "radio.pcap", answered(tmp_path / "raw.pcap"), 127, b"")
     done = dissect(path)
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"expected a known link type, found 127" in done.stderr
 
 
-def test_frames_of_an_unknown_link_type_are_said_and_the_others_read(tmp_path: Path) -> None:
+def test_frames_of_an_unknown_link_type_are_reported_and_the_others_read(tmp_path: Path) -> None:
     """Two interfaces in one pcapng: the frames of one can be read."""
     known = answered(tmp_path / "raw.pcap")
     unknown = rewritten(tmp_path / "radio.pcap", known, 127, b"")
@@ -128,20 +128,20 @@ def test_frames_of_an_unknown_link_type_are_said_and_the_others_read(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"ip,domain,port\n192.0.2.1,,\n", 'found "ip,domain,port'),
         (b"\xd4\xc3\xb2\xa1\x02\x00", "is not a capture"),
     ],
 )
-def test_what_is_no_capture_is_refused_by_name(content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_no_capture_is_refused_by_name(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "no.pcap"
     path.write_bytes(content)
     done = dissect(path, QUICHE)
     assert done.returncode == 3
     assert str(path) in done.stderr.decode()
-    assert said in done.stderr.decode()
+    assert message in done.stderr.decode()
     # The other capture is read all the same.
     assert [json.loads(line)["source_file"] for line in done.stdout.splitlines()] == [str(QUICHE)]
 
@@ -261,7 +261,7 @@ def test_wrong_use_is_refused() -> None:
     assert b"--out" in dissect("--format", "parquet", QUICHE).stderr
 
 
-def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = dissect(QUICHE, "--out", tmp_path / "file" / "deeper")
     assert (done.returncode, done.stdout) == (2, b"")
@@ -269,7 +269,7 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("through", ["native", "command line"])
-def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
+def test_a_closed_standard_output_is_reported(tmp_path: Path, through: str) -> None:
     """Its records would vanish without a word."""
     native_program = [str(binaries.find("firstflight-dissect"))]
     command_line = [str(Path(sys.executable).with_name("firstflight")), "dissect"]
@@ -277,8 +277,8 @@ def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
     closed = ["sh", "-c", '"$@" >&-', "sh", *program, str(QUICHE)]
     done = subprocess.run(closed, capture_output=True, check=False, text=True)
     assert done.returncode == 2
-    said = "standard output is closed: redirect it to a file, or give --out DIR"
-    assert done.stderr == f"firstflight-dissect: {said}\n"
+    message = "standard output is closed: redirect it to a file, or give --out DIR"
+    assert done.stderr == f"firstflight-dissect: {message}\n"
     into = subprocess.run([*closed, "--out", str(tmp_path)], capture_output=True, check=False)
     assert (into.returncode, into.stderr) == (0, b"")
     assert (tmp_path / "quic_connection.jsonl").stat().st_size > 0

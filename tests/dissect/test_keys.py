@@ -224,7 +224,7 @@ def test_samples_and_timeouts_of_a_client(tmp_path: Path) -> None:
     assert json.loads(row["pto_series_us"])[0] == 60000
 
 
-def test_spurious_retransmissions_are_told_from_needed_ones(tmp_path: Path) -> None:
+def test_spurious_retransmissions_are_distinguished_from_needed_ones(tmp_path: Path) -> None:
     """A late datagram makes the server send again what arrives all the same; a lost one what did not."""
     late_or_lost: dict[str, float | None] = {"late": 0.2, "lost": None}
     spurious = {}
@@ -277,13 +277,13 @@ def test_many_connections_find_their_lines(tmp_path: Path) -> None:
     assert all(row["undecrypted_packets"] == 0 for row in found)
 
 
-def test_a_file_that_is_no_key_log_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_no_key_log_is_reported(tmp_path: Path) -> None:
     """Taken for a key log, it opens nothing; an empty one may become one."""
     capture = FIXTURES / "quiche.pcap"
-    for content, told in ((capture.read_bytes(), 1), (b"CLIENT_RANDOM 00 11\n", 1), (b"", 0)):
+    for content, expected in ((capture.read_bytes(), 1), (b"CLIENT_RANDOM 00 11\n", 1), (b"", 0)):
         other = tmp_path / "other"
         other.write_bytes(content)
         done = dissect(capture, "--keys", other)
         assert done.returncode == 0
-        said = f"the key log {other} holds no secret of a QUIC connection".encode()
-        assert done.stderr.count(said) == told
+        warning = f"the key log {other} holds no secret of a QUIC connection".encode()
+        assert done.stderr.count(warning) == expected

@@ -73,13 +73,13 @@ def test_each_direction_has_a_row_and_silence_ends_it(tmp_path: Path) -> None:
         capture.sent(at, b"x" * 100)
     capture.came(b.MS, b"y" * 50)
     found = rows(capture.write(tmp_path / "two.pcap"), "--kind", "pacing")
-    seen = {(row["src_port"], row["start_time_ns"] - b.START_NS): row for row in found}
-    assert set(seen) == {(40000, 0), (443, b.MS), (40000, 100 * 10**9)}
-    first = seen[40000, 0]
+    directions = {(row["src_port"], row["start_time_ns"] - b.START_NS): row for row in found}
+    assert set(directions) == {(40000, 0), (443, b.MS), (40000, 100 * 10**9)}
+    first = directions[40000, 0]
     assert (first["packets"], first["payload_bytes"], first["ip_bytes"]) == (3, 300, 3 * 128)
     assert (first["train_lengths"], first["duration_us"]) == ("1:0.333333,2:0.666667", 150)
     assert first["goodput_bps"] == 300 * 8 * 10**9 // 150_000
-    assert (seen[443, b.MS]["goodput_bps"], seen[443, b.MS]["gap_p50_ns"]) == (None, None)
+    assert (directions[443, b.MS]["goodput_bps"], directions[443, b.MS]["gap_p50_ns"]) == (None, None)
 
 
 def test_lines_hold_every_column() -> None:

@@ -288,15 +288,15 @@ def test_what_the_snap_length_cut_is_null(name: str, snaplen: int, tmp_path: Pat
     found = rows(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection", *ports)
     assert [row["odcid"] for row in found] == [row["odcid"] for row in whole]
     for one, of in zip(found, whole, strict=True):
-        told = {column for column, value in one.items() if value is not None and value != of[column]}
+        differing = {column for column, value in one.items() if value is not None and value != of[column]}
         if (name, snaplen) in RETRY_CUT:
-            told -= {"retry"}
+            differing -= {"retry"}
         if name in MOVED:
-            told -= VOLUME
+            differing -= VOLUME
         if one["first_answer"] == "malformed":
             assert one["detail"] == "cut by the capture"
-            told -= {"first_answer"}
-        assert told <= COUNTED, one
+            differing -= {"first_answer"}
+        assert differing <= COUNTED, one
         if one["undecrypted_packets"] > of["undecrypted_packets"]:
             assert one["payload_bytes_server"] is one["retransmission_rate"] is None
 

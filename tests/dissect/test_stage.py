@@ -72,14 +72,14 @@ def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:
 def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
     stage(run, run.key("here", 1))
     before = run.layout.quic_connection(run.key("here", 1)).read_bytes()
-    gone = run.layout.capture(run.key("here", 1))
-    content = gone.read_bytes()
-    gone.unlink()
+    missing = run.layout.capture(run.key("here", 1))
+    content = missing.read_bytes()
+    missing.unlink()
     with pytest.raises(InputError, match=r"^probe\.pcap in .* is gone, which capture\.json names"):
         stage(run, run.key("here", 1))
     assert run.layout.quic_connection(run.key("here", 1)).read_bytes() == before
     # One that a killed stage has left is taken over by its next try.
-    gone.with_name("probe.pcap.part").write_bytes(content)
+    missing.with_name("probe.pcap.part").write_bytes(content)
     stage(run, run.key("here", 1))
     (row,) = pq.ParquetFile(run.layout.quic_connection(run.key("here", 1))).read().to_pylist()
     assert row["source_file"].endswith("probe-2.pcap")

@@ -94,5 +94,5 @@ def test_a_broken_capture_does_not_stop_the_others(tmp_path: Path) -> None:
     (row,) = map(json.loads, done.stdout.splitlines())
     assert (row["server"], row["initial_ack_delay_ms"]) == ("lsquic", 1.184)
     assert done.returncode == 3
-    (said,) = done.stderr.splitlines()
-    assert "bad.pcap: at byte 0" in said
+    (message,) = done.stderr.splitlines()
+    assert "bad.pcap: at byte 0" in message

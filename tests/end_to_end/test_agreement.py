@@ -55,8 +55,8 @@ def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
     """Both read the stamps of one capture: no difference is allowed."""
     by_dissector = dissected(finished)
     for row in sent(finished):
-        theirs, seen = by_dissector[key_of(row)], finished.at_vantage[key_of(row)]
-        assert (theirs["ack_us"], theirs["sh_us"]) == (seen.ack_us, seen.sh_us), row
+        theirs, ours = by_dissector[key_of(row)], finished.at_vantage[key_of(row)]
+        assert (theirs["ack_us"], theirs["sh_us"]) == (ours.ack_us, ours.sh_us), row
 
 
 def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> tuple[int, int]:
@@ -123,8 +123,8 @@ def test_captures_lost_nothing(finished: Finished) -> None:
     for vantage in VANTAGES:
         for repetition in range(1, REPETITIONS + 1):
             folder = finished.site.folder / "runs" / finished.run / vantage / str(repetition) / "capture"
-            said = json.loads((folder / "capture.json").read_text())
-            assert said["captures"]
-            for capture in said["captures"]:
+            manifest = json.loads((folder / "capture.json").read_text())
+            assert manifest["captures"]
+            for capture in manifest["captures"]:
                 assert capture["captured"] == capture["received_by_filter"] > 0
                 assert capture["dropped_by_kernel"] == 0, folder

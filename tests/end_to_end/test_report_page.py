@@ -23,8 +23,8 @@ def page(finished: Finished) -> Path:
 
 
 def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, browser: Browser) -> None:
-    seen = browser.open(page.as_uri(), PHONE)
-    assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+    visit = browser.open(page.as_uri(), PHONE)
+    assert (visit.requests, visit.complaints) == ([page.as_uri()], [])
     cells = browser.script(
         "return [...document.querySelectorAll('#table1-paper [data-column]')]"
         ".map(td => [td.closest('tr').dataset.cdn, td.dataset.column, td.textContent])"

@@ -13,11 +13,11 @@ from tests.end_to_end.site import COPIED, VANTAGES
 def test_every_row_is_as_declared(finished: Finished) -> None:
     wrong = []
     for row in finished.rows:
-        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
         wrong += [
-            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], told[what])
+            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], expected[what])
             for what in ("outcome", "asn", "cdn")
-            if row[what] != told[what]
+            if row[what] != expected[what]
         ]
     assert not wrong
 
@@ -44,12 +44,12 @@ def test_all_outcomes_occur(finished: Finished) -> None:
 
 
 def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
-    told = {
+    expected = {
         t["domain"]: t["dns_status"]
         for t in finished.site.lines("lab", "truth", "--format", "jsonl")
         if t["ip"] is None
     }
-    assert set(told.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
+    assert set(expected.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
     found = finished.site.sql(
         "SELECT domain, vantage, repetition, groupUniqArray(status) AS kinds "
         f"FROM dns_answer WHERE run = '{finished.run}' AND qtype = 'A' GROUP BY domain, vantage, repetition"
@@ -57,7 +57,7 @@ def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
     statuses = defaultdict(set)
     for row in found:
         statuses[row["domain"]].update(row["kinds"])
-    for domain, status in told.items():
+    for domain, status in expected.items():
         # "No such type" is an answer without records: the code is NOERROR either way.
         assert statuses[domain] <= {status, "NODATA"} and statuses[domain], domain
         if status != "NOERROR":
@@ -68,10 +68,10 @@ def test_the_median_of_each_cdn_is_the_declared_one(finished: Finished) -> None:
     measured: dict[str, list[int]] = defaultdict(list)
     declared: dict[str, list[int]] = defaultdict(list)
     for row in finished.rows:
-        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
-        if row["outcome"] == "iack" and row["attempts"] == 1 and row["cdn"] and told["ack_to_sh_us"]:
+        expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        if row["outcome"] == "iack" and row["attempts"] == 1 and row["cdn"] and expected["ack_to_sh_us"]:
             measured[row["cdn"]].append(row["ack_to_sh_us"])
-            declared[row["cdn"]].append(told["ack_to_sh_us"])
+            declared[row["cdn"]].append(expected["ack_to_sh_us"])
     paper_ms = {"Cloudflare": 3.2, "Amazon": 6.4, "Akamai": 20.9, "Google": 30.3}
     for cdn, values in measured.items():
         assert abs(median(values) - median(declared[cdn])) <= 500, cdn

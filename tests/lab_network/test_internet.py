@@ -151,7 +151,7 @@ def test_another_seed_draws_another_internet_with_the_same_table(tmp_path: Path)
         ("\n[[[", "not TOML"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(tmp_path: Path, extra: str, message: str) -> None:
+def test_mistakes_are_reported_in_one_sentence(tmp_path: Path, extra: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         with_lines(tmp_path, extra)
     assert "\n" not in str(caught.value)

@@ -57,8 +57,8 @@ def ask(lab: Lab, host: str, count: int, *ips: str, answered: int | None = None)
     Gives (ip, port here, sent, answered) in the order of asking.
     """
     expected = count if answered is None else answered
-    said = lab.python(host, ASK, str(count), str(expected), *ips)
-    return [tuple(json.loads(line)) for line in said.splitlines()]
+    output = lab.python(host, ASK, str(count), str(expected), *ips)
+    return [tuple(json.loads(line)) for line in output.splitlines()]
 
 
 def log(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:

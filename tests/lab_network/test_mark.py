@@ -40,7 +40,7 @@ def test_nothing_leads_out_of_the_core(lab: Lab) -> None:
         assert "unreachable 198.18" not in outside.stdout and "2001:db8" not in outside.stdout
 
 
-def test_a_host_is_told_from_another(lab: Lab) -> None:
+def test_a_host_is_distinguished_from_another(lab: Lab) -> None:
     code = "from lab import enter; print([enter.is_on(h) for h in ('hamburg', 'centre', 'berlin')])"
     assert lab.python("hamburg", code) == "[True, False, None]\n"
     assert lab.python("centre", code) == "[False, True, None]\n"

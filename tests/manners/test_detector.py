@@ -26,7 +26,7 @@ def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout")
 
 
 @pytest.mark.parametrize("sign", ["timeout", "retry"])
-def test_a_share_that_doubled_surely_is_said(sign: str) -> None:
+def test_a_share_that_surely_doubled_is_reported(sign: str) -> None:
     (verdict,) = judged((2, 60), (7, 30), sign=sign)
     assert (verdict.asn, verdict.sign) == (64500, sign)
     assert (verdict.baseline, verdict.window) == ((2, 60), (7, 30))
@@ -74,7 +74,7 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     assert list(detector.verdicts()) == []
 
 
-def test_after_a_pause_the_window_begins_anew_and_the_first_minutes_stand() -> None:
+def test_after_a_pause_the_window_restarts_and_the_first_minutes_stand() -> None:
     detector = Detector(RULE)
     for n in range(60):
         detector.add(1, Seen(n * 5 * SECOND_NS, False, False))

@@ -179,20 +179,20 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
     from aioquic.quic.packet import QuicProtocolVersion, pull_quic_header
 
     relay = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    seen: list[bytes] = []
+    received: list[bytes] = []
     relay.bind(("127.0.0.1", 0))
     relay.settimeout(5)
     server = ("127.0.0.1", aioquic_ports[0])
 
     def forward() -> None:
         client = None
-        while len(seen) < 2:
+        while len(received) < 2:
             datagram, peer = relay.recvfrom(2048)
             if peer == server and client is not None:
                 relay.sendto(datagram, client)
             else:
                 client = peer
-                seen.append(datagram)
+                received.append(datagram)
                 relay.sendto(datagram, server)
 
     thread = threading.Thread(target=forward, daemon=True)
@@ -201,7 +201,7 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
     thread.join()
     relay.close()
     assert done.row("a.test")["outcome"] == "coalesced"
-    initial, close = seen
+    initial, close = received
     assert (len(initial), len(close)) == (1252, 1200)
     header = pull_quic_header(Buffer(data=close), host_cid_length=8)
     crypto = CryptoPair()

@@ -37,7 +37,7 @@ def test_command_line_program_passes_everything_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--bogus"], "--bogus"),
         (["--rate", "0"], "--rate"),
@@ -52,11 +52,11 @@ def test_command_line_program_passes_everything_on() -> None:
         (["--format", "xml"], "--format"),
     ],
 )
-def test_wrong_use_is_2(tmp_path: Path, options: list[str], said: str) -> None:
+def test_wrong_use_is_2(tmp_path: Path, options: list[str], message: str) -> None:
     targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", 9)])
     done = run("--targets", targets, *LOOPBACK, *options)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr and "panicked" not in done.stderr
+    assert message in done.stderr and "panicked" not in done.stderr
 
 
 def test_without_contact_only_allowed_networks(probe: Probe, silent: Silent) -> None:
@@ -241,7 +241,7 @@ def test_source_address_is_kept(probe: Probe, responder: int) -> None:
 
 
 @pytest.mark.parametrize("through", ["native", "command line"])
-def test_closed_standard_output_is_said_and_nothing_is_sent(
+def test_closed_standard_output_is_reported_and_nothing_is_sent(
     tmp_path: Path, silent: Silent, through: str
 ) -> None:
     one = silent("127.0.0.1")

@@ -230,7 +230,7 @@ def test_values_are_values(known: Store, value: str) -> None:
         ("changed_behaviour", {}, "the query changed_behaviour needs --param since=...: The date"),
     ],
 )
-def test_what_is_wrong_is_said(known: Store, name: str, given: dict[str, str], says: str) -> None:
+def test_what_is_wrong_is_reported(known: Store, name: str, given: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
         query.rows(known, name, given)
     assert says in str(caught.value)
@@ -274,9 +274,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
         assert says in done.stderr
 
 
-def test_an_older_store_is_told_what_to_do(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_older_store_gets_advice(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not place.exists()
     with store_with(4, monkeypatch):
         pass

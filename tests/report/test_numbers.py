@@ -34,8 +34,8 @@ def test_curves_of_figures_8_and_14_are_exact_at_each_step(made: Made, rows: lis
     assert figure8 is not None and shown is not None
     repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
     here = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
-    _hold(figure8.curves.rows, ("cdn",), "delay_us", here)
-    _hold(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
+    _check_curves(figure8.curves.rows, ("cdn",), "delay_us", here)
+    _check_curves(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
 
 
 def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
@@ -46,7 +46,7 @@ def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[
         mine = [row for row in curves if row["way"] == way]
         values = [{**row, "ack_to_sh_us": _difference(row, way)} for row in known]
         assert min(row["ack_to_sh_us"] for row in values) < 0
-        _hold(mine, ("outcome", "cdn"), "difference_us", values)
+        _check_curves(mine, ("outcome", "cdn"), "difference_us", values)
 
 
 def _difference(row: dict[str, Any], way: str) -> int:
@@ -54,7 +54,7 @@ def _difference(row: dict[str, Any], way: str) -> int:
     return int(delay - row["ack_delay_us"])
 
 
-def _hold(
+def _check_curves(
     curves: list[dict[str, Any]], keys: tuple[str, ...], value: str, rows: list[dict[str, Any]]
 ) -> None:
     """Each group's counts are those of the values up to each step, and the last step has all of them."""

@@ -170,8 +170,8 @@ def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, brows
         "document.head.append(s);"
         "const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i);"
     )
-    said = " ".join(entry["message"] for entry in browser.driver.get_log("browser"))
-    assert "style-src" in said and "img-src" in said
+    console = " ".join(entry["message"] for entry in browser.driver.get_log("browser"))
+    assert "style-src" in console and "img-src" in console
     assert browser.script("return getComputedStyle(document.body).color") == "rgb(29, 29, 29)"
 
 
@@ -191,7 +191,7 @@ def test_the_page_prints(made: Made, browser: Browser) -> None:
     assert {name for name, visible in shown if visible} == {"wide"}
 
 
-def test_the_run_is_told(made: Made, browser: Browser) -> None:
+def test_the_run_is_described(made: Made, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     facts = dict(
         browser.script(

@@ -21,12 +21,12 @@ class Served:
     """A store that is served; `said` collects what the server writes on standard error."""
 
     def __init__(
-        self, process: subprocess.Popen[str], said: Path, host: str, port: int, password: str = ""
+        self, process: subprocess.Popen[str], log: Path, host: str, port: int, password: str = ""
     ) -> None:
         """`password`: of the user `default`, if the server drew one."""
         self.process = process
         self.password = password
-        self.said = said
+        self.log = log
         self.host = host
         self.port = port
 
@@ -55,10 +55,10 @@ class Served:
 @contextmanager
 def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator[Served]:
     """Serve the store in `folder` on a free port until the end of the block."""
-    said = folder.with_name(folder.name + ".said")
+    log = folder.with_name(folder.name + ".log")
     environment = os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{folder}"}
     command = [*wrap, FIRSTFLIGHT, "store", "serve", "--port", "0", *options]
-    with said.open("w", encoding="utf-8") as file:
+    with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
         )
@@ -71,7 +71,7 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
     own = {"--password-file", "--no-password"} & {*options}
     password = "" if own else _drawn(folder.with_name(f"{folder.name}.address"))
     try:
-        yield Served(process, said, found[1].strip("[]"), int(found[2]), password)
+        yield Served(process, log, found[1].strip("[]"), int(found[2]), password)
     finally:
         process.terminate()
         try:
@@ -80,7 +80,7 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
             process.kill()
             raise
         finally:
-            _keep(process.stderr, said)
+            _keep(process.stderr, log)
 
 
 def _drawn(address: Path) -> str:

@@ -117,9 +117,9 @@ def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) ->
     lines = done.stdout.splitlines()
     exits = [line for line in lines if line.startswith("with ")]
     assert exits[0] == "with 0 left: exit 1"
-    said = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
-    assert said
-    assert all("no space left on the disk of the store" in line for line in said)
+    messages = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
+    assert messages
+    assert all("no space left on the disk of the store" in line for line in messages)
     assert "Traceback" not in done.stderr
     assert "1" in lines, "a probe stands twice in the store"
     assert lines[-2:] == ["1\t0\t20000", "2\t60000\t0"]

@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
     (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     with serving(folder / "store", "--user", USER, "--password-file", str(folder / "password")) as found:
         yield found
-    assert "hidden" not in found.said.read_text(encoding="utf-8")
+    assert "hidden" not in found.log.read_text(encoding="utf-8")
 
 
 def with_password(served: Served, password: str = PASSWORD) -> str:
@@ -85,8 +85,8 @@ def test_nothing_in_the_store_holds_them(served: Served) -> None:
 def test_wrong_ones_are_not_repeated(served: Served, tmp_path: Path) -> None:
     done = run("sql", "SELECT 1", FIRSTFLIGHT_STORE=with_password(served, "hidden and wrong"))
     where = f"clickhouse://{served.host}:{served.port}/firstflight"
-    said = f"firstflight: {where} refuses the user or the password of FIRSTFLIGHT_STORE\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"firstflight: {where} refuses the user or the password of FIRSTFLIGHT_STORE\n"
+    assert (done.returncode, done.stderr) == (2, message)
     for url in (
         "clickhouse://u:hidden@[::1/db",
         "clickhouse://u:hidden@host:port/db",

@@ -196,8 +196,10 @@ def test_a_lease_has_one_holder(url: str, monkeypatch: pytest.MonkeyPatch) -> No
     with open_store(url, write=True) as store:
         first, second = Lease(store, subject), Lease(store, subject)
         first.take()
-        said = rf"{subject} in clickhouse://.* has been held for more than 0.1 s by process {os.getpid()} on "
-        with pytest.raises(StoreHeld, match=said):
+        message = (
+            rf"{subject} in clickhouse://.* has been held for more than 0.1 s by process {os.getpid()} on "
+        )
+        with pytest.raises(StoreHeld, match=message):
             second.take(0.1)
         with monkeypatch.context() as ending:
             ending.setattr(lease, "LEASE_S", 0)  # as if the first had not come round to renewing it

@@ -34,10 +34,10 @@ def test_a_question_without_end_is_ended() -> None:
             time.sleep(0.05)
         asking.send_signal(signal.SIGINT)
         try:
-            _, said = asking.communicate(timeout=20)
+            _, stderr = asking.communicate(timeout=20)
         finally:
             asking.kill()
-    assert (asking.returncode, said) == (130, "firstflight: interrupted\n")
+    assert (asking.returncode, stderr) == (130, "firstflight: interrupted\n")
     with open_store() as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}], "nobody holds the store"
 

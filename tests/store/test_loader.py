@@ -233,7 +233,7 @@ def _with(path: Path, column: str, values: pa.Array) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "said"),
+    ("column", "values", "message"),
     [
         ("outcome", pa.array(["iack", "iak", "iack"]), "row 2: outcome is none of iack, coalesced"),
         ("domain", pa.array(["a", "b", None]), "row 3: domain is null"),
@@ -248,11 +248,11 @@ def _with(path: Path, column: str, values: pa.Array) -> Path:
     ],
 )
 def test_rows_that_contradict_their_kind_are_refused(
-    tmp_path: Path, column: str, values: pa.Array, said: str
+    tmp_path: Path, column: str, values: pa.Array, message: str
 ) -> None:
     (result,) = load(_with(tmp_path / "quic_probe.parquet", column, values))
     assert isinstance(result, Refused)
-    with pytest.raises(FirstflightError, match=said):
+    with pytest.raises(FirstflightError, match=message):
         raise result.error
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
 

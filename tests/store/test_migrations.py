@@ -142,7 +142,7 @@ def test_broken_off_migration_is_done_again() -> None:
         assert migrate.migrate(store) == []
 
 
-def test_changed_view_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_view_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(write=True) as store:
         migrate.migrate(store)
         views = [view if view.name != "newest_run" else _other(view) for view in sql.views()]

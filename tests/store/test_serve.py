@@ -54,7 +54,7 @@ def code(error: pytest.ExceptionInfo[ServerException]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("query", "number", "said"),
+    ("query", "number", "message"),
     [
         ("SELECT * FROM nowhere", 60, "nowhere"),
         ("SELEC 1", 62, "Syntax error: failed at position 7"),
@@ -64,12 +64,14 @@ def code(error: pytest.ExceptionInfo[ServerException]) -> int:
         ("USE nowhere", 81, "nowhere"),
     ],
 )
-def test_errors_have_the_engines_code_and_words(client: Client, query: str, number: int, said: str) -> None:
+def test_errors_have_the_engines_code_and_words(
+    client: Client, query: str, number: int, message: str
+) -> None:
     rows = [(1,)] if query.startswith("INSERT") else None
     with pytest.raises(ServerException) as caught:
         client.execute(query, rows)
     assert code(caught) == number
-    assert said in caught.value.message
+    assert message in caught.value.message
     for noise in ("formatQuery", "version 26", "Streaming query failed"):
         assert noise not in caught.value.message
     assert client.execute("SELECT 1") == [(1,)]
@@ -180,7 +182,7 @@ def test_statements_without_rows_and_answers_without_any(client: Client) -> None
     ]
 
 
-def test_progress_is_told(client: Client) -> None:
+def test_progress_is_reported(client: Client) -> None:
     query = "SELECT max(number) FROM numbers(300000000) WHERE number % 3 = 0"
     progress = client.execute_with_progress(query)
     steps = [(rows, total) for rows, total in progress]
@@ -325,9 +327,9 @@ def test_clients_reach_the_store_and_nothing_else(client: Client, tmp_path: Path
 def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with serving(folder) as served:
-        said = rf"process {served.process.pid} \(firstflight store serve --port 0"
+        message = rf"process {served.process.pid} \(firstflight store serve --port 0"
         served_address.path_of(folder).unlink()  # or the server would let it in
-        with pytest.raises(StoreHeld, match=said), open_store(f"chdb:{folder}", wait_s=0.1):
+        with pytest.raises(StoreHeld, match=message), open_store(f"chdb:{folder}", wait_s=0.1):
             pass
         slow = served.client()
         thread = threading.Thread(target=_expect_an_end, args=(slow,))
@@ -338,7 +340,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
         assert served.end() == 0
         assert time.monotonic() - began < 300, "a running query is not waited for"
         thread.join()
-    assert served.said.read_text() == (
+    assert served.log.read_text() == (
         f"serving the store in {folder} at 127.0.0.1:{served.port}\n"
         f"export FIRSTFLIGHT_STORE_FILE={folder}.address\nended; the store is closed\n"
     )
@@ -347,7 +349,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     with serving(folder) as served:
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(timeout=60) == 130
-    assert "Traceback" not in served.said.read_text()
+    assert "Traceback" not in served.log.read_text()
 
 
 def _expect_an_end(client: Client) -> None:
@@ -371,8 +373,8 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    said = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
     callback: Any = cli.store.serve.callback
 

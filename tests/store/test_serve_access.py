@@ -67,7 +67,7 @@ def guarded(
     options += ["--certificate", str(certificate[0]), "--key", str(certificate[1])]
     with serving(folder / "store", *options) as served:
         yield served, certificate[0]
-    assert PASSWORD not in served.said.read_text(encoding="utf-8")
+    assert PASSWORD not in served.log.read_text(encoding="utf-8")
 
 
 def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) -> None:
@@ -105,8 +105,8 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
         assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-    said = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
-    with pytest.raises(UsageError, match=said), open_store(url):
+    message = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
+    with pytest.raises(UsageError, match=message), open_store(url):
         pass
     with (
         pytest.raises(UsageError, match="lets the user of FIRSTFLIGHT_STORE only read"),
@@ -170,7 +170,7 @@ def alive(served: Served) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "message"),
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"the first packet of a client is a hello"),
         (b"\x16\x03\x01\x02\x00\x01", b"the first packet of a client is a hello"),
@@ -205,8 +205,8 @@ def alive(served: Served) -> bool:
         (hello(54429, database="nowhere"), b"nowhere"),
     ],
 )  # fmt: skip
-def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, said: bytes) -> None:
-    assert said in talk(served, sent)
+def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, message: bytes) -> None:
+    assert message in talk(served, sent)
     assert alive(served)
 
 

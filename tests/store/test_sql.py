@@ -121,7 +121,7 @@ def test_words_that_only_look_like_a_write_are_answered() -> None:
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("SELECT * FROM tabel1", "tabel1"),
         ("SELECT nope FROM quic_probe", "nope"),
@@ -129,11 +129,11 @@ def test_words_that_only_look_like_a_write_are_answered() -> None:
         ("SELECT sum(domain) FROM quic_probe", "Illegal type"),
     ],
 )
-def test_errors_are_one_readable_sentence(query: str, said: str) -> None:
+def test_errors_are_one_readable_sentence(query: str, message: str) -> None:
     done = run("sql", query)
     assert done.returncode == 2
     assert done.stderr.startswith("firstflight: the store refused: ")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "DB::Exception" not in done.stderr
     assert "version" not in done.stderr
@@ -226,8 +226,8 @@ def holder(seconds: float) -> subprocess.Popen[str]:
 def test_others_wait_and_then_say_who_holds_it() -> None:
     with holder(60) as other:
         began = time.monotonic()
-        said = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
-        with pytest.raises(StoreHeld, match=said), open_store(wait_s=1):
+        message = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
+        with pytest.raises(StoreHeld, match=message), open_store(wait_s=1):
             pass
         assert 1 <= time.monotonic() - began < 30, "30 s is what it waits for unless told otherwise"
         other.send_signal(signal.SIGKILL)  # what a dead holder held is free
@@ -244,7 +244,7 @@ def test_a_command_waits_for_its_turn() -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_a_foreign_program_that_has_it_open_is_told_of(place: Path) -> None:
+def test_a_foreign_program_that_has_it_open_is_named(place: Path) -> None:
     script = (
         "import sys, time; from chdb.session import Session; s = Session(sys.argv[1]); print(1, flush=True)"
     )

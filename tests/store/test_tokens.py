@@ -69,7 +69,7 @@ def test_names_are_those_that_the_engine_means(name: str) -> None:
     assert [token.text for token in parsed.tokens] == ["SELECT", "1", "AS", name, ",", "x", "AS", "after"]
 
 
-def test_arguments_are_told_apart() -> None:
+def test_arguments_are_distinguished() -> None:
     parsed = Parsed("f(a, g(b, [c, d]), 'e, f') + h()")
     shown = [[parsed.at(n).text for n in argument] for argument in parsed.arguments(1)]
     assert shown == [["a"], ["g", "(", "b", ",", "[", "c", ",", "d", "]", ")"], ["e, f"]]

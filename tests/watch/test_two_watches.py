@@ -67,8 +67,8 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     given = [slot for slot in slots if slot["reason"] == "limit"]
     probed = [slot["sent_at"] for slot in slots if slot["state"] == "probed"]
     report = json.loads((second_run / "east/1/watch/report.json").read_text())
-    told = f"{len(given)} slots were left to another watch that was at work here (skipped: limit)"
-    assert report["warnings"] == [told]
+    warning = f"{len(given)} slots were left to another watch that was at work here (skipped: limit)"
+    assert report["warnings"] == [warning]
     # Before the other's period, in a gap that limits ask for, during it, and not for ever after.
     assert len(given) >= 12 and min(probed) < min(sent) < max(sent) < max(probed)
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
