@@ -15,7 +15,7 @@ TOGETHER = (
     "tests/lab_network/",
     "tests/lab_servers/",
     "tests/lab_services/",
-    "tests/manners/",
+    "tests/backoff/",
     "tests/queries/",
     "tests/report/",
 )
@@ -25,7 +25,7 @@ LONGEST = (
     "tests/end_to_end/",
     "tests/lab_network/",
     "tests/watch/",
-    "tests/manners/",
+    "tests/backoff/",
 )
 
 

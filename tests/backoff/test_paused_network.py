@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from orchestration.runner import this_program
+from tests.backoff.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
 from tests.end_to_end.site import ROOT, Site
-from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
 from tests.segments import rows_of
 from tests.waiting import until
 

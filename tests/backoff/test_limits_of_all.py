@@ -7,8 +7,8 @@ from itertools import pairwise
 from statistics import median
 
 from lab.link_log import LinkLog
+from tests.backoff.site import config, connections, rows, sets
 from tests.end_to_end.site import VANTAGES, Site
-from tests.manners.site import config, connections, rows, sets
 
 LIMIT = 5  # probes a second to a prefix, from all vantage points
 SECOND_NS = 10**9
