@@ -1,7 +1,7 @@
 """The answers of the lab's endpoints (lab/internet.toml), as columns that many probes can be made from.
 
 Values that are the same in every probe of an endpoint are a row of `common`; arrival times are delays on top
-of the vantage point's round-trip time. Values of special modes are those that a campaign over the lab records.
+of the vantage point's round-trip time. Special modes have the values that a campaign over the lab records.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _row(endpoint: Endpoint, lost: str | None) -> dict[str, Any]:
 
 
 def _times(endpoint: Endpoint, lost: str | None) -> tuple[float, float, float]:
-    """Return delays in us: ACK and ServerHello after the round trip, Handshake packet after the ServerHello."""
+    """Return delays in us: ACK and ServerHello after the round trip, Handshake packet after ServerHello."""
     none = float("nan")
     delay = float(endpoint.delay_us or 0)
     if endpoint.outcome == "iack":

@@ -1,4 +1,4 @@
-//! One client's connection: how far its handshake may go, and datagrams that wait for their instant.
+//! One client's connection: how far its handshake may go, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
 use crate::tls::{Allowed, SharedGate};
@@ -15,7 +15,7 @@ pub struct Connection {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub behaviour: Behaviour,
-    /// The ClientHello was whole, and `behaviour` is that of its SNI.
+    /// The ClientHello is complete, and `behaviour` is that of its SNI.
     pub hello_read: bool,
     /// How far TLS may go now.
     pub allowed: Allowed,
@@ -54,7 +54,7 @@ impl Connection {
         gate.other_group_only = self.behaviour.mode == Mode::HelloRetry;
     }
 
-    /// Gives one datagram to quiche, which decides whether it is any good.
+    /// Passes one datagram to quiche, which checks it.
     pub fn receive(&mut self, gate: &SharedGate, bytes: &mut [u8]) {
         self.open_gate(gate);
         let _ = self.quic.recv(
@@ -66,7 +66,7 @@ impl Connection {
         );
     }
 
-    /// Sends what quiche has to send, unless the release is still to come.
+    /// Sends what quiche has to send, unless the release is still in the future.
     pub fn flush(&mut self, gate: &SharedGate, sockets: &Sockets) {
         if self.silent {
             return;
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// Does the handshake's remaining work now and keeps the datagrams until `release`.
+    /// Does the handshake's remaining work and keeps the datagrams until `release`.
     pub fn prepare(&mut self, gate: &SharedGate) {
         self.allowed = Allowed::All;
         self.silent = true;
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Lets go of what was held, and of what has come up since.
+    /// Sends the retained datagrams and everything that quiche has produced since.
     pub fn release(&mut self, gate: &SharedGate, sockets: &Sockets) {
         for datagram in std::mem::take(&mut self.held) {
             sockets.send(self.local, self.peer, &datagram);
@@ -100,7 +100,7 @@ impl Connection {
         self.flush(gate, sockets);
     }
 
-    /// Nothing more is to be said or heard: the client closed, or the connection is over.
+    /// Returns whether the connection is over: the client closed it, or quiche did.
     pub fn is_over(&self) -> bool {
         self.quic.is_draining() || self.quic.is_closed()
     }

@@ -1,4 +1,4 @@
-//! From datagrams to connections, and the instants at which their answers leave.
+//! Assigns datagrams to connections and releases their answers in time.
 
 mod accept;
 
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 /// The length of the connection IDs that this server chooses.
 const CID_BYTES: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
-/// TLS work starts this long before its datagrams leave: it takes 0.2 ms, and other connections
-/// may be in the way.
+/// TLS work starts this long before its datagrams are sent: it takes 0.2 ms, and other connections may
+/// delay it.
 const LEAD: Duration = Duration::from_micros(1500);
-/// A release this near is waited for before TLS work of another connection begins.
+/// If a release is this near, TLS work of another connection waits for it.
 const NEAR: Duration = Duration::from_micros(400);
 
 pub struct Edge {
@@ -28,14 +28,14 @@ pub struct Edge {
     tokens: Tokens,
     connections: Connections,
     releases: Releases<Id>,
-    /// (connection, its release) whose TLS work is to be done.
+    /// Connections whose TLS work is due, with their releases.
     preparations: Releases<(Id, Instant)>,
     /// Connections with quiche's own timers: retransmission or idle.
     timers: Releases<Id>,
 }
 
 impl Edge {
-    /// Reads the certificates and checks every endpoint. Errors are sentences for a person.
+    /// Reads the certificates and checks every endpoint. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
         let gate = SharedGate::default();
         let context = tls::context(config.certificates.iter(), &gate)?;
@@ -64,7 +64,7 @@ impl Edge {
         })
     }
 
-    /// Does what the endpoint's mode says at once, and queues the rest.
+    /// Does what the endpoint's mode requires at once, and queues the rest.
     fn answer(&mut self, sockets: &Sockets, id: Id, arrived: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -94,7 +94,7 @@ impl Edge {
         }
     }
 
-    /// After anything happened to a connection: send, queue its timer, or forget it when it is over.
+    /// Updates a connection after an event: sends, queues its timer, or drops it when it is over.
     fn settle(&mut self, sockets: &Sockets, id: Id) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -138,7 +138,7 @@ impl Edge {
         }
     }
 
-    /// The preparation to do now, unless a release is so near that it would come late.
+    /// Returns the preparation to do now, unless a release is so near that it would be late.
     fn preparation_is_due(&self, now: Instant) -> bool {
         let release_is_near = self.releases.next_at().is_some_and(|at| at < now + NEAR);
         self.preparations.next_at().is_some_and(|at| at <= now) && !release_is_near

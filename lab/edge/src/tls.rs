@@ -1,4 +1,4 @@
-//! BoringSSL with two places where a handshake can be held: before anything is answered (the
+//! BoringSSL with two points where a handshake can be paused: before anything is answered (the
 //! select-certificate callback), and before the certificate is signed (the private key's operation).
 
 use boring::error::ErrorStack;
@@ -14,14 +14,14 @@ use boring::x509::X509;
 use firstflight_listener::CertificateFiles;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far a handshake may go while quiche is being called, and what it showed. quiche resumes the handshake in
-/// every call and has no way to pass us through to the callbacks, so the server sets this before each call.
+/// How far a handshake may go during a call of quiche, and what it revealed. quiche resumes the handshake in
+/// every call and cannot pass a context to the callbacks, so the server sets this before each call.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     pub allowed: Allowed,
     pub certificate: usize,
     pub other_group_only: bool,
-    /// The ClientHello was whole.
+    /// The ClientHello is complete.
     pub hello_seen: bool,
     pub sni: Option<String>,
 }
@@ -34,7 +34,7 @@ pub enum Allowed {
     All,
 }
 
-/// The gate, shared with the callbacks. One thread uses it; BoringSSL's types demand the lock.
+/// The gate, shared with the callbacks. One thread uses it; BoringSSL's types require the lock.
 #[derive(Clone, Default)]
 pub struct SharedGate(Arc<Mutex<Gate>>);
 
@@ -76,7 +76,7 @@ impl Identity {
     }
 }
 
-/// The TLS side of a quiche configuration with these certificates, held by `gate`.
+/// Returns the TLS side of a quiche configuration with these certificates, controlled by `gate`.
 pub fn context<'a>(
     certificates: impl Iterator<Item = (&'a String, &'a CertificateFiles)>,
     gate: &SharedGate,
@@ -127,7 +127,7 @@ fn select(
     configure(hello.ssl_mut()).map_err(|_| SelectCertError::ERROR)
 }
 
-/// A private key whose signature is made at once and handed out when the gate opens.
+/// A private key whose signature is made at once and returned when the gate opens.
 struct HeldKey {
     identities: Arc<Vec<Identity>>,
     gate: SharedGate,
@@ -177,7 +177,7 @@ impl PrivateKeyMethod for HeldKey {
         _: &[u8],
         _: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // For RSA key exchange, which TLS 1.3 does not have.
+        // Only for RSA key exchange, which TLS 1.3 does not have.
         Err(PrivateKeyMethodError::FAILURE)
     }
 

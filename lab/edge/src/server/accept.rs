@@ -1,4 +1,4 @@
-//! The first datagram of a client: version, token, and the ClientHello, whose SNI decides everything else.
+//! The first datagram of a client: version, token, and the ClientHello, whose SNI determines the behaviour.
 
 use super::{CID_BYTES, Edge};
 use crate::behaviour::Behaviour;
@@ -12,7 +12,7 @@ use quiche::{ConnectionId, Header, Type};
 const MIN_INITIAL_BYTES: usize = 1200;
 
 impl Edge {
-    /// Takes a datagram with a long header that belongs to no connection.
+    /// Handles a datagram with a long header that belongs to no connection.
     pub(super) fn first(
         &mut self,
         sockets: &Sockets,
@@ -53,7 +53,7 @@ impl Edge {
         ) else {
             return;
         };
-        // Any behaviour will do until the ClientHello has been seen: nothing is allowed yet.
+        // Any behaviour works until the ClientHello has been read: nothing is allowed yet.
         let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
             return;
         };
@@ -63,7 +63,7 @@ impl Edge {
             self.retry(sockets, arrival, header, &scid);
             return;
         }
-        // Without a timer quiche has taken nothing of the datagram: it was damaged, or forged.
+        // Without a timer quiche has accepted nothing of the datagram: it is damaged, or forged.
         if connection.is_over() || connection.quic.timeout_instant().is_none() {
             return;
         }
@@ -75,7 +75,7 @@ impl Edge {
         self.settle(sockets, id);
     }
 
-    /// Asks the client to come again with a token and to use `scid` then.
+    /// Sends a Retry: the client must repeat its Initial with a token, to `scid`.
     fn retry(&self, sockets: &Sockets, arrival: Arrival, header: &Header, scid: &ConnectionId) {
         let (client, odcid) = (&header.scid, &header.dcid);
         let Some(token) = self.tokens.mint(arrival.peer, odcid, scid, arrival.at) else {
@@ -88,8 +88,8 @@ impl Edge {
     }
 }
 
-/// Gives a datagram to a connection that may not answer yet. Once the ClientHello is whole, the connection
-/// gets the behaviour of its SNI: then true.
+/// Passes a datagram to a connection that may not answer yet. Once the ClientHello is complete, gives the
+/// connection the behaviour of its SNI and returns true.
 pub(super) fn read_hello(
     gate: &SharedGate,
     routes: &Routes<Behaviour>,

@@ -1,4 +1,4 @@
-//! Servers that ask for the client's address to be validated, and then misbehave.
+//! Servers that validate the client's address by a Retry, and then misbehave.
 
 use super::shape::{AckShape, Answer, answer};
 use crate::script::Script;
@@ -6,7 +6,7 @@ use crate::session::{Session, random};
 use firstflight_wire::{Error, write_retry};
 use std::time::Duration;
 
-/// The first byte of a token says which Retry it came with; the rest is random.
+/// The first byte of a token is the number of its Retry; the rest is random.
 const TOKEN_BYTES: usize = 16;
 
 fn followed(session: &Session) -> u8 {
