@@ -1,4 +1,4 @@
-"""When periods, repetitions and reports are due, and which list and table a scan takes."""
+"""When periods, repetitions and reports are due, and which list and table a scan uses."""
 
 from __future__ import annotations
 

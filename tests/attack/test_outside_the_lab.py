@@ -1,4 +1,4 @@
-"""Every command that can send, with the lab's settings and outside the lab: not one packet leaves."""
+"""Every command that can send, with the lab's settings but outside the lab: no packet leaves."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with settings and the files that they name; runs and store go there."""
+    """A folder with settings and the files that they name, for runs and store."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "names.csv").write_text("a.lab.test\n")
@@ -91,7 +91,7 @@ def new_run(folder: Path, config: str = "c.toml", more: str = "") -> Run:
 
 
 def resolved(run: Run) -> Run:
-    """The run with a target and answers that name addresses of the lab, as if the resolve stage was done."""
+    """A run with a target and answers with addresses of the lab, as if the resolve stage were done."""
     run.layout.targets.parent.mkdir(parents=True, exist_ok=True)
     answers: list[dict[str, Any]] = [
         {
@@ -117,21 +117,21 @@ def resolved(run: Run) -> Run:
 
 
 def assert_refused(outside: Outside, argv: list[str], message: str = REFUSED, status: int | None = 2) -> None:
-    """Run a command there: it refuses in one sentence, and no packet leaves."""
-    before = outside.heard()
+    """Run a command there; it must refuse with one sentence, and no packet may leave."""
+    before = outside.packets()
     done = outside.run(argv)
-    assert outside.heard() == before, done.stderr
+    assert outside.packets() == before, done.stderr
     assert message in done.stderr, done.stderr
     if status is not None:
         assert (done.returncode, done.stderr.strip().count("\n")) == (status, 0), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_ear_hears(outside: Outside) -> None:
+def test_sent_packets_are_captured(outside: Outside) -> None:
     for address in ("198.18.0.9", "2001:db8::9"):
-        before = outside.heard()
+        before = outside.packets()
         assert outside.run(udp_to(address, 9)).returncode == 0
-        (packet,) = outside.heard()[len(before) :]
+        (packet,) = outside.packets()[len(before) :]
         assert f" > {address}.9: UDP" in packet
 
 
@@ -158,10 +158,10 @@ def test_probe(outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return
     outside.mark()
     try:
-        before = outside.heard()
+        before = outside.packets()
         done = outside.run(command)
         assert done.returncode == 0, done.stderr
-        assert len(outside.heard()) > len(before), "in the lab the same command sends"
+        assert len(outside.packets()) > len(before), "in the lab the same command sends"
     finally:
         outside.unmark()
 
@@ -171,16 +171,16 @@ def test_where_the_route_is_the_loopback_no_mark_is_needed(outside: Outside, tmp
     targets.write_text("ip,domain,port\n198.18.77.1,a.lab.test,9\n198.19.77.1,b.lab.test,9\n")
     add = ["sh", "-c", "ip address add 198.18.77.1/32 dev lo && ip route add 198.19.77.0/24 dev lo"]
     assert outside.run(add).returncode == 0
-    before = outside.heard()
+    before = outside.packets()
     options = ["--targets", str(targets), "--allow-net", "198.18.0.0/15", "--timeout", "0.2"]
     done = outside.run([*FIRSTFLIGHT, "probe", *options])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"bytes_sent":1252') == 2, done.stdout
-    assert outside.heard() == before
+    assert outside.packets() == before
 
 
 def with_targets(outside: Outside, runs: Path) -> Run:
-    """A new run that knows its targets and AS data, from files."""
+    """A new run with targets and AS data from files."""
     run = new_run(runs)
     for stage in ("targets", "as_data"):
         done = outside.run([*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
@@ -232,9 +232,9 @@ def test_a_store_of_the_lab(
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", "clickhouse://u@198.18.0.10:9000/firstflight")
     new_run(runs)
-    before = outside.heard()
+    before = outside.packets()
     done = outside.run([*FIRSTFLIGHT, *command])
-    assert outside.heard() == before
+    assert outside.packets() == before
     if command != ["runs"]:
         assert (done.returncode, REFUSED in done.stderr) == (2, True), done.stderr
 

@@ -1,4 +1,4 @@
-"""Answers and ICMP made to mislead: the prober says what came, and the dissector the same."""
+"""Misleading answers and ICMP: the prober reports what it received, and the dissector agrees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Attempt:
-    """What the prober wrote, and what the dissector read from the same packets."""
+    """The prober's output, and the dissector's row of the same packets."""
 
     row: Row
     summary: dict[str, Any]
@@ -34,7 +34,7 @@ class Attempt:
 
 
 def attack(folder: Path, *arguments: object) -> Attempt:
-    """Let `answering` do it in a namespace of its own."""
+    """Run `answering` in a separate namespace."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     up = 'ip link set lo up && exec "$@"'
     program = [sys.executable, "-m", "tests.attack.answering", str(folder), *map(str, arguments)]
@@ -83,7 +83,7 @@ def test_a_server_hello_has_the_length_of_one(tmp_path: Path, answer: str, outco
     ("answer", "raw", "us"),
     [
         ("most delay that fits", (1 << 60) - 1, (1 << 63) - 8),
-        ("least delay that does not fit", 1 << 60, None),
+        ("smallest delay that does not fit", 1 << 60, None),
         ("most delay", MOST_DELAY, None),
     ],
 )
@@ -97,13 +97,13 @@ def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int
 @pytest.mark.parametrize(
     ("source", "quoted", "answer", "outcome"),
     [
-        # Ports alone, from elsewhere: anybody can guess them.
+        # Only ports, from another host: they can be guessed.
         ("127.0.0.66", 8, "ordinary", "coalesced"),
         ("127.0.0.66", 8, "nothing", "timeout"),
         ("127.0.0.66", 8 + 22, "nothing", "timeout"),
-        # Ports alone, from the server itself, as of many a router and host.
+        # Only ports, from the server itself, as many routers and hosts send.
         ("127.0.0.1", 8, "nothing", "refused"),
-        # The connection ID is known to the path alone.
+        # Only the path knows the connection ID.
         ("127.0.0.66", 8 + 23, "nothing", "refused"),
     ],
 )

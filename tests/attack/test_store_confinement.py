@@ -1,4 +1,4 @@
-"""What is left to the engine when all checks of ours are passed over: the kernel's walls, its own grants."""
+"""The limits of the engine when all checks before it are bypassed: the kernel's confinement, its grants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store import open_store
 from store.confine import landlock, seccomp
 from tests.store.serving import serving
 
-# A process as `store serve` makes it, but its engine is asked past the guard.
+# A process as of `store serve`, but statements bypass the guard.
 UNGUARDED = """
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ engine.close()
 
 
 def ask(store: Path, role: str, *statements: str) -> list[str]:
-    """What a confined engine says to each statement."""
+    """Return a confined engine's answer to each statement."""
     store.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", UNGUARDED, str(store), role, *statements],
@@ -136,7 +136,7 @@ def test_every_thread_of_a_server_is_bound(tmp_path: Path) -> None:
 
 
 def test_sql_is_confined(tables: Path) -> None:
-    """A process as `firstflight sql` is when it has been confined."""
+    """A process confined like that of `firstflight sql`."""
     assert tables.is_dir()
     script = (
         "from store import ask\n"
@@ -151,7 +151,7 @@ def test_sql_is_confined(tables: Path) -> None:
 
 
 def test_what_the_kernel_lacks_is_reported(tmp_path: Path) -> None:
-    """A kernel without Landlock answers its calls with ENOSYS, as a filter around the server does here."""
+    """A kernel without Landlock answers its calls with ENOSYS, as a filter does here."""
     script = (
         "import store.confine.landlock as l, store.confine.seccomp as s\n"
         "l.abi = lambda: 0\ns.supported = lambda: False\n"

@@ -1,4 +1,4 @@
-"""The native protocol's parsers under bytes that nobody meant: they end, in time, with a sentence."""
+"""The native protocol's parsers on invalid bytes: they end in time, with one sentence."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_changed_ones_end_with_a_sentence(name: str) -> None:
             parse(bytes(broken))
         except EXPECTED:
             continue
-        except ValueError as error:  # `layout` alone says so; its callers turn it round
+        except ValueError as error:  # raised by `layout` itself; its callers convert it
             assert name == "type", error
         except (StopIteration, RecursionError):
             assert name == "type"
@@ -156,7 +156,7 @@ def test_types_in_use_pass() -> None:
 
 def test_a_small_piece_does_not_unpack_to_a_large_one() -> None:
     bomb = zstd.compress(bytes(64 << 20))
-    declared = 1000  # bytes, as its head says
+    declared = 1000  # bytes, by its header
     piece = struct.pack("<BII", compression.ZSTD, 9 + len(bomb), declared) + bomb
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="not as long as it says"):

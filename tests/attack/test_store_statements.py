@@ -1,4 +1,4 @@
-"""Statements that reached beside the store through `store serve`, or changed it for who may only read."""
+"""Statements that reached outside the store through `store serve`, or changed it for a read-only user."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_answers_have_an_end(client: Client) -> None:
 
 
 def test_every_function_of_the_engine_was_reviewed() -> None:
-    """When the engine is exchanged: read what is new in system.functions, then say how many there are."""
+    """After an engine upgrade: review the new entries of system.functions, then update the number."""
     engine = Engine()
     try:
         names = engine.run("SELECT DISTINCT name FROM system.functions").decode().split()

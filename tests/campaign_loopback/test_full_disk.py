@@ -1,4 +1,4 @@
-"""A disk that fills up under a campaign: one sentence, nothing lost, and --resume goes on."""
+"""A disk that fills up during a campaign: one sentence, nothing lost, and --resume continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from .world import FIRSTFLIGHT, World, addresses
 
-# Room for the settings and the targets, not for the captures.
+# Enough space for the settings and the targets, not for the captures.
 SCRIPT = """
 mount -t tmpfs -o size=300k none {runs}
 {firstflight} campaign run --config {config} >{folder}/first.out 2>{folder}/first.err
@@ -34,7 +34,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> 
         firstflight=shlex.join(FIRSTFLIGHT),
         config=world.settings(),
     )
-    # A mount namespace of its own; who is not root makes a user namespace around it.
+    # A separate mount namespace; without root also a user namespace.
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     try:
         world.raise_it()

@@ -1,4 +1,4 @@
-"""The as_data stage on a run: table, CDN map, cache, and what it refuses; the lookup that others use."""
+"""The as_data stage on a run: table, CDN map, cache, refused inputs, and the lookup that others use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One declared behaviour is changed: that name's rows change, and no other."""
+"""After a change of one declared behaviour only that name's rows change."""
 
 from __future__ import annotations
 

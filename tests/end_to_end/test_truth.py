@@ -1,4 +1,4 @@
-"""What the campaign reports is what the lab was told to do, in every row."""
+"""Every row of the campaign matches the lab's declared behaviour."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished
 
 def test_all_outcomes_occur(finished: Finished) -> None:
     seen = {row["outcome"] for row in finished.rows}
-    # send_failed cannot be had from a healthy machine; tests/prober makes it happen.
+    # send_failed does not occur on a healthy machine; tests/prober provokes it.
     assert seen == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
 
 
@@ -89,7 +89,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
     for row in finished.rows:
         for column in ("list_id", "resolver", "tool_version", "ruleset", "source_file"):
             assert row[column], (column, row)
-        assert row["tool_version"].endswith(f"+{COPIED}"), "not by the programs without a behaviour file"
+        assert row["tool_version"].endswith(f"+{COPIED}"), "not from the programs without a behaviour file"
         if row["outcome"] == "blocked":
             sent = (row["sent_ns"], row["src_ip"], row["capture_file"], row["attempts"])
             assert sent == (None, None, None, 0)
@@ -102,7 +102,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
 
 
 def first_in_run(finished: Finished, row: dict[str, object]) -> bool:
-    """Whether no earlier repetition probed the same name at the same address from there."""
+    """Return whether no earlier repetition probed the same name at the same address from there."""
     return not any(
         r["repetition"] < row["repetition"]
         and (r["vantage"], r["domain"], r["ip"]) == (row["vantage"], row["domain"], row["ip"])
