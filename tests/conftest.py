@@ -1,4 +1,4 @@
-"""How the tests are shared out between the processes of `make test`, and where these stand."""
+"""Distributes the tests over the processes of `make test`, and isolates these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests import isolation
 
-# Tests of these folders share a lab, a campaign or servers, which one process raises for all of them.
+# Tests of these folders share a lab, a campaign or servers, which one process starts for all of them.
 TOGETHER = (
     "tests/end_to_end/",
     "tests/lab_network/",
@@ -19,7 +19,7 @@ TOGETHER = (
     "tests/queries/",
     "tests/report/",
 )
-# Begun first, the longest first: what is begun last should be short.
+# Started first, the longest first, so that the last ones are short.
 LONGEST = (
     "tests/airflow/test_site.py",
     "tests/end_to_end/",
@@ -30,30 +30,30 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Move a process that runs tests into a network namespace of its own, before anything is imported."""
+    """Move a process that runs tests into a separate network namespace, before anything is imported."""
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
     if not hands_out:
         isolation.enter()
 
 
 def group(nodeid: str) -> str:
-    """What is handed out as one piece: a folder whose tests share what they stand on, else a file."""
+    """Return the unit of distribution: a folder whose tests share their world, else a file."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::")[0])
 
 
 def rank(nodeid: str) -> int:
-    """Place in the order: those of LONGEST as listed, then the rest."""
+    """Return the rank in the order: those of LONGEST as listed, then the rest."""
     return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest."""
+    """Sort the longest tests first."""
     items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out tests by `group`, in the order of `rank`."""
+    """Distribute tests by `group`, in the order of `rank`."""
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
     config.option.loadscopereorder = False

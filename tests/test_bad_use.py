@@ -16,13 +16,13 @@ from firstflight.run.run import Run
 from store.load.record_file import RecordFile
 from tests import minimal
 
-RUN = "RUN"  # in the tables below: the id of the run that is there
+RUN = "RUN"  # in the tables below: the id of the existing run
 Said = tuple[int, str]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run that did nothing yet; the test stands in a folder with junk, an empty file and a folder."""
+    """A new run; the working directory has a junk file, an empty file and a folder."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     monkeypatch.delenv(main.TRACEBACK_VARIABLE, raising=False)
@@ -35,7 +35,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
-    """Exit status and standard error of `firstflight ARGUMENTS`."""
+    """Return exit status and standard error of `firstflight ARGUMENTS`."""
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(SystemExit) as ended:
         main.main()
@@ -149,4 +149,4 @@ def test_a_record_file_that_cannot_be_opened_is_not_called_broken(run: Run) -> N
 def test_an_empty_variable_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", "")
     monkeypatch.chdir(run.path.parent)
-    assert Run.all() == [], "runs are not looked for in the working directory itself"
+    assert Run.all() == [], "runs are not searched in the working directory itself"

@@ -1,4 +1,4 @@
-"""A clock that is off, against a real web server's Date and the campaign's own time."""
+"""A wrong clock, compared with a real web server's Date and the campaign's own time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firstflight.run import clock
 
 @contextmanager
 def web_server(ahead_s: float | None) -> Iterator[str]:
-    """A web server whose clock is ahead of ours by so much; None: it gives no Date."""
+    """Run a web server whose clock is ahead by so much; None: it sends no Date."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -26,7 +26,7 @@ def web_server(ahead_s: float | None) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Settings: what holds when nothing is said, and one sentence per fault."""
+"""Settings: defaults, and one sentence per fault."""
 
 from __future__ import annotations
 
@@ -164,4 +164,4 @@ def test_the_page_names_every_setting() -> None:
         kind = settings.Vantage if section == "vantage" else about.annotation
         assert isinstance(kind, type) and issubclass(kind, settings.Section)
         for key in kind.model_fields:
-            assert f"`{section}.{key}`" in page, f"docs/campaign.md says nothing of {section}.{key}"
+            assert f"`{section}.{key}`" in page, f"docs/campaign.md lacks {section}.{key}"

@@ -1,4 +1,4 @@
-"""Samples of every kind, damaged: the end is in order, with whole lines, in little memory."""
+"""Damaged samples of every kind: an orderly end, with complete lines, in little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.dissect.conftest import FIXTURES
 KINDS = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing"
 MOST_KB = 100_000
 ROUNDS = 40
-# Runs its arguments from a small process, because what the caller holds counts as memory of what it starts.
+# Runs its arguments from a small process, because a child is charged its parent's memory.
 MEASURED = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -30,7 +30,7 @@ EDGES = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\0\0\0\x80")
 
 
 def damaged(data: bytearray, rng: random.Random) -> bytes:
-    """Cut off, bits flipped, lengths made absurd, parts gone, or parts twice."""
+    """Return the bytes cut off, with flipped bits, absurd lengths, missing parts, or repeated parts."""
     at = rng.randrange(len(data))
     size = rng.randrange(1, 3000)
     match rng.randrange(5):
@@ -59,7 +59,7 @@ def samples(folder: str, scratch: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
-    """Run a program, output to FOLDER/out: exit status, lines of standard error, most memory in kB."""
+    """Run a program, output to FOLDER/out; return status, lines of standard error, peak memory in kB."""
     with (folder / "out").open("wb") as out:
         whole = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
         done = subprocess.run(whole, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)

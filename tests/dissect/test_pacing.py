@@ -1,4 +1,4 @@
-"""Packet trains and gaps, against the published captures and a computation of our own from tshark's times."""
+"""Packet trains and gaps, compared with the published captures and a separate computation from tshark."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TCP = PACING / "tcp+tls-cubic-rep1.pcap.zst"
 
 
 def times_ns(capture: Path) -> list[int]:
-    """Times of the packets as tshark reads them."""
+    """Return the times of the packets by tshark."""
     argv = ["tshark", "-r", str(capture), "-T", "fields", "-e", "frame.time_epoch"]
     done = subprocess.run(argv, capture_output=True, check=True, text=True)
     return [int(line.replace(".", "")) for line in done.stdout.split()]
 
 
 def expected(times: list[int], train_gap_ns: int = 100_000) -> Row:
-    """The same numbers by the plainest way there is."""
+    """Compute the same numbers in the simplest way."""
     gaps = [after - before for before, after in pairwise(times)]
     trains = [1]
     for gap in gaps:

@@ -53,7 +53,7 @@ def test_every_number_is_the_published_one() -> None:
     }
     assert rounded == PUBLISHED
     assert all(row["handshake_is_open"] for row in rows.values())
-    # What the one server with exponent 0 means by its 14.0 ms.
+    # The meaning of 14.0 ms for the one server with exponent 0.
     meant = {server: row["initial_meant_ms"] for server, row in rows.items() if row["initial_meant_ms"]}
     assert meant == {"s2n-quic": pytest.approx(1.746)}
 

@@ -1,4 +1,4 @@
-"""What is said of TCP segments, packet by packet, beside tshark's tcp.analysis (two passes)."""
+"""The classes of TCP segments, packet by packet, compared with tshark's tcp.analysis (two passes)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = (
 
 
 def oracle(capture: Path) -> dict[int, set[str]]:
-    """What tshark says of each frame. It lists "retransmission" under fast and spurious too; not so here."""
+    """Return tshark's marks of each frame, without the "retransmission" that it adds to fast and spurious."""
     argv = ["tshark", "-2", "-r", str(capture), "-T", "fields", "-e", "frame.number"]
     for name in CLASSES + MARKS:
         argv += ["-e", f"tcp.analysis.{name}"]
@@ -45,7 +45,7 @@ def test_every_segment_is_judged_as_by_tshark(seed: int, tmp_path: Path) -> None
         found[row["frame_number"]] = marks | ({row["class"]} if row["class"] else set())
     expected = oracle(capture)
     assert [(n, found[n], names) for n, names in expected.items() if found[n] != names] == []
-    # All of it occurs, or nothing was compared.
+    # Every class occurs, so that no comparison is empty.
     count_of = Counter(name for names in expected.values() for name in names)
     assert set(count_of) == set(CLASSES + MARKS)
     # The flows' counts are those of their segments.

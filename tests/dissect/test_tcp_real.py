@@ -1,4 +1,4 @@
-"""A real download by Linux's TCP between two namespaces, with loss: judged as by tshark."""
+"""A real download by Linux's TCP between two namespaces, with loss: classified as by tshark."""
 
 from __future__ import annotations
 

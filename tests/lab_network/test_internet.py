@@ -1,4 +1,4 @@
-"""What the behaviour file declares, against what was asked of the lab."""
+"""The behaviour file's declarations, compared with the requirements on the lab."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_addresses() -> None:
         nets = (ip_network("198.18.0.0/15"), ip_network("2001:db8::/32"))
         assert any(ip_address(endpoint.ip) in net for net in nets)
     assert all(len(those) == 1 for those in owners.values())
-    # One probe per second and address: no address may hold up a campaign.
+    # One probe per second and address: no address may delay a campaign.
     assert max(len(those) for those in at.values()) == 2
     per_subnet = Counter(ip_network(f"{ip}/24", strict=False) for ip in at if ":" not in ip)
     assert max(per_subnet.values()) <= 16

@@ -1,4 +1,4 @@
-"""The lab comes, goes, is killed, and leaves the machine as it was."""
+"""The lab is started, stopped and killed, and leaves the machine unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 def machine() -> dict[str, str]:
-    """What a lab could have changed outside itself."""
+    """Return the machine's state that a lab could have changed."""
     commands = {
         "links": ["ip", "-o", "link"],
         "routes": ["ip", "route"],
@@ -31,12 +31,12 @@ def machine() -> dict[str, str]:
         try:
             state[file.name] = file.read_text(encoding="ascii")
         except OSError:
-            continue  # some settings are for writing only
+            continue  # some settings are write-only
     return state
 
 
 def processes_of(lab: Lab) -> list[str]:
-    """Command lines of living processes that name the lab's state folder."""
+    """Return command lines of running processes that name the lab's state folder."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -67,7 +67,7 @@ def test_two_labs_do_not_meet(lab: Lab, other_lab: Lab) -> None:
 
 
 def test_folders_where_one_stands_are_taken_for_no_part_of_it(other_lab: Lab, tmp_path: Path) -> None:
-    """A lab's state named `lab` holds folders called as our modules are."""
+    """A lab's state named `lab` has folders with the names of this project's modules."""
     (tmp_path / "lab" / "certificates").mkdir(parents=True)
     (tmp_path / "firstflight").mkdir()
     up = other_lab.call("up", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""What the real stacks send first, and when: read by a client that sees every packet."""
+"""The first answers of the real stacks and their times, read by a client that parses every packet."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
 from .running import HOST, Running
 
 PATIENCE_S = 60.0
-# How long to listen for what must not come, or may, behind the last datagram that must.
+# How long to wait, after the last expected datagram, for unexpected or optional ones.
 SILENCE_S = 0.15
 
 
 def ask(
     server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
 ) -> list[Datagram]:
-    """One probe: the ClientHello, at least so many answers, what comes in SILENCE_S after them, the close.
+    """Run one probe: ClientHello, at least so many answers, further ones within SILENCE_S, close.
 
-    After a Retry, the answers to the token.
+    After a Retry, returns the answers to the token.
     """
     with Client(ip, server.port, name) as client:
         client.send_hello()
@@ -37,7 +37,7 @@ def ask(
 
 
 def opened(answers: list[Datagram]) -> None:
-    """Every Initial must open; nothing but Initial, Handshake and 1-RTT may come."""
+    """Check that every Initial is decrypted and that all packets are Initial, Handshake or 1-RTT."""
     for packet in (packet for answer in answers for packet in answer.packets):
         assert packet.kind in ("initial", "handshake", "one_rtt")
         assert packet.kind != "initial" or (packet.opened and not packet.parse_error)
@@ -58,10 +58,10 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
 def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
-    """The median gap is the declared one within 0.2 ms: a timer that rounds, or adds, would show.
+    """The median gap is the declared one within 0.2 ms, which detects a timer that rounds or adds.
 
-    By the kernel's receive stamps, which on loopback are taken while the server sends: only what keeps the
-    server from the core makes one late, and it runs at real-time priority.
+    By the kernel's receive stamps, which on loopback are taken while the server sends: one is late only when
+    the server loses the core, and it runs at real-time priority.
     """
     gaps = []
     for _ in range(60):
@@ -132,7 +132,7 @@ def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
 
 def test_the_address_and_the_name_decide(quiche: Running) -> None:
     assert gap_us(ask(quiche, "second.small.test", "127.0.0.2", datagrams=2)) >= 8900
-    # Unknown names and none are answered as the first endpoint of the address: iack.small.test.
+    # Unknown and missing names get the first endpoint of the address: iack.small.test.
     for name in ("nobody.example", None):
         gaps = [gap_us(ask(quiche, name, datagrams=2)) for _ in range(9)]
         assert QUICHE_DELAY_US - 100 <= statistics.median(gaps) < 8900, gaps
@@ -140,7 +140,7 @@ def test_the_address_and_the_name_decide(quiche: Running) -> None:
 
 
 def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
-    """A server that retransmits after 1 s (its first probe timeout) would be seen."""
+    """Long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
     clients = []
     for server in (quiche, aioquic, quicgo):
         client = Client(HOST, server.port, "wait.small.test")
@@ -170,7 +170,7 @@ def test_garbage_is_survived(server: Running) -> None:
             client.socket.sendto(damaged, client.address)
         client.socket.sendto(initial[:1] + bytes(4) + initial[5:], client.address)
     assert server.process.poll() is None
-    # The burst may have filled the socket's buffer: ask again, as clients do.
+    # The burst may have filled the socket's buffer: retransmit, as clients do.
     assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, patience=0.5))
 
 

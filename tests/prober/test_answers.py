@@ -1,4 +1,4 @@
-"""Records of probes of real servers, and of those that say nothing."""
+"""Records of probes of real servers, and of silent ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_retry_is_followed(probe: Probe, aioquic_ports: tuple[int, int]) -> None
     (row,) = done.rows
     assert (row["outcome"], row["retried"], row["attempts"]) == ("coalesced", True, 1)
     assert (row["amplification"], row["ack_largest"], done.summary["token_initials"]) == (None, 1, 1)
-    # Two clocks: the Retry counts from the first Initial, the answer from the one with the token.
+    # Two starting times: the Retry counts from the first Initial, the answer from the one with the token.
     assert row["retry_us"] > 0 and 0 < row["ack_us"] == row["sh_us"]
 
 
@@ -96,7 +96,7 @@ def test_a_closed_port_refuses(probe: Probe, silent: Silent, address: str, kind:
 
 
 def answer(one: socket.socket, make: Callable[[bytes], list[bytes]], count: int) -> threading.Thread:
-    """Answers `count` datagrams with what `make` makes of them."""
+    """Answers `count` datagrams with the result of `make`."""
 
     def serve() -> None:
         one.setblocking(True)
@@ -139,7 +139,7 @@ def test_garbage_is_malformed_and_says_so(probe: Probe, silent: Silent) -> None:
     thread.join()
     assert (row["outcome"], row["discarded"], row["attempts"]) == ("malformed", 1, 1)
     assert "authenticate" in row["detail"]
-    assert done.summary["closes"] == 0, "nothing authenticated, so nobody is told goodbye"
+    assert done.summary["closes"] == 0, "nothing authenticated, so no close is sent"
 
 
 def test_an_answer_from_elsewhere_finds_no_row(probe: Probe, silent: Silent) -> None:
@@ -213,7 +213,7 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
 
 
 def close_offset(datagram: bytes) -> int:
-    """Offset of the packet number in an Initial without token that fills the datagram."""
+    """Return the packet number's offset in an Initial without token that fills the datagram."""
     at = 5
     at += 1 + datagram[at]
     at += 1 + datagram[at]

@@ -1,4 +1,4 @@
-"""The resolve stage on runs on disk: rows, accounting, a resolver that goes away, interruption."""
+"""The resolve stage on runs on disk: rows, accounting, a resolver that fails, interruption."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     resolve.stage(run, run.key("here", 1))
     rows = rows_of(run)
     assert len(rows) == 600
-    # Those that are known are not asked again.
+    # Names with answers are not queried again.
     assert sum(row["asked_at"] < started_ns for row in rows) == before

@@ -1,4 +1,4 @@
-"""User and password of a server come by the environment or a file, and stand in nothing that is written."""
+"""User and password of a server are read from the environment or a file, and never written anywhere."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_by_the_environment_by_a_file_and_by_a_file_for_the_password(served: Ser
 
 
 def test_nothing_in_the_store_holds_them(served: Served) -> None:
-    """The holder of a lease, for example, is told with its command line."""
+    """For example, the message about a lease contains the command line of its holder."""
     place = find(with_password(served))
     assert "hidden" not in repr(place)
     assert USER not in place.shown if isinstance(place, ServerPlace) else False

@@ -1,4 +1,4 @@
-"""docs/schema.md is what schemas/ says today; record kinds are refused when their YAML is wrong."""
+"""docs/schema.md is up to date with schemas/; record kinds with wrong YAML are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`store serve` as the driver sees it: answers, errors, settings, several clients, and an end in order."""
+"""`store serve` with the driver: answers, errors, settings, several clients, and an orderly end."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ def test_a_token_adds_its_rows_once(client: Client) -> None:
 
 def test_totals_extremes_and_formats(client: Client) -> None:
     grouped = "SELECT number % 2 AS odd, count() FROM numbers(5) GROUP BY odd WITH TOTALS ORDER BY odd"
-    assert client.execute(grouped) == [(0, 3), (1, 2), (0, 5)]  # the driver puts totals behind the rows
+    assert client.execute(grouped) == [(0, 3), (1, 2), (0, 5)]  # the driver appends totals to the rows
     answer = client.execute("SELECT number FROM numbers(3)", settings={"extremes": 1})
     assert answer == [(0,), (1,), (2,), (0,), (2,)]
-    # A format is the client's affair; the protocol carries blocks.
+    # A format is up to the client; the protocol carries blocks.
     assert client.execute("SELECT 1 AS a FORMAT CSV", with_column_types=True) == ([(1,)], [("a", "UInt8")])
     assert client.execute("SELECT 'FORMAT CSV\nFORMAT TSV' AS a")[0] == ("FORMAT CSV\nFORMAT TSV",)
 
@@ -212,7 +212,7 @@ def test_a_client_that_goes_ends_its_query(served: Served) -> None:
         time.sleep(0.02)
     client.disconnect()
     while _running(served, "numbers(200000)"):
-        assert time.monotonic() < until, "the query of a client that has gone still runs"
+        assert time.monotonic() < until, "the query of a disconnected client still runs"
         time.sleep(0.05)
 
 
@@ -231,7 +231,7 @@ def test_a_long_query_keeps_nobody_waiting(served: Served) -> None:
         time.sleep(0.02)
     with served.client() as other:
         assert other.execute("SELECT 1") == [(1,)]
-    assert thread.is_alive(), "the long query should still be at work"
+    assert thread.is_alive(), "the long query should still run"
     assert not answers
     thread.join()
     assert answers == [[(0,)]]
@@ -328,7 +328,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with serving(folder) as served:
         message = rf"process {served.process.pid} \(firstflight store serve --port 0"
-        served_address.path_of(folder).unlink()  # or the server would let it in
+        served_address.path_of(folder).unlink()  # otherwise the server would accept it
         with pytest.raises(StoreHeld, match=message), open_store(f"chdb:{folder}", wait_s=0.1):
             pass
         slow = served.client()
@@ -338,7 +338,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
             time.sleep(0.02)
         began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 300, "a running query is not waited for"
+        assert time.monotonic() - began < 300, "the server does not wait for a running query"
         thread.join()
     assert served.log.read_text() == (
         f"serving the store in {folder} at 127.0.0.1:{served.port}\n"

@@ -1,4 +1,4 @@
-"""Who may come in to `store serve`, and what becomes of those who do not speak its protocol."""
+"""Access to `store serve`, and clients that do not speak its protocol."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def guarded(
     tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
 ) -> Iterator[tuple[Served, Path]]:
-    """A server with user, password, TLS, and nothing but reading; and its certificate."""
+    """A read-only server with user, password and TLS; and its certificate."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     options = ["--user", "reader", "--password-file", str(folder / "password"), "--read-only"]
@@ -101,7 +101,7 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
     url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{where}/firstflight?secure=1"
     with open_store(f"{url}&ca_certs={authority}") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-        # A user that may set nothing gets no settings, and is asked nothing that needs them.
+        # A user that may not change settings gets none, and runs only queries that need none.
         assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
@@ -123,7 +123,7 @@ def test_who_may_only_read_cannot_write(guarded: tuple[Served, Path]) -> None:
             client.execute("CREATE TABLE t (a Int8) ENGINE = Memory", settings=settings)
         assert caught.value.code == 164
     with served.client(**right) as client:
-        for threads in (1, 2, 1):  # settings may differ all the same
+        for threads in (1, 2, 1):  # settings may still differ
             asked = client.execute("SELECT getSetting('max_threads')", settings={"max_threads": threads})
             assert asked == [(threads,)]
 
@@ -140,7 +140,7 @@ def hello(revision: int = packets.REVISION, database: str = "") -> bytes:
 
 
 def query(statement: str, compressed: int = 0) -> bytes:
-    """A query of a client of revision 54429, which has the fewest fields."""
+    """Return a query packet of a client of revision 54429, which has the fewest fields."""
     info = b"\x01" + text("") * 3 + b"\x01" + text("") * 3 + varint(1) * 3 + text("") + varint(0)
     return varint(1) + text("") + info + text("") + varint(2) + varint(compressed) + text(statement)
 
@@ -149,7 +149,7 @@ END_OF_TABLES = varint(2) + text("") + Block().wire(54429)
 
 
 def talk(served: Served, *parts: bytes, wait_s: float = 10) -> bytes:
-    """Send parts and give all that comes until the server closes, or nothing more comes."""
+    """Send parts and return all bytes received until the server closes or is silent."""
     answer = b""
     with socket.create_connection((served.host, served.port), timeout=wait_s) as sock:
         try:
