@@ -91,8 +91,8 @@ _WITH_ACK_ALONE = {"closed_with_ack", "hello_retry", "ack_only"}
 class Answers:
     """One entry per endpoint (name and address) of the lab in every field. Times in us, NaN for not observed.
 
-    `name` and `address` number the lab's names and addresses from 0; `epochs` says in which DNS gives the
-    address. `ack_after` and `sh_after` come on top of the round trip, `handshake_after` of the ServerHello.
+    `name` and `address` number the lab's names and addresses from 0; `epochs` are those in which DNS gives
+    the address. `ack_after` and `sh_after` count from the round trip, `handshake_after` from the ServerHello.
     """
 
     endpoints: tuple[Endpoint, ...]

@@ -30,7 +30,7 @@ def enter_host(record: Record, host: str) -> None:
     except PermissionError as error:
         raise UsageError("this user may not enter the lab; use the user who raised it") from error
     except FileNotFoundError as error:
-        raise UsageError("the lab has just gone down; raise it with `firstflight lab up`") from error
+        raise UsageError("the lab has just ended; start it with `firstflight lab up`") from error
     os.chdir(here)
 
 

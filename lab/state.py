@@ -102,7 +102,7 @@ class State:
         record = self.running()
         if record is None:
             raise UsageError(
-                f"the lab is not up (state in {self.folder}); raise it with `firstflight lab up`"
+                f"the lab is not up (state in {self.folder}); start it with `firstflight lab up`"
             )
         return record
 

@@ -13,7 +13,7 @@ from lab.internet import Internet
 from lab.model import Endpoint
 
 # Table 1 as the paper counts (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
-# first ACK frame has a First ACK Range of 0; it is an instant ACK if they came in different datagrams.
+# first ACK frame has a First ACK Range of 0; it is an instant ACK if they arrived in different datagrams.
 _LATE_ACK = {"sh_first_late_ack"}
 _LONG_RANGE = {"retry_ack_range"}
 

@@ -49,7 +49,7 @@ def test_a_stage_reports_how_it_ended(run: Run) -> None:
         run.add_output(report, out)
     assert run.done("targets")
     out.unlink()
-    assert not run.done("targets"), "its output is gone"
+    assert not run.done("targets"), "its output is missing"
 
     with pytest.raises(FirstflightError), run.stage("as_data"):
         raise FirstflightError("the table is broken")

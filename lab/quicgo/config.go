@@ -25,7 +25,7 @@ type certificateFiles struct {
 	Key   string `json:"key"`
 }
 
-// endpoint says how one name is answered at one address.
+// endpoint is the behaviour for one name at one address.
 type endpoint struct {
 	Domain      string     `json:"domain"`
 	IP          netip.Addr `json:"ip"`

@@ -300,7 +300,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
 
     site.kill_central("api-server", "scheduler", "dag-processor", "database")
-    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
+    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not restarted")
     store_url = site.folder / "secrets" / "store_url"
     right = store_url.read_text()
     store_url.write_text(right.replace("://firstflight:", "://firstflight:no"))

@@ -139,7 +139,7 @@ PROBES = {
     "the README's": ["--targets", str(ROOT / "examples/lab-targets.csv"), "--allow-net", "198.18.0.0/15"],
     "with a contact": ["--targets", "v4.csv", "--allow-net", "198.18.0.0/15", "--contact", "me@example.org"],
     "over IPv6": ["--targets", "v6.csv", "--allow-net", "2001:db8::/32"],
-    "from an address of its own": [
+    "from a configured source address": [
         *("--targets", "v4.csv", "--allow-net", "198.18.16.0/24", "--source", "192.0.2.1"),
     ],
     "a dry run": ["--targets", "v4.csv", "--allow-net", "198.18.0.0/15", "--dry-run"],

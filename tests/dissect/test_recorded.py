@@ -36,7 +36,7 @@ EXPECTED: dict[str, list[dict[str, Any]]] = {
     "quicgo_retry": [{"retry": True, "amplification": None, "first_answer": "coalesced"}],
     "quicgo_version_2": [{"version": "0x6b3343cf", "version_used": "0x6b3343cf", "alpn_selected": "h3"}],
     "quiche_certificate_late": [{"first_answer": "coalesced"}],
-    # The server's packet numbers go on after the HelloRetryRequest.
+    # The server's packet numbers continue after the HelloRetryRequest.
     "quiche_hello_retry": [
         {"hello_retry": True, "client_hello_copies": 2, "first_answer": "coalesced", "gap_before_sh": False}
     ],

@@ -23,10 +23,10 @@ def test_every_row_is_as_declared(finished: Finished) -> None:
 
 
 def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished) -> None:
-    seen = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
-    assert max(seen.values()) == 1
+    probes = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
+    assert max(probes.values()) == 1
     probed = defaultdict(set)
-    for vantage, repetition, domain, ip in seen:
+    for vantage, repetition, domain, ip in probes:
         probed[vantage, repetition, ":" in ip].add(domain)
     with_address = defaultdict(set)
     for _, domain, ip in finished.truth:
@@ -38,9 +38,9 @@ def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished
 
 
 def test_all_outcomes_occur(finished: Finished) -> None:
-    seen = {row["outcome"] for row in finished.rows}
+    outcomes = {row["outcome"] for row in finished.rows}
     # send_failed does not occur on a healthy machine; tests/prober provokes it.
-    assert seen == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
+    assert outcomes == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
 
 
 def test_names_without_address_have_a_dns_row(finished: Finished) -> None:

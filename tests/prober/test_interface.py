@@ -116,8 +116,8 @@ def test_one_line_per_input_line_with_all_columns(probe: Probe, tmp_path: Path) 
     ]
     done = probe("\n".join(["ip,domain,port", *lines]), "--blocklist", blocklist)
     assert done.status == 0
-    seen = sorted(f"{row['ip']},{row['domain']},{row['port']}" for row in done.rows)
-    assert seen == sorted(line if not line.endswith(",") else line + "443" for line in lines)
+    probed = sorted(f"{row['ip']},{row['domain']},{row['port']}" for row in done.rows)
+    assert probed == sorted(line if not line.endswith(",") else line + "443" for line in lines)
     kind = records.load("quic_probe")
     expected = [column.name for column in kind.columns if column.source == "prober"]
     for row in done.rows:

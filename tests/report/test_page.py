@@ -48,9 +48,9 @@ return [ids.filter((id, place) => ids.indexOf(id) !== place), used.filter(id => 
 
 def _opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
     """Open a page and check that it requests nothing else and reports no error."""
-    seen = browser.open(path.as_uri(), size)
-    assert seen.requests == [path.as_uri()]
-    assert seen.complaints == []
+    visit = browser.open(path.as_uri(), size)
+    assert visit.requests == [path.as_uri()]
+    assert visit.complaints == []
     width = browser.script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1] == size[0], "the page scrolls sideways"
     assert browser.script("return document.querySelectorAll('script').length") == 0
@@ -212,8 +212,8 @@ def test_the_run_is_described(made: Made, browser: Browser) -> None:
 
 def test_what_did_not_come_in_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    gone = [("sao_paulo", 1), ("sao_paulo", 2), ("hamburg", 2)]
-    world.campaign(tmp_path, tmp_path / "store", without=gone)
+    failed = [("sao_paulo", 1), ("sao_paulo", 2), ("hamburg", 2)]
+    world.campaign(tmp_path, tmp_path / "store", without=failed)
     with open_store(f"chdb:{tmp_path / 'store'}") as store:
         gathered = page.collect(store)
     assert gathered is not None

@@ -238,8 +238,8 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
     inside = small / "store"
     with serving(inside, "--no-password", wrap=wrap) as served:
         assert load(served.url, first).returncode == 0
-        seen = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
-        fill = seen.parent / "fill"
+        mounted = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
+        fill = mounted.parent / "fill"
         with fill.open("wb") as file:
             try:
                 while True:

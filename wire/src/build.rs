@@ -19,7 +19,7 @@ pub struct LongHeader<'a> {
 }
 
 impl<'a> LongHeader<'a> {
-    /// An Initial of `version`, packet number in one byte if it fits, else four.
+    /// Returns the header of an Initial of `version`, packet number in one byte if it fits, else four.
     pub fn initial(
         version: Version,
         dcid: ConnectionId,
@@ -39,11 +39,12 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// Writes one packet at the front of `out` and seals it; gives its size.
+/// Writes one packet at the front of `out` and seals it; returns its size.
 ///
-/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many bytes (1200 and more
-/// for a client's Initial; the sum of the datagram's packets counts). Without, only what the header protection sample needs.
-/// Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or `out`.
+/// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many
+/// bytes (1200 and more for a client's Initial; the sum of the datagram's packets counts). Without, only what
+/// the header protection sample needs. Fails with [`Error::NoRoom`] if the frames do not fit `pad_to` or
+/// `out`.
 pub fn build_packet(
     out: &mut [u8],
     header: &LongHeader<'_>,

@@ -34,7 +34,7 @@ impl ConnectionId {
         Ok(cid)
     }
 
-    /// Whether `bytes` begin with it.
+    /// Returns whether `bytes` begin with it.
     pub fn begins(&self, bytes: &[u8]) -> bool {
         let Some(chunk) = bytes.first_chunk::<MAX_CID_LEN>() else {
             return bytes.starts_with(self.as_slice());
@@ -47,17 +47,17 @@ impl ConnectionId {
         (ours.0 ^ theirs.0) & !low == 0 && (ours.1 ^ theirs.1) & !high == 0
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -70,7 +70,8 @@ fn words(bytes: &[u8; MAX_CID_LEN]) -> (u128, u32) {
 }
 
 impl Hash for ConnectionId {
-    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their end.
+    /// As three numbers, which costs less than as bytes; equal connection IDs have equal bytes behind their
+    /// end.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (words, rest) = self.bytes.as_chunks::<8>();
         for word in words {

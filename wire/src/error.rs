@@ -1,4 +1,4 @@
-//! What can be wrong with bytes, and with buffers that are to hold them.
+//! Errors of reading bytes and of writing them to buffers.
 
 use std::fmt;
 

@@ -2,8 +2,9 @@
 //!
 //! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
 //!
-//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`] open an Initial in
-//! place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO bytes in order.
+//! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`]
+//! open an Initial in place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO
+//! bytes in order.
 //!
 //! ```
 //! # use firstflight_wire::*;
@@ -78,7 +79,7 @@ pub use version::Version;
 
 #[cfg(test)]
 mod testing {
-    /// Bytes from hex digits; white space is skipped.
+    /// Returns bytes from hex digits; white space is skipped.
     pub fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .chars()

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes, all of
-/// which were received: an offset alone allocates nothing.
+/// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes,
+/// all of which were received: an offset alone allocates nothing.
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
-    /// Boxed: most streams come in order.
+    /// Boxed: most streams arrive in order.
     ahead: Option<Box<Ahead>>,
     limit: usize,
 }
@@ -25,7 +25,7 @@ struct Ahead {
 }
 
 impl CryptoStream {
-    /// An empty stream with room for `limit` bytes.
+    /// Creates an empty stream with room for `limit` bytes.
     pub fn new(limit: usize) -> Self {
         CryptoStream {
             contiguous: Vec::new(),
@@ -34,12 +34,12 @@ impl CryptoStream {
         }
     }
 
-    /// All bytes without a gap from offset 0.
+    /// Returns all bytes without a gap from offset 0.
     pub fn contiguous(&self) -> &[u8] {
         &self.contiguous
     }
 
-    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Says whether
+    /// Adds the data of one CRYPTO frame. Does not replace existing bytes. Returns whether
     /// [`Self::contiguous`] grew.
     pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
         let before = self.contiguous.len();
@@ -82,7 +82,8 @@ impl CryptoStream {
         }
     }
 
-    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing new.
+    /// Returns the part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is
+    /// nothing new.
     fn beyond_contiguous<'a>(&self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
         let known = (self.contiguous.len() as u64).saturating_sub(offset);
         usize::try_from(known)

@@ -1,4 +1,4 @@
-//! The least of a packet's header: where it is addressed to and where it ends, for packets that are only counted.
+//! The minimum of a packet's header, its destination and its end, for packets that are only counted.
 
 use crate::packet::PacketType;
 use crate::{MAX_CID_LEN, Reader, Version};
@@ -6,13 +6,13 @@ use crate::{MAX_CID_LEN, Reader, Version};
 /// A Handshake, 0-RTT or 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skimmed<'a> {
-    /// Destination connection ID; `None` in a short header, which does not tell its length.
+    /// Destination connection ID; `None` in a short header, which does not encode its length.
     pub dcid: Option<&'a [u8]>,
     /// Offset in the datagram after its last byte.
     pub end: usize,
 }
 
-/// The packet that starts at `start`, if it is a Handshake, 0-RTT or 1-RTT packet whose header
+/// Returns the packet that starts at `start`, if it is a Handshake, 0-RTT or 1-RTT packet whose header
 /// [`parse_packet`](crate::parse_packet) takes, however long the connection ID in a short header is.
 pub fn skim(datagram: &[u8], start: usize) -> Option<Skimmed<'_>> {
     let bytes = datagram.get(start..)?;
@@ -48,7 +48,8 @@ mod tests {
     use super::*;
     use crate::parse_packet;
 
-    /// A long header of type `bits`, connection IDs of 2 and `scid` bytes, 3 bytes of length and `rest` of others.
+    /// A long header of type `bits`, connection IDs of 2 and `scid` bytes, 3 bytes of length and `rest` of
+    /// others.
     fn long(bits: u8, version: u32, scid: u8, rest: usize) -> Vec<u8> {
         let mut bytes = vec![0xc0 | bits << 4];
         bytes.extend(version.to_be_bytes());

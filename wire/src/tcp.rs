@@ -16,28 +16,28 @@ impl Flags {
     pub const ECE: u8 = 0x40;
     pub const CWR: u8 = 0x80;
 
-    /// Whether any of `bits` is set.
+    /// Returns whether any of `bits` is set.
     pub fn any(self, bits: u8) -> bool {
         self.0 & bits != 0
     }
 
-    /// Whether all of `bits` are set.
+    /// Returns whether all of `bits` are set.
     pub fn all(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
 
-    /// Whether it is a SYN that begins a connection.
+    /// Returns whether it is a SYN that begins a connection.
     pub fn is_syn(self) -> bool {
         self.all(Self::SYN) && !self.any(Self::ACK)
     }
 
-    /// Whether it is a SYN that answers one.
+    /// Returns whether it is a SYN that answers one.
     pub fn is_syn_ack(self) -> bool {
         self.all(Self::SYN | Self::ACK)
     }
 }
 
-/// A TCP header. `options` may be shorter than the header says if the capture cut it.
+/// A TCP header. `options` may be shorter than the data offset implies if the capture cut it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub src_port: u16,
@@ -55,7 +55,8 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five words.
+    /// Reads the header at the start of `segment`. [`Error::Malformed`] if its data offset is below five
+    /// words.
     pub fn parse(segment: &'a [u8]) -> Result<Header<'a>, Error> {
         let mut r = Reader::new(segment);
         let (src_port, dst_port) = (r.u16()?, r.u16()?);
@@ -80,12 +81,12 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Whether the capture holds fewer options than the header.
+    /// Returns whether the capture holds fewer options than the header.
     pub fn is_cut(&self) -> bool {
         20 + self.options.len() < self.length
     }
 
-    /// The options, in order; [`Error::Truncated`] at their end if the capture cut them.
+    /// Returns the options, in order; [`Error::Truncated`] at their end if the capture cut them.
     pub fn options(&self) -> Options<'a> {
         Options {
             rest: Reader::new(self.options),
@@ -110,7 +111,7 @@ pub enum TcpOption<'a> {
         value: u32,
         echo: u32,
     },
-    /// Another kind, or a known one with a length that is not its own.
+    /// Another kind, or a known one with a wrong length.
     Other {
         kind: u8,
         data: &'a [u8],

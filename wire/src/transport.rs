@@ -29,16 +29,16 @@ pub mod id {
         [0xff04_de1b, 0xff04_de1a, 0xff03_de1a, 0xff02_de1a, 0xde1a];
 }
 
-/// What the value of a parameter is.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Integer,
-    /// Its presence says all.
+    /// Empty: only its presence counts.
     Flag,
     Bytes,
 }
 
-/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known here.
+/// Returns the name and value type of a parameter (RFC 9000 18.2 and extensions); `None` for an unknown one.
 pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     use ValueKind::{Bytes, Flag, Integer};
     Some(match parameter {
@@ -69,21 +69,22 @@ pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     })
 }
 
-/// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an error.
+/// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an
+/// error.
 #[derive(Clone, Copy, Debug)]
 pub struct TransportParameters<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> TransportParameters<'a> {
-    /// Parameters in the body of the TLS extension.
+    /// Creates an iterator over the parameters in the body of the TLS extension.
     pub fn new(extension: &'a [u8]) -> Self {
         TransportParameters {
             rest: Reader::new(extension),
         }
     }
 
-    /// The value of the first parameter `id`, or `None`. Fails if what is before it does not parse.
+    /// Returns the value of the first parameter `id`, or `None`. Fails if the bytes before it do not parse.
     pub fn find(mut self, id: u64) -> Result<Option<&'a [u8]>, Error> {
         self.try_fold(None, |found, parameter| {
             let (this, value) = parameter?;
@@ -91,7 +92,7 @@ impl<'a> TransportParameters<'a> {
         })
     }
 
-    /// The value of an integer parameter, or `None` if it was not sent.
+    /// Returns the value of an integer parameter, or `None` if it was not sent.
     pub fn integer(self, id: u64) -> Result<Option<u64>, Error> {
         let Some(value) = self.find(id)? else {
             return Ok(None);
@@ -105,8 +106,8 @@ impl<'a> TransportParameters<'a> {
         }
     }
 
-    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the newest; of
-    /// one code point, the first.
+    /// Returns code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of
+    /// several, the newest; of one code point, the first.
     pub fn min_ack_delay(self) -> Option<(u64, u64)> {
         let mut found = [None; id::MIN_ACK_DELAY.len()];
         for parameter in self {
@@ -121,12 +122,12 @@ impl<'a> TransportParameters<'a> {
         sent.filter_map(|(id, number)| Some((id, number?))).next()
     }
 
-    /// The bytes of the extension that have not been iterated over.
+    /// Returns the bytes of the extension that have not been iterated over.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.rest.rest()
     }
 
-    /// The connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
+    /// Returns the connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
     pub fn preferred_address_cid(self) -> Result<Option<ConnectionId>, Error> {
         let Some(value) = self.find(id::PREFERRED_ADDRESS)? else {
             return Ok(None);
@@ -137,7 +138,7 @@ impl<'a> TransportParameters<'a> {
         ConnectionId::new(r.vec8()?).map(Some)
     }
 
-    /// The value of a connection ID parameter, or `None` if it was not sent.
+    /// Returns the value of a connection ID parameter, or `None` if it was not sent.
     pub fn connection_id(self, id: u64) -> Result<Option<ConnectionId>, Error> {
         self.find(id)?.map(ConnectionId::new).transpose()
     }

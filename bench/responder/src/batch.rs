@@ -1,5 +1,5 @@
-//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: a message is answered from the
-//! address that it was sent to (IP_PKTINFO).
+//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: a message is answered
+//! from the address that it was sent to (IP_PKTINFO).
 
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -92,7 +92,7 @@ impl Batch {
         }
     }
 
-    /// Message number `i` and where it came from.
+    /// Returns message number `i` and its route.
     pub fn get(&self, i: usize) -> (&[u8], Route) {
         (
             &self.bytes[i][..(self.headers[i].msg_len as usize).min(ROOM)],
@@ -154,7 +154,7 @@ fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Result<()
     }
 }
 
-/// A socket for `listen` that tells which address a message came to.
+/// Opens a socket for `listen` that reports the destination address of each message.
 pub fn open(listen: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(listen)?;
     set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;

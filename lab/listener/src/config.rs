@@ -123,7 +123,7 @@ impl Config {
     }
 }
 
-/// Finds the behaviour of (address the packet came to, SNI).
+/// Finds the behaviour for (destination address of the packet, SNI).
 #[derive(Debug)]
 pub struct Routes<B> {
     addresses: HashMap<IpAddr, Names<B>>,

@@ -80,7 +80,7 @@ func (c *client) connect(transport *quic.Transport, to net.Addr, tlsConfig *tls.
 	return conn.CloseWithError(0, "done")
 }
 
-// ask sends the number of bytes wanted on a stream of its own and reads them.
+// ask sends the number of requested bytes on a new stream and reads them.
 func (c *client) ask(ctx context.Context, conn *quic.Conn) error {
 	stream, err := conn.OpenStreamSync(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
 //! HMAC (RFC 2104) for messages of one block, by the compression functions of SHA-256 and SHA-384 alone.
 //!
-//! Every HMAC in QUIC's key schedule has a key of at most one digest and a short message, so that each half of it is one
-//! padded block after the key's block. Keeping the states after the key's blocks (RFC 2104 4) and the padded messages
-//! leaves two compressions per HMAC.
+//! Every HMAC in QUIC's key schedule has a key of at most one digest and a short message, so that each half
+//! of it is one padded block after the key's block. Keeping the states after the key's blocks (RFC 2104 4)
+//! and the padded messages leaves two compressions per HMAC.
 
 /// Types for one hash function: its word, block, digest, compression function and initial state.
 macro_rules! hmac_of_one_block {
@@ -39,7 +39,7 @@ macro_rules! hmac_of_one_block {
             }
         }
 
-        /// Room for a digest, padded: the message of an HMAC's outer half.
+        /// A padded block for a digest: the message of an HMAC's outer half.
         const OUTER: LastBlock = LastBlock::new(&[0; DIGEST]);
 
         /// An HMAC key after its two key blocks.
@@ -67,14 +67,14 @@ macro_rules! hmac_of_one_block {
                 }
             }
 
-            /// HMAC of the message that `block` holds.
+            /// Returns the HMAC of the message in `block`.
             pub(crate) fn sign(&self, block: &LastBlock) -> [u8; DIGEST] {
                 let [digest] = self.sign_all([block]);
                 digest
             }
 
-            /// HMAC of each message. Compressions that do not wait for each other stand side by side, so that the
-            /// processor overlaps them.
+            /// Returns the HMAC of each message. Independent compressions are adjacent, so that the processor
+            /// overlaps them.
             pub(crate) fn sign_all<const N: usize>(
                 &self,
                 blocks: [&LastBlock; N],

@@ -127,7 +127,7 @@ impl Keys {
             .expect("every algorithm takes a sample of 16 bytes")
     }
 
-    /// Takes the protection off the header of `packet` in place.
+    /// Removes the header protection of `packet` in place.
     pub(super) fn unprotect(
         &self,
         datagram: &mut [u8],
@@ -166,8 +166,8 @@ impl Keys {
         })
     }
 
-    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this space.
-    /// After an error the packet's bytes are of no more use: keep a copy to try other keys.
+    /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this
+    /// space. After an error the packet's bytes are unusable: keep a copy to try other keys.
     pub fn open<'a>(
         &self,
         datagram: &'a mut [u8],
@@ -188,8 +188,8 @@ impl Keys {
         self.packet.open(datagram, packet, header)
     }
 
-    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len` bytes at
-    /// `pn_offset`), the frames, and 16 bytes of room for the tag.
+    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len`
+    /// bytes at `pn_offset`), the frames, and 16 bytes of room for the tag.
     pub fn seal(
         &self,
         packet: &mut [u8],

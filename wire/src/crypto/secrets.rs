@@ -8,8 +8,8 @@ use super::hmac::sha256::{HmacKey, LastBlock};
 use crate::version::Family;
 use crate::{ConnectionId, Version};
 
-/// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC 5869 2.3), and how
-/// much of it is used.
+/// Input of HKDF-Expand-Label with an empty context (RFC 8446 7.1), as the only block of HKDF-Expand (RFC
+/// 5869 2.3), and how much of it is used.
 pub(super) const fn label_info(label: &str, length: u8) -> ([u8; 32], usize) {
     let label = label.as_bytes();
     let mut info = [0; 32];
@@ -89,7 +89,7 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
     }
 });
 
-/// The secret both directions of Initial protection come from. Directions are derived when asked for.
+/// The secret from which both directions of Initial protection are derived on request.
 #[derive(Clone, Copy)]
 pub struct InitialSecret {
     secret: HmacKey,
@@ -97,8 +97,8 @@ pub struct InitialSecret {
 }
 
 impl InitialSecret {
-    /// `dcid` is the destination connection ID of the client's first Initial or, after a Retry, the Retry's source
-    /// connection ID. `None` for a version that is not known here.
+    /// `dcid` is the destination connection ID of the client's first Initial or, after a Retry, the Retry's
+    /// source connection ID. `None` for an unknown version.
     pub fn new(version: Version, dcid: &ConnectionId) -> Option<InitialSecret> {
         let salt = match version.family()? {
             Family::V1 => &SALTS.v1,
@@ -113,12 +113,12 @@ impl InitialSecret {
         })
     }
 
-    /// What protects packets that the client sends.
+    /// Returns the key material for packets that the client sends.
     pub fn client(&self) -> KeyMaterial {
         self.direction(&CLIENT_IN)
     }
 
-    /// What protects packets that the server sends.
+    /// Returns the key material for packets that the server sends.
     pub fn server(&self) -> KeyMaterial {
         self.direction(&SERVER_IN)
     }
@@ -135,7 +135,7 @@ impl InitialSecret {
     }
 }
 
-/// The first `N` bytes.
+/// Returns the first `N` bytes.
 pub(super) fn first<const N: usize>(digest: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&digest[..N]);

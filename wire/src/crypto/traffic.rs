@@ -1,4 +1,5 @@
-//! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC 9369 3.3.2).
+//! Handshake, 0-RTT and 1-RTT protection: keys from TLS traffic secrets, and key updates (RFC 9001 5, 6; RFC
+//! 9369 3.3.2).
 
 use super::hmac::sha256::{HmacKey, LastBlock};
 use super::hmac::sha384;
@@ -63,7 +64,7 @@ static LONG_LABELS_V2: LongLabels = LongLabels {
     update: expand_long_label("quicv2 ku", 48),
 };
 
-/// A TLS 1.3 traffic secret of one direction, and what keys are made of it.
+/// A TLS 1.3 traffic secret of one direction, from which keys are derived.
 #[derive(Clone, Copy)]
 pub struct TrafficSecret {
     suite: CipherSuite,
@@ -73,7 +74,7 @@ pub struct TrafficSecret {
 }
 
 impl TrafficSecret {
-    /// `None` if the version is not known here, or the secret has not the suite's length.
+    /// Returns `None` if the version is unknown, or the secret does not have the suite's length.
     pub fn new(version: Version, suite: CipherSuite, secret: &[u8]) -> Option<TrafficSecret> {
         let v2 = version.family()? == Family::V2;
         let mut bytes = [0; MAX_SECRET];
@@ -84,17 +85,17 @@ impl TrafficSecret {
         Some(TrafficSecret { suite, v2, bytes })
     }
 
-    /// The suite that it belongs to.
+    /// Returns its suite.
     pub fn suite(&self) -> CipherSuite {
         self.suite
     }
 
-    /// Keys that protect packets under this secret.
+    /// Returns keys that protect packets under this secret.
     pub fn keys(&self) -> Keys {
         Keys::of_suite(&self.material())
     }
 
-    /// What these keys are made of.
+    /// Returns the material of these keys.
     pub fn material(&self) -> SuiteMaterial {
         let suite = self.suite;
         match suite {
@@ -116,7 +117,7 @@ impl TrafficSecret {
         }
     }
 
-    /// The secret after a key update (RFC 9001 6.1).
+    /// Returns the secret after a key update (RFC 9001 6.1).
     pub fn next(&self) -> TrafficSecret {
         let mut bytes = [0; MAX_SECRET];
         if self.suite == CipherSuite::Aes256GcmSha384 {
@@ -129,7 +130,8 @@ impl TrafficSecret {
         TrafficSecret { bytes, ..*self }
     }
 
-    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001 6.1).
+    /// Returns the key material after a key update, which keeps the header protection key of `before`
+    /// (RFC 9001 6.1).
     fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
         let hp = before.hp;
         SuiteMaterial {
@@ -166,7 +168,7 @@ pub struct OneRttKeys {
 }
 
 impl OneRttKeys {
-    /// Keys of the first generation, from *_TRAFFIC_SECRET_0.
+    /// Creates keys of the first generation, from *_TRAFFIC_SECRET_0.
     pub fn new(secret: TrafficSecret) -> OneRttKeys {
         OneRttKeys {
             material: secret.material(),
@@ -177,13 +179,14 @@ impl OneRttKeys {
         }
     }
 
-    /// The suite in use.
+    /// Returns the suite in use.
     pub fn suite(&self) -> CipherSuite {
         self.secret.suite
     }
 
-    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried with the keys
-    /// before this generation for packet numbers below it, else with the next ones, which stay if they fit.
+    /// Opens a short-header packet as [`Keys::open`], with keys from `cache`. A flipped key phase is tried
+    /// with the keys before this generation for packet numbers below it, else with the next ones, which stay
+    /// if they fit.
     pub fn open<'a>(
         &mut self,
         cache: &mut KeyCache,

@@ -1,25 +1,25 @@
-//! Reading the frames of an opened packet.
+//! Reads the frames of an opened packet.
 
 use super::{Ack, Frame};
 use crate::{ConnectionId, Error, Reader};
 
 /// Iterator over the frames of a packet's payload; ends after the first error.
 ///
-/// A frame type that is not known here is an error, because its length cannot be known.
+/// An unknown frame type is an error, because its length is unknown.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> Frames<'a> {
-    /// Frames of `payload`.
+    /// Creates an iterator over the frames of `payload`.
     pub fn new(payload: &'a [u8]) -> Self {
         Frames {
             rest: Reader::new(payload),
         }
     }
 
-    /// What has not been read: before a call of `next`, it begins with the type of the frame that comes.
+    /// Returns the unread bytes: before a call of `next`, they begin with the type of the next frame.
     pub fn rest(&self) -> &'a [u8] {
         self.rest.rest()
     }
@@ -259,7 +259,8 @@ mod tests {
         );
     }
 
-    /// Any bytes give frames or one error, in bounded time: a cheap stand-in for a fuzzer that runs on every test.
+    /// Any bytes give frames or one error, in bounded time: a cheap stand-in for a fuzzer that runs on every
+    /// test.
     #[test]
     fn arbitrary_bytes_do_not_panic() {
         let mut state = 1u64;

@@ -1,4 +1,4 @@
-//! Reading and writing ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
+//! Reads and writes ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
 
 use std::ops::RangeInclusive;
 
@@ -11,20 +11,20 @@ const HELLO_RETRY_RANDOM: [u8; 32] = [
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a server's first handshake message is.
+/// The kind of a server's first handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloKind {
     ServerHello,
     HelloRetryRequest,
 }
 
-/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32 bytes, cipher
-/// suite, compression, and at least six bytes of extensions (supported_versions).
+/// Bodies that a ServerHello of TLS 1.3 can have (RFC 8446 4.1.3): version, random, a session ID of up to 32
+/// bytes, cipher suite, compression, and at least six bytes of extensions (supported_versions).
 const BODY_BYTES: RangeInclusive<u32> = 46..=(2 + 32 + 33 + 3 + 2 + 0xffff);
 
-/// Tells ServerHello and HelloRetryRequest apart by the first 38 bytes of the message, header included;
-/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length that no
-/// ServerHello has.
+/// Distinguishes ServerHello and HelloRetryRequest by the first 38 bytes of the message, header included;
+/// [`Error::Truncated`] if there are fewer, [`Error::Malformed`] if it is another message, or one of a length
+/// that no ServerHello has.
 pub fn hello_kind(message: &[u8]) -> Result<HelloKind, Error> {
     let mut r = Reader::new(message);
     if r.u8()? != number::SERVER_HELLO {

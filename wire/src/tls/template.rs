@@ -1,10 +1,10 @@
-//! A ClientHello that is the same for all probes but for random, key share, name and connection ID.
+//! A ClientHello that is the same for all probes except for random, key share, name and connection ID.
 
 use super::number::{self, *};
 use crate::transport::{id, write_integer_parameter, write_parameter};
 use crate::{ConnectionId, Error, Writer};
 
-/// What may differ between measurements, but not between probes of one.
+/// Parameters that may differ between measurements, but not between probes of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateOptions {
     /// Application protocols in order of preference.
@@ -28,10 +28,10 @@ impl Default for TemplateOptions {
 
 const MAX_HELLO: usize = 512;
 
-/// The parts of a ClientHello that stay, ready to be copied around those that change.
+/// The constant parts of a ClientHello, ready to be copied around the variable ones.
 #[derive(Clone, Debug)]
 pub struct ClientHelloTemplate {
-    /// Cipher suites and compression methods: what stands between session id and extensions.
+    /// Cipher suites and compression methods: the bytes between session id and extensions.
     offers: Vec<u8>,
     /// Extensions up to the type and length of the key share's bytes.
     extensions: Vec<u8>,
@@ -60,7 +60,8 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// Writes the ClientHello message with header. `sni` empty: no server_name extension (a target without name).
+    /// Writes the ClientHello message with header. `sni` empty: no server_name extension (a target without
+    /// name).
     pub fn write(
         &self,
         w: &mut Writer<'_>,
@@ -97,13 +98,14 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// The message with zeros for random and key share, without name, with an empty connection ID: hash it to name the template.
+    /// Returns the message with zeros for random and key share, without name, with an empty connection ID:
+    /// its hash identifies the template.
     pub fn canonical(&self) -> Result<Vec<u8>, Error> {
         collect(|w| self.write(w, &[0; 32], &[0; 32], "", &ConnectionId::EMPTY))
     }
 }
 
-/// What `fill` writes, as a vector of at most [`MAX_HELLO`] bytes.
+/// Returns the output of `fill` as a vector of at most [`MAX_HELLO`] bytes.
 fn collect(fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
     let mut buf = [0; MAX_HELLO];
     let mut w = Writer::new(&mut buf);

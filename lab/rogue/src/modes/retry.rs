@@ -50,7 +50,7 @@ pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
     }
 }
 
-/// Acknowledges the Initial before the Retry as well: packet numbers go on (RFC 9000, 17.2.5.3).
+/// Also acknowledges the Initial before the Retry: packet numbers continue (RFC 9000, 17.2.5.3).
 pub fn ack_range(session: &Session, delay: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),
