@@ -27,7 +27,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-def test_without_a_word_a_password_is_asked_for(served: Served) -> None:
+def test_a_password_is_required_by_default(served: Served) -> None:
     for password in ("", "guess"):
         began = time.monotonic()
         with pytest.raises(ServerException) as caught, served.client(password=password) as client:
