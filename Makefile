@@ -3,26 +3,45 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo airflow test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site build demo airflow test test-unit test-lab test-site test-browser lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: ## Install what is missing and build the native programs.
-	@deploy/setup.sh
+setup: ## Install what tests and lint use, and build the native programs.
+	@deploy/setup.sh test
+
+setup-demo: ## Install only what a campaign and the lab use.
+	@deploy/setup.sh demo
+
+setup-site: ## Install what a site uses as well: Airflow and its database.
+	@deploy/setup.sh site
 
 build: setup ## The same as setup.
 
-demo: setup ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
+demo: setup-demo ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
 
-airflow: setup ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
+airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
 	@.venv/bin/python -m lab.site
 
 test: setup ## Run every test.
 	cargo test --quiet --release --workspace --locked
 	cd lab/quicgo && go vet ./... && go test ./...
 	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20
+
+test-unit: setup ## Run the tests that need no lab, no site and no browser.
+	cargo test --quiet --release --workspace --locked
+	tests/isolated .venv/bin/python -m pytest -q -n 3 -m unit
+
+test-lab: setup ## Run the tests that raise the lab or servers of their own.
+	tests/isolated .venv/bin/python -m pytest -q -n 3 -m lab
+
+test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL.
+	tests/isolated .venv/bin/python -m pytest -q -n 3 -m site
+
+test-browser: setup ## Run the tests that open pages in a browser.
+	tests/isolated .venv/bin/python -m pytest -q -n 3 -m browser
 
 lint: setup ## Check style, types, imports between folders, and the native code.
 	.venv/bin/ruff check .

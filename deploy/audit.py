@@ -50,8 +50,10 @@ class AuditError(Exception):
 
 
 def pinned(tree: Path) -> list[Package]:
-    """What requirements.txt, Cargo.lock and the Go module pin; our own packages are left out."""
-    requirements = (tree / "requirements.txt").read_text(encoding="utf-8")
+    """What requirements*.txt, Cargo.lock and the Go module pin; our own packages are left out."""
+    requirements = "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(tree.glob("requirements*.txt"))
+    )
     found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
     locked = tomllib.loads((tree / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Prepares a Debian 12 machine for firstflight: system packages, a virtual environment, native programs.
-# Safe to run again: each step looks first and does only what is missing.
+#
+#     deploy/setup.sh [demo|site|test]
+#
+# demo: the campaign and the lab; site: Airflow and its database as well; test (the default): everything that
+# tests, lint and benches use. Safe to run again: each step looks first and does only what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$PATH"
@@ -19,6 +23,14 @@ need() {
 
 version_of() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n 1 || true; }
 
+PROFILE="${1:-test}"
+case "$PROFILE" in
+    demo) requirements=(requirements.txt); python_size="50 packages, 1.1 GB" ;;
+    site) requirements=(requirements.txt requirements-site.txt); python_size="166 packages, 1.3 GB" ;;
+    test) requirements=(requirements.txt requirements-site.txt requirements-dev.txt); python_size="186 packages, 1.5 GB" ;;
+    *) fail "'$PROFILE' is not demo, site or test." ;;
+esac
+
 PYTHON="${PYTHON:-python3}"
 need Python 3.11 "$(version_of "$PYTHON" --version)"
 need Go 1.26 "$(version_of go version)"
@@ -27,11 +39,16 @@ need gcc 10 "$(version_of gcc -dumpfullversion)"
 
 # Debian package -> a file that shows that it is there.
 declare -A PACKAGES=(
-    [tcpdump]=tcpdump [tshark]=tshark [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
+    [tcpdump]=tcpdump [bind9]=named [bind9-dnsutils]=dig [bind9-utils]=rndc [bird2]=bird [nginx-light]=nginx
     [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
-    [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [postgresql]='/usr/lib/postgresql/*/bin/postgres'
     [libclang-dev]='/usr/lib/llvm-*/lib/libclang.so' [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
+if [ "$PROFILE" != demo ]; then
+    PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
+fi
+if [ "$PROFILE" = test ]; then
+    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime)
+fi
 missing=()
 for package in "${!PACKAGES[@]}"; do
     shows="${PACKAGES[$package]}"
@@ -51,8 +68,9 @@ if [ "${#missing[@]}" -gt 0 ]; then
     else fail "these Debian packages are missing and need root or sudo to install: ${missing[*]}."
     fi
     command -v apt-get >/dev/null || fail "apt-get is missing; install these programs by hand and run this again: ${missing[*]}."
-    say "installing Debian packages: ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
+    bytes="$(apt-get install --print-uris -qq --no-install-recommends "${missing[@]}" 2>/dev/null | awk '{ n += $3 } END { print n + 0 }')"
+    say "installing Debian packages ($((bytes / 1000000)) MB to download): ${missing[*]}"
     # Installing a server must not start it: the lab runs its own, in its own namespaces. PostgreSQL's would come
     # with a cluster to start.
     no_cluster=/etc/postgresql-common/createcluster.d/firstflight.conf
@@ -63,16 +81,22 @@ if [ "${#missing[@]}" -gt 0 ]; then
     "${as_root[@]}" rm "$no_cluster"
 fi
 
-stamp=".venv/.requirements"
-want="$("$PYTHON" --version) $(sha256sum requirements.txt pyproject.toml)"
-if [ ! -x .venv/bin/firstflight ] || [ "$(cat "$stamp" 2>/dev/null)" != "$want" ]; then
-    say "installing Python packages into .venv"
+# A profile is installed when the stamp of its last file fits this Python and these files.
+last="${requirements[-1]}"
+want="$("$PYTHON" --version) $(sha256sum "${requirements[@]}" pyproject.toml)"
+if [ ! -x .venv/bin/firstflight ] || [ "$(cat ".venv/.$last" 2>/dev/null)" != "$want" ]; then
+    say "installing Python packages into .venv ($python_size on disk)"
     [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
-    .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
+    .venv/bin/pip install -q --disable-pip-version-check -r "$last"
     .venv/bin/pip install -q --disable-pip-version-check --no-deps -e .
-    printf '%s' "$want" >"$stamp"
+    for count in $(seq "${#requirements[@]}"); do
+        files=("${requirements[@]:0:$count}")
+        printf '%s' "$("$PYTHON" --version) $(sha256sum "${files[@]}" pyproject.toml)" >".venv/.${files[-1]}"
+    done
 fi
 
-say "building native programs (the first time takes several minutes)"
-cargo build --quiet --release --workspace --locked
+benches=()
+if [ "$PROFILE" != test ]; then benches=(--exclude firstflight-responder --exclude firstflight-captures); fi
+[ -e target/release/firstflight-prober ] || say "building native programs (the first time takes several minutes, and 2 GB)"
+cargo build --quiet --release --workspace --locked "${benches[@]}"
 (cd lab/quicgo && go build -trimpath -o ../../target/release/firstflight-quicgo .)

@@ -19,6 +19,14 @@ from store.url import SCHEMES, ServerPlace, nothing_in, parse
 DATABASE = "firstflight"
 DEFAULT = "chdb:./var/store"
 WAIT_S = 30.0
+# What a folder may hold in which the engine has not finished its first start.
+_STORE_FILES = frozenset(
+    {
+        *(served_address.LOCK, "access", "data", "metadata_dropped", "preprocessed_configs", "status"),
+        *("store", "tmp", "user_defined", "user_files", "uuid"),
+        "lost+found",  # of a file system that is mounted there
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,7 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
 def made(place: EmbeddedPlace) -> None:
     """Make the folder of an embedded store if it is missing."""
     refuse_no_folder(place)
+    _refuse_other_files(place)
     try:
         # The folders above as the user makes them, but not for all others to write; the store for its user.
         before = os.umask(0o077)
@@ -118,6 +127,18 @@ def made(place: EmbeddedPlace) -> None:
             os.umask(before)
     except OSError as error:
         raise UsageError(f"cannot make the store in {place.path}: {error.strerror}") from error
+
+
+def _refuse_other_files(place: EmbeddedPlace) -> None:
+    """UsageError if a store would be created in a folder that holds files of something else."""
+    if not place.empty or not place.path.is_dir():
+        return
+    others = sorted({path.name for path in place.path.iterdir()} - _STORE_FILES)
+    if others:
+        raise UsageError(
+            f"the store cannot be in {place.path}: the folder holds other files ({', '.join(others[:3])}"
+            f"{', ...' if len(others) > 3 else ''}); name an empty folder or one that does not exist"
+        )
 
 
 def refuse_no_folder(place: EmbeddedPlace) -> None:

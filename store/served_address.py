@@ -18,7 +18,7 @@ from firstflight.errors import UsageError
 from firstflight.system import lock
 from store.url import ServerPlace, parse
 
-LOCK = "firstflight.system.lock"  # of a store, beside the engine's files
+LOCK = "firstflight.lock"  # of a store, beside the engine's files
 _PROCESS = "process "
 _DRAWN = "drawn"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,9 +29,23 @@ LONGEST = (
     "tests/backoff/",
 )
 
+# Groups that can be run alone (`make test-unit` ...); a test is in one of them.
+GROUPS = {
+    "unit": "needs no lab, no site and no browser",
+    "lab": "starts the lab, or its own servers",
+    "site": "has real Airflow, PostgreSQL",
+    "browser": "opens pages in a browser",
+}
+LAB = (
+    *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
+    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Move a process that runs tests into a separate network namespace, before anything is imported."""
+    for name, meaning in GROUPS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
     if not hands_out:
         isolation.enter()
@@ -46,8 +61,20 @@ def rank(nodeid: str) -> int:
     return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
+def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
+    """Return the one of GROUPS that a test is in."""
+    if nodeid.startswith("tests/airflow/"):
+        return "site"
+    if "browser" in fixtures:
+        return "browser"
+    return "lab" if nodeid.startswith(LAB) else "unit"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest tests first."""
+    """Mark each test with its group, and sort the longest first."""
+    for item in items:
+        item.add_marker(group_of(item.nodeid, getattr(item, "fixturenames", ())))
     items.sort(key=lambda item: rank(item.nodeid))
 
 

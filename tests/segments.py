@@ -1,4 +1,4 @@
-"""Rows in the native prober's closed segments (scanner/prober/README.md)."""
+"""Rows in the native prober's closed segments (scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 

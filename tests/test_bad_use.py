@@ -17,7 +17,7 @@ from store.load.record_file import RecordFile
 from tests import minimal
 
 RUN = "RUN"  # in the tables below: the id of the existing run
-Said = tuple[int, str]
+Outcome = tuple[int, str]
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run.create(in_force, text)
 
 
-def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+def end_of(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Outcome:
     """Return exit status and standard error of `firstflight ARGUMENTS`."""
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(SystemExit) as ended:

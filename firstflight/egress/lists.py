@@ -1,5 +1,5 @@
-"""Block and opt-out lists as the prober reads them (scanner/prober/src/list_line.rs), before anything is
-asked or sent: half a list protects nobody.
+"""Block and opt-out lists as the engines read them (scanner/native/core/src/policy/list_line.rs), before
+anything is asked or sent: half a list protects nobody.
 
 tests/attack/list_lines.json holds both readers together.
 """

@@ -12,7 +12,7 @@ from firstflight.system import files
 from scanner.backoff.detector import Sign
 
 PAUSES_FILE = "pauses.json"
-# What the prober writes into `detail` of a target that a pause refused (scanner/prober/src/backlog.rs).
+# What the prober writes into `detail` of a target that a pause refused (core/src/targets/backlog.rs).
 REFUSED_DETAIL = "its network was paused: too many timeouts or Retries"
 
 

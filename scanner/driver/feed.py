@@ -1,5 +1,5 @@
 """The prober's standard input while it runs: probes at set times, networks held back
-(scanner/prober/README.md)."""
+(scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 

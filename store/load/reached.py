@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from firstflight.layout import RunLayout
+
 
 def paths(what: Path) -> Iterator[Path]:
     """What is read for a record file, or for the run in the folder `what`, wherever links lead."""
@@ -13,4 +15,4 @@ def paths(what: Path) -> Iterator[Path]:
         whole = path.resolve()
         yield whole
         # A file below a run's folder is named after it.
-        yield from (folder for folder in whole.parents if (folder / "manifest.json").is_file())
+        yield from (folder for folder in whole.parents if RunLayout(folder).manifest.is_file())

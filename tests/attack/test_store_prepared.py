@@ -166,7 +166,7 @@ def test_what_only_reads_writes_no_table(tables: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SEALED, str(tables)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["firstflight.system.lock", "status"]
+    assert done.stdout.split() == ["firstflight.lock", "status"]
     assert {path: path.stat().st_mtime_ns for path in tables.rglob("*.sql")} == before
 
 

@@ -17,7 +17,10 @@ from typing import Any, TypeVar
 
 ROOT = Path(__file__).parent.parent.parent
 BEHAVIOUR = ROOT / "lab" / "internet.toml"
-PACKAGES = ("cli", "crawler", "dissector", "downloader", "firstflight", "lab", "scanner", "schemas")
+PACKAGES = (
+    *("cli", "crawler", "dissector", "downloader", "firstflight", "lab"),
+    *("orchestration", "reports", "scanner", "schemas", "store"),
+)
 COPIED = "copied"  # in rows in place of a commit
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 T = TypeVar("T")

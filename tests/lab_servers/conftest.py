@@ -10,6 +10,7 @@ import pytest
 from .running import Running, endpoint, running
 
 QUICHE_DELAY_US = 3200
+SECOND_DELAY_US = 9000  # of the second address
 # Whole milliseconds and fractions, hundreds apart, to detect a timer that rounds.
 QUICHE_DELAYS_US = (300, 6400, 20_900, 30_300)
 CERTIFICATE_DELAY_US = 15_000
@@ -43,7 +44,7 @@ def quiche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     endpoints += [
         endpoint("quiche", "iack", delay, domain=f"after-{delay}.small.test") for delay in QUICHE_DELAYS_US
     ]
-    endpoints.append(endpoint("quiche", "iack", 9000, domain="second.small.test", ip="127.0.0.2"))
+    endpoints.append(endpoint("quiche", "iack", SECOND_DELAY_US, domain="second.small.test", ip="127.0.0.2"))
     endpoints.append(endpoint("quiche", "wait", None, domain="six.small.test", ip="::1"))
     with running(tmp_path_factory.mktemp("quiche"), "quiche", endpoints) as server:
         yield server

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
 import pytest
 
-from .conftest import AIOQUIC_DELAY_US, CERTIFICATE_DELAY_US, QUICHE_DELAY_US, QUICHE_DELAYS_US
+from .conftest import (
+    AIOQUIC_DELAY_US,
+    CERTIFICATE_DELAY_US,
+    QUICHE_DELAY_US,
+    QUICHE_DELAYS_US,
+    SECOND_DELAY_US,
+)
 from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
 from .running import HOST, Running
 
@@ -36,6 +43,22 @@ def ask(
         return answers
 
 
+def between(answers: list[Datagram]) -> float:
+    """Return the time from the first datagram to the second."""
+    return answers[1].at_us - answers[0].at_us
+
+
+def waits(
+    server: Running, name: str, delay_us: float, gap: Callable[[list[Datagram]], float] = gap_us
+) -> bool:
+    """Return whether the second answer arrives so long after the first.
+
+    A late stamp of the first one shortens the gap, whatever the server does; of some tries the longest gap is
+    short only if the server sends early every time.
+    """
+    return max(gap(ask(server, name, datagrams=2)) for _ in range(7)) >= delay_us
+
+
 def opened(answers: list[Datagram]) -> None:
     """Check that every Initial is decrypted and that all packets are Initial, Handshake or 1-RTT."""
     for packet in (packet for answer in answers for packet in answer.packets):
@@ -53,7 +76,7 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
     assert answers[1].has_server_hello
     assert answers[1].has_handshake
     assert not answers[1].has_ack
-    assert gap_us(answers) >= QUICHE_DELAY_US - 100
+    assert waits(quiche, f"{mode}.{size}.test", QUICHE_DELAY_US)
 
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
@@ -70,7 +93,6 @@ def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
             gaps.append(gap_us(client.read(PATIENCE_S, until=2)))
             client.send_close()
     assert statistics.median(gaps) == pytest.approx(delay_us, abs=200), sorted(gaps)
-    assert min(gaps) > delay_us - 100
 
 
 @pytest.mark.parametrize(
@@ -118,7 +140,7 @@ def test_quiche_sends_its_certificate_late(quiche: Running) -> None:
     assert answers[0].frames() == ["ack", "crypto"]
     assert not answers[0].has_handshake
     assert answers[1].has_handshake
-    assert answers[1].at_us - answers[0].at_us >= CERTIFICATE_DELAY_US - 100
+    assert waits(quiche, "sh-then-certificate.large.test", CERTIFICATE_DELAY_US, between)
 
 
 def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
@@ -127,15 +149,19 @@ def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
     assert answers[0].frames() == ["ack"]
     assert answers[0].size < 100
     assert answers[1].has_server_hello
-    assert gap_us(answers) >= AIOQUIC_DELAY_US - 100
+    assert waits(aioquic, "iack.small.test", AIOQUIC_DELAY_US)
 
 
 def test_the_address_and_the_name_decide(quiche: Running) -> None:
-    assert gap_us(ask(quiche, "second.small.test", "127.0.0.2", datagrams=2)) >= 8900
+    def declared(name: str | None, ip: str) -> float:
+        """Return which of the two delays the answering endpoint has: the one next to the median gap."""
+        gap = statistics.median(gap_us(ask(quiche, name, ip, datagrams=2)) for _ in range(9))
+        return min((QUICHE_DELAY_US, SECOND_DELAY_US), key=lambda delay_us: abs(gap - delay_us))
+
+    assert declared("second.small.test", "127.0.0.2") == SECOND_DELAY_US
     # Unknown and missing names get the first endpoint of the address: iack.small.test.
     for name in ("nobody.example", None):
-        gaps = [gap_us(ask(quiche, name, datagrams=2)) for _ in range(9)]
-        assert QUICHE_DELAY_US - 100 <= statistics.median(gaps) < 8900, gaps
+        assert declared(name, HOST) == QUICHE_DELAY_US
     assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
 
 

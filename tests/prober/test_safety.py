@@ -124,12 +124,12 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
     done = probe(targets, "--rate", rate)
     times = sorted(row["sent_at"] for row in done.rows)
     assert {row["outcome"] for row in done.rows} == {"iack"}
-    duration = (times[-1] - times[0]) / 1e9
-    assert (len(times) - 1) / duration < rate * 1.02
-    # The prober does not catch up after losing the core: the median tenth of a second has its share.
-    tenth = rate // 10
-    tenths = [(b - a) / 1e9 for a, b in zip(times, times[tenth:], strict=False)]
-    assert statistics.median(tenths) == pytest.approx(0.1, rel=0.02)
+    # A busy machine delays probes; the least late ones follow the rate. A rate that is wrong by 2 % would
+    # move them apart.
+    late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
+    third = len(times) // 3
+    drift_s = min(late_s[-third:]) - min(late_s[:third])
+    assert abs(drift_s) < 0.02 * seconds * 2 / 3, (drift_s, max(late_s))
     most, first = 0, 0
     for i, now in enumerate(times):
         while times[first] <= now - 1_000_000_000:

@@ -175,6 +175,48 @@ def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, brows
     assert browser.script("return getComputedStyle(document.body).color") == "rgb(29, 29, 29)"
 
 
+# Colours (CSS) of the page's texts and their backgrounds. Figures have their own background.
+COLOURS = """
+const behind = one => { for (; one; one = one.parentElement) {
+  const colour = getComputedStyle(one).backgroundColor;
+  if (!/, 0\\)$|transparent/.test(colour)) return colour; } return 'rgb(255, 255, 255)'; };
+return [...document.querySelectorAll('body, p, a, th, td, summary, pre, figcaption, .soft, .kicker, .made')]
+  .filter(one => one.getBoundingClientRect().height > 0)
+  .map(one => [one.tagName, getComputedStyle(one).color, behind(one)]);
+"""
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(number) / 255 for number in re.findall(r"\d+", colour)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    lighter, darker = sorted([luminance(one), luminance(other)], reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 24, 27)")])
+def test_all_text_is_readable_in_light_and_dark(
+    made: Made, browser: Browser, scheme: str, paper: str
+) -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser._devtools("Emulation.setEmulatedMedia", media)
+    try:
+        _opened(browser, made.path, DESK)
+        found = browser.script(COLOURS)
+        figure = browser.script(
+            "return getComputedStyle(document.querySelector('figure svg')).backgroundColor"
+        )
+    finally:
+        browser._devtools("Emulation.setEmulatedMedia", {"features": []})
+    assert found[0] == ["BODY", found[0][1], paper]
+    assert [entry for entry in found if contrast(entry[1], entry[2]) < 4.5] == []
+    assert scheme == "light" or figure == "rgb(255, 255, 255)"
+
+
 def test_the_page_prints(made: Made, browser: Browser) -> None:
     browser.open(made.path.as_uri(), PHONE)
     pdf = browser.pdf()

@@ -17,6 +17,7 @@ import pytest
 from crawler.lists import stage as targets
 from firstflight.errors import InputError
 from firstflight.run.run import Run
+from firstflight.system import progress
 from scanner.resolve import stage as resolve
 from scanner.resolver.engine import ResolverDown
 from schemas import records
@@ -91,7 +92,13 @@ def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     try:
         run = make_run(names, resolver="127.0.0.1", port=server.port, rate=300, timeout_s=0.3, attempts=1)
         targets.stage(run)
-        killer = threading.Timer(1.0, server.stop)
+
+        def stop_when_begun() -> None:
+            until(lambda: (state := progress.read(folder_of_stage)) and state.done > 0, "the first answers")
+            server.stop()
+
+        folder_of_stage = run.layout.stage("resolve", run.key("here", 1))
+        killer = threading.Thread(target=stop_when_begun)
         killer.start()
         with pytest.raises(ResolverDown, match=r"(\d+) of 300 names are done and kept") as caught:
             resolve.stage(run, run.key("here", 1))

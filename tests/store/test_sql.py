@@ -203,6 +203,21 @@ def test_a_store_that_is_no_folder_is_named(
     )
 
 
+def test_a_folder_with_other_files_does_not_become_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("thesis.tex", "notes.txt"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path}")
+    done = run("db", "migrate")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"firstflight: the store cannot be in {tmp_path}: the folder holds other files "
+        "(notes.txt, thesis.tex); name an empty folder or one that does not exist\n",
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "thesis.tex"]
+
+
 HOLDER = """
 import sys, time
 from store import open_store

@@ -1,0 +1,133 @@
+//! The outcomes and the rows of an echo ping.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::builder::{PrimitiveBuilder, StringBuilder};
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use firstflight_core::records::{self, Record};
+use firstflight_core::targets::{Target, TargetRef};
+use serde::Serialize;
+
+/// How a ping was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Answered,
+    Timeout,
+    SendFailed,
+    Blocked,
+}
+
+impl records::Outcome for Outcome {
+    const ALL: &'static [Outcome] = &[
+        Outcome::Answered,
+        Outcome::Timeout,
+        Outcome::SendFailed,
+        Outcome::Blocked,
+    ];
+    const BLOCKED: Outcome = Outcome::Blocked;
+    const SEND_FAILED: Outcome = Outcome::SendFailed;
+
+    fn name(self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Timeout => "timeout",
+            Outcome::SendFailed => "send_failed",
+            Outcome::Blocked => "blocked",
+        }
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(records::Outcome::name(*self))
+    }
+}
+
+/// A ping that is over.
+pub struct Ping {
+    pub target: TargetRef,
+    pub outcome: Outcome,
+    /// Between the kernel's stamps of request and echo.
+    pub round_trip_us: Option<i64>,
+}
+
+impl Record for Ping {
+    type Columns = Columns;
+
+    fn target(&self) -> &TargetRef {
+        &self.target
+    }
+
+    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
+        Row {
+            target: target.line,
+            domain: target.domain,
+            ip: target.ip_text,
+            outcome: records::Outcome::name(self.outcome),
+            round_trip_us: self.round_trip_us,
+        }
+    }
+}
+
+/// One row.
+#[derive(Serialize)]
+pub struct Row<'a> {
+    target: u32,
+    domain: &'a str,
+    ip: &'a str,
+    outcome: &'static str,
+    round_trip_us: Option<i64>,
+}
+
+/// Rows on their way to a segment.
+#[derive(Default)]
+pub struct Columns {
+    target: PrimitiveBuilder<UInt32Type>,
+    texts: [StringBuilder; 3],
+    round_trip_us: PrimitiveBuilder<Int64Type>,
+    rows: usize,
+}
+
+impl records::Columns for Columns {
+    type Row<'a> = Row<'a>;
+
+    fn schema() -> Arc<Schema> {
+        Arc::new(Schema::new(vec![
+            Field::new("target", DataType::UInt32, false),
+            Field::new("domain", DataType::Utf8, false),
+            Field::new("ip", DataType::Utf8, false),
+            Field::new("outcome", DataType::Utf8, false),
+            Field::new("round_trip_us", DataType::Int64, true),
+        ]))
+    }
+
+    fn push(&mut self, row: &Row<'_>) {
+        self.target.append_value(row.target);
+        for (column, text) in self.texts.iter_mut().zip([row.domain, row.ip, row.outcome]) {
+            column.append_value(text);
+        }
+        self.round_trip_us.append_option(row.round_trip_us);
+        self.rows += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        self.rows = 0;
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(self.target.finish())];
+        for text in &mut self.texts {
+            columns.push(Arc::new(text.finish()));
+        }
+        columns.push(Arc::new(self.round_trip_us.finish()));
+        RecordBatch::try_new(schema, columns)
+    }
+}

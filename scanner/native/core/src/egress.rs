@@ -1,0 +1,262 @@
+//! The only way out: every datagram of every engine is handed to the kernel here.
+//!
+//! [`Egress`] asks the policy about the very address that a datagram goes to, takes no more datagrams than
+//! the rate allows at the moment, and counts those that left. Engines never see a socket.
+
+pub(crate) mod batch;
+mod ports;
+pub(crate) mod socket;
+mod stamps;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+pub use ports::Ports;
+
+use crate::clock::{Clock, Mono, Stamp};
+use crate::policy::{Policy, Refusal};
+use crate::rate_limit::Pacer;
+use batch::Batch;
+use stamps::{StampRequest, StampRequests};
+
+pub use crate::messages::BATCH;
+
+/// Which ceiling a datagram counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The first datagram to a target: the rate of new probes, and the ceiling of all datagrams.
+    New,
+    /// Everything else: the ceiling of all datagrams.
+    Other,
+}
+
+/// Why a datagram was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken<E> {
+    /// The policy forbids it.
+    Refused(Refusal),
+    /// It could not be written.
+    Unwritable(E),
+    /// More datagrams than [`Egress::allow_new`] or [`Egress::allow_other`] returned.
+    OverRate,
+}
+
+/// Sends datagrams in batches. `K` is what the engine knows a transmit stamp by.
+pub struct Egress<K> {
+    policy: Policy,
+    ports: Ports,
+    pacer: Pacer,
+    clock: Clock,
+    batch: Batch,
+    /// Of each datagram in the batch.
+    classes: Vec<Class>,
+    /// How many datagrams may still be added before the pacer is asked again.
+    allowed_new: u64,
+    allowed_other: u64,
+    /// By number of the port.
+    stamps: Vec<StampRequests<K>>,
+}
+
+impl<K> Egress<K> {
+    /// Sends from `ports`, at most `rate` new probes per second.
+    pub fn new(policy: Policy, ports: Ports, rate: f64, clock: Clock) -> Self {
+        Egress {
+            stamps: (0..ports.len()).map(|_| StampRequests::default()).collect(),
+            policy,
+            ports,
+            pacer: Pacer::new(rate, clock.now()),
+            clock,
+            batch: Batch::new(),
+            classes: Vec::with_capacity(BATCH),
+            allowed_new: 0,
+            allowed_other: 0,
+        }
+    }
+
+    /// Returns the policy in force.
+    #[inline]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the source ports.
+    #[inline]
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Returns how many new probes leave at once at most.
+    #[inline]
+    pub fn burst(&self) -> u64 {
+        self.pacer.batch()
+    }
+
+    /// Returns how many datagrams of class [`Class::New`] may be added now.
+    pub fn allow_new(&mut self, now: Mono) -> u64 {
+        self.allowed_new = self.pacer.new_probes(now);
+        self.allowed_new
+    }
+
+    /// Returns how many datagrams of class [`Class::Other`] may be added now.
+    pub fn allow_other(&mut self, now: Mono) -> u64 {
+        self.allowed_other = self.pacer.others(now);
+        self.allowed_other
+    }
+
+    /// Returns when the schedule has the next new probe.
+    pub fn next_new(&self) -> Mono {
+        self.pacer.next_new()
+    }
+
+    /// Returns the most new probes, and the most datagrams, that left in any second.
+    pub fn highest(&self) -> (u64, u64) {
+        self.pacer.highest()
+    }
+
+    /// Returns whether the batch takes no more.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.batch.is_full()
+    }
+
+    /// Adds a datagram to `to`, on behalf of `domain`, which `fill` writes; `stamp` asks for its transmit
+    /// stamp. The batch must not be full.
+    #[inline]
+    pub fn push<E>(
+        &mut self,
+        to: SocketAddr,
+        domain: &str,
+        class: Class,
+        stamp: bool,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), NotTaken<E>> {
+        let allowed = match class {
+            Class::New => &mut self.allowed_new,
+            Class::Other => &mut self.allowed_other,
+        };
+        let left = allowed.checked_sub(1).ok_or(NotTaken::OverRate)?;
+        self.policy
+            .check(to.ip(), domain)
+            .map_err(NotTaken::Refused)?;
+        self.batch
+            .push(to, stamp, fill)
+            .map_err(NotTaken::Unwritable)?;
+        *allowed = left;
+        self.classes.push(class);
+        Ok(())
+    }
+
+    /// Hands the batch from number `from` on to the kernel, by port number `port`. Returns how many
+    /// datagrams it took, or why it did not take the first.
+    pub fn send(&mut self, port: usize, from: usize) -> io::Result<usize> {
+        let sent = self.batch.send(self.ports.get(port).as_fd(), from)?;
+        let new = self.classes[from..from + sent]
+            .iter()
+            .filter(|class| **class == Class::New)
+            .count() as u64;
+        let now = self.clock.now();
+        if new > 0 {
+            self.pacer.sent_new(now, new);
+        }
+        if (new as usize) < sent {
+            self.pacer.sent_others(now, sent as u64 - new);
+        }
+        Ok(sent)
+    }
+
+    /// Empties the batch.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.batch.clear();
+        self.classes.clear();
+    }
+
+    /// Notes that the next transmit stamp of `port` is that of `key`. `earliest`: wall clock before sending.
+    #[inline]
+    pub fn await_stamp(&mut self, port: usize, key: K, earliest: Stamp) {
+        self.stamps[port].push(StampRequest { key, earliest });
+    }
+
+    /// Returns whose transmit stamp number `number` of `port` is.
+    #[inline]
+    pub fn stamped(&mut self, port: usize, number: u32, stamp: Stamp) -> Option<K> {
+        self.stamps[port]
+            .take(number, stamp)
+            .map(|request| request.key)
+    }
+
+    /// Numbers the transmit stamps of `port` from 0 again. Needed after a failed send, once the port's
+    /// error queue is read: whether the datagram took a number differs between kernels.
+    pub fn restart_stamps(&mut self, port: usize) {
+        if self.ports.get(port).restart_stamps().is_ok() {
+            self.stamps[port].restart();
+        }
+    }
+}
+
+/// Returns whether a send failed because a queue of this machine was full: it is worth trying again a
+/// little later.
+pub fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Namespace;
+
+    fn egress(rate: f64) -> Egress<()> {
+        let here = Namespace::here(&[]).unwrap();
+        let policy = Policy::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
+        let loopback = ["127.0.0.1".parse().unwrap()];
+        let ports = Ports::bind(&loopback, None, [true, false], 7).unwrap();
+        Egress::new(policy, ports, rate, Clock::start())
+    }
+
+    fn push(egress: &mut Egress<()>, to: &str, class: Class) -> Result<(), NotTaken<()>> {
+        egress.push(to.parse().unwrap(), "", class, false, |out| {
+            out[0] = 7;
+            Ok(1)
+        })
+    }
+
+    #[test]
+    fn nothing_is_taken_before_the_rate_was_asked_nor_beyond_it() {
+        let mut egress = egress(1.0);
+        let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap().to_string();
+        let new = |egress: &mut Egress<()>| push(egress, &to, Class::New);
+        assert_eq!(new(&mut egress), Err(NotTaken::OverRate));
+        assert_eq!(egress.allow_new(0), 1);
+        assert_eq!(
+            (new(&mut egress), new(&mut egress)),
+            (Ok(()), Err(NotTaken::OverRate))
+        );
+        assert_eq!(egress.send(0, 0).unwrap(), 1);
+        egress.clear();
+        assert_eq!(egress.allow_new(1), 0);
+        assert_eq!(
+            egress.highest(),
+            (1, 1),
+            "what left is counted without the engine"
+        );
+        let mut room = [0; 9];
+        assert_eq!(server.recv(&mut room).unwrap(), 1);
+    }
+
+    #[test]
+    fn the_policy_is_asked_about_every_datagram() {
+        let mut egress = egress(100.0);
+        egress.allow_other(0);
+        for (to, may_leave) in [
+            ("127.0.0.1:9", true),
+            ("192.0.2.1:443", false),
+            ("10.0.0.1:443", false),
+            ("[::1]:443", false),
+        ] {
+            let taken = push(&mut egress, to, Class::Other);
+            assert_eq!(taken.is_ok(), may_leave, "{to}: {taken:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The source ports, bound for the whole run so that no other program's answers come to them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use super::socket::{Port, Routes};
+use crate::Failure;
+use crate::targets::TargetList;
+
+/// How many ports are taken per family and source address when no range is given.
+const COUNT: usize = 16;
+/// First port tried: above what Linux gives to other programs by default.
+const FIRST: u16 = 61_000;
+
+/// All ports of a run.
+pub struct Ports {
+    all: Vec<Rc<Port>>,
+    v4: Vec<u16>,
+    v6: Vec<u16>,
+    routes: Routes,
+}
+
+impl Ports {
+    /// Binds ports of the families that the targets numbered in `order` need; with `feed`, of all families
+    /// that `sources` may use. The other arguments are those of [`Self::bind`].
+    pub fn for_targets(
+        sources: &[IpAddr],
+        range: Option<(u16, u16)>,
+        targets: &TargetList,
+        order: &[u32],
+        feed: bool,
+        random: u16,
+    ) -> Result<Ports, Failure> {
+        let feed_may_use = |v4| sources.is_empty() || sources.iter().any(|ip| ip.is_ipv4() == v4);
+        let need = [true, false].map(|v4| {
+            order
+                .iter()
+                .any(|target| targets.get(*target).ip().is_ipv4() == v4)
+                || feed && feed_may_use(v4)
+        });
+        Ports::bind(sources, range, need, random)
+    }
+
+    /// Binds ports for the families that are needed. `sources`: addresses to send from, empty = any.
+    /// `range`: exactly these ports; without it, free ones, searched from a start that `random` chooses.
+    pub fn bind(
+        sources: &[IpAddr],
+        range: Option<(u16, u16)>,
+        need: [bool; 2],
+        random: u16,
+    ) -> Result<Ports, Failure> {
+        let any: Vec<IpAddr> = vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let sources = if sources.is_empty() { &any } else { sources };
+        let mut ports = Ports {
+            all: Vec::new(),
+            v4: Vec::new(),
+            v6: Vec::new(),
+            routes: Routes::new(),
+        };
+        for (family, needed) in [("IPv4", need[0]), ("IPv6", need[1])] {
+            let mine = |ip: &&IpAddr| ip.is_ipv4() == (family == "IPv4");
+            if needed && !sources.iter().any(|ip| mine(&ip)) {
+                return Err(Failure::Usage(format!(
+                    "the list has {family} targets and no --source is {family}: add one, or leave \
+                     --source away"
+                )));
+            }
+            for source in sources.iter().filter(|ip| needed && mine(ip)) {
+                ports.bind_source(*source, range, random)?;
+            }
+        }
+        Ok(ports)
+    }
+
+    fn bind_source(
+        &mut self,
+        source: IpAddr,
+        range: Option<(u16, u16)>,
+        random: u16,
+    ) -> Result<(), Failure> {
+        let refused = |port: u16, e: io::Error| {
+            Failure::Usage(format!(
+                "port {port} of {source} cannot be bound: {e}; choose others by --source or --ports"
+            ))
+        };
+        let mut taken = Vec::new();
+        match range {
+            Some((first, last)) => {
+                for port in first..=last {
+                    match Port::bind(source, port) {
+                        Ok(port) => taken.push(port),
+                        Err(e) if source.is_unspecified() && no_family(&e) => return Ok(()),
+                        Err(e) => return Err(refused(port, e)),
+                    }
+                }
+            }
+            None => {
+                let span = u16::MAX - FIRST;
+                for offset in 0..span {
+                    let port =
+                        FIRST + ((u32::from(random) + u32::from(offset)) % u32::from(span)) as u16;
+                    match Port::bind(source, port) {
+                        Ok(port) => taken.push(port),
+                        Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
+                        Err(e) if source.is_unspecified() && no_family(&e) => return Ok(()),
+                        Err(e) => return Err(refused(port, e)),
+                    }
+                    if taken.len() == COUNT {
+                        break;
+                    }
+                }
+            }
+        }
+        if taken.len() < 2 {
+            return Err(Failure::Usage(format!(
+                "fewer than two ports of {source} are free: give others by --ports"
+            )));
+        }
+        for port in taken {
+            let number = self.all.len() as u16;
+            if source.is_ipv4() {
+                self.v4.push(number)
+            } else {
+                self.v6.push(number)
+            }
+            self.all.push(Rc::new(port));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of ports.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.all.iter().map(Rc::as_ref)
+    }
+
+    /// Returns port number `number`, from 0.
+    pub(crate) fn get(&self, number: usize) -> Rc<Port> {
+        self.all[number].clone()
+    }
+
+    /// Returns whether no port could be bound.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the bound addresses, by number of the port; the IP address is unspecified if any will do.
+    pub fn locals(&self) -> Vec<SocketAddr> {
+        self.iter().map(|port| port.local).collect()
+    }
+
+    /// Returns the numbers of the ports of a family.
+    #[inline]
+    pub fn of(&self, v4: bool) -> &[u16] {
+        if v4 { &self.v4 } else { &self.v6 }
+    }
+
+    /// Returns the source address that the routing table gives for `to`.
+    pub fn route(&self, to: SocketAddr) -> Option<IpAddr> {
+        self.routes.source(to)
+    }
+}
+
+/// Returns whether the system lacks the whole family: targets of it become `send_failed`, the others are
+/// probed.
+fn no_family(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+    )
+}

@@ -1,0 +1,89 @@
+//! Planned probes that were not sent, and why: a line of JSON each, written at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use crate::Failure;
+
+/// Why a planned probe was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its time had passed by more than its grace when it could have left.
+    Late,
+    /// The limit of its address or prefix was used up.
+    Limit,
+    /// The rate of the run, or the number of probes in flight.
+    Busy,
+    /// Its group is paused.
+    Paused,
+    /// The run was stopped.
+    Stopped,
+    /// The address needs a contact, and none was given.
+    Contact,
+}
+
+impl Reason {
+    /// Returns the word in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Late => "late",
+            Reason::Limit => "limit",
+            Reason::Busy => "busy",
+            Reason::Paused => "paused",
+            Reason::Stopped => "stopped",
+            Reason::Contact => "contact",
+        }
+    }
+}
+
+/// The file.
+pub struct Skips {
+    file: Option<File>,
+    failed: Option<Failure>,
+}
+
+impl Skips {
+    /// Opens `path` to append to it; `None`: skipped probes are only counted.
+    pub fn open(path: Option<&Path>) -> Result<Skips, Failure> {
+        let open = |path: &Path| {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .map_err(|e| {
+                    Failure::Usage(format!(
+                        "--skipped {}: {e}; name a file that can be written",
+                        path.display()
+                    ))
+                })
+        };
+        Ok(Skips {
+            file: path.map(open).transpose()?,
+            failed: None,
+        })
+    }
+
+    /// Writes a line about planned probe number `slot`; `late`: time since its planned time, in ns.
+    pub fn note(&mut self, slot: u32, reason: Reason, late: u64) {
+        let Some(file) = &mut self.file else {
+            return;
+        };
+        let line = format!(
+            "{{\"slot\": {slot}, \"reason\": \"{}\", \"late_us\": {}}}\n",
+            reason.name(),
+            late / 1000
+        );
+        // One write call, so that a reader never sees half a line.
+        if let Err(e) = file.write_all(line.as_bytes()) {
+            self.failed.get_or_insert(Failure::Output(format!(
+                "skipped slots cannot be written down: {e}; free some space"
+            )));
+        }
+    }
+
+    /// Returns why no more can be written, if so.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failed.clone()
+    }
+}

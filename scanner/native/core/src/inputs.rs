@@ -1,0 +1,127 @@
+//! The lists of a run: targets, and addresses and names never to contact; read and checked before anything
+//! is sent.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::policy::Namespace;
+use crate::policy::{Policy, Refusal};
+use crate::targets::TargetList;
+use crate::targets::csv;
+
+/// How many rejected lines are named one by one.
+const NAMED: u64 = 100;
+
+/// The options about lists and addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct InputOptions<'a> {
+    /// Begins each line of messages.
+    pub name: &'static str,
+    pub targets: Option<&'a Path>,
+    /// Standard input is the feed.
+    pub feed: bool,
+    pub allow_net: &'a [String],
+    pub blocklist: &'a [PathBuf],
+    pub optout: &'a [PathBuf],
+    pub source: &'a [IpAddr],
+    /// Whoever is probed receives a contact.
+    pub contact: bool,
+}
+
+/// The lists.
+pub struct Lists {
+    pub policy: Policy,
+    /// Empty if none was given.
+    pub targets: TargetList,
+}
+
+impl Lists {
+    /// Reads and checks what the options name.
+    pub fn read(options: &InputOptions<'_>) -> Result<Lists, Failure> {
+        let policy = Policy::new(
+            options.allow_net,
+            &read_all(options.blocklist)?,
+            &read_all(options.optout)?,
+            Namespace::here(options.source)?,
+        )?;
+        let reads_twice = options.feed && options.targets == Some(Path::new("-"));
+        if reads_twice {
+            return Err(Failure::Usage(
+                "standard input cannot be both the list and the feed: give --targets FILE".into(),
+            ));
+        }
+        let targets = match options.targets {
+            Some(path) => read_targets(options.name, path)?,
+            None => TargetList::default(),
+        };
+        let lists = Lists { policy, targets };
+        lists.check_lab()?;
+        if !options.contact {
+            lists.check_contact()?;
+        }
+        Ok(lists)
+    }
+
+    /// Refuses a list with addresses of the lab outside the lab: the whole list must be a mistake.
+    fn check_lab(&self) -> Result<(), Failure> {
+        let outside = |ip, domain| matches!(self.policy.check(ip, domain), Err(Refusal::NotTheLab));
+        let mut targets = self.targets.iter();
+        match targets.find(|target| outside(target.ip(), target.domain)) {
+            None => Ok(()),
+            Some(target) => Err(Failure::Usage(format!(
+                "line {} of the list, {}, is an address of the lab, and this is not the lab: probe it \
+                 from there (firstflight lab exec HOST ...), or mark the namespace of a test (ip link set \
+                 lo alias firstflight-lab); nothing was sent",
+                target.line, target.ip_text
+            ))),
+        }
+    }
+
+    /// Refuses a list with addresses that need a contact, if none is given.
+    fn check_contact(&self) -> Result<(), Failure> {
+        let mut targets = self.targets.iter();
+        match targets.find(|target| self.policy.needs_contact(target.ip())) {
+            None => Ok(()),
+            Some(target) => Err(Failure::Usage(format!(
+                "line {} of the list, {}, is outside every --allow-net: give --contact, so that its \
+                 owner can reach you; nothing was sent",
+                target.line, target.ip_text
+            ))),
+        }
+    }
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        fs::read_to_string(path)
+            .map(|text| (name.clone(), text))
+            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent")))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn read_targets(program: &str, path: &Path) -> Result<TargetList, Failure> {
+    let name = path.display().to_string();
+    let (input, name): (Box<dyn Read>, String) = if name == "-" {
+        (Box::new(io::stdin().lock()), "standard input".to_owned())
+    } else {
+        let file =
+            File::open(path).map_err(|e| Failure::Input(format!("{name} cannot be read: {e}")))?;
+        (Box::new(file), name)
+    };
+    let mut rejected = 0;
+    csv::read(input, &name, |line, why| {
+        rejected += 1;
+        match rejected {
+            1..=NAMED => eprintln!("{program}: {name}, line {line} rejected: {why}"),
+            _ if rejected == NAMED + 1 => {
+                eprintln!("{program}: more lines of {name} rejected; they are counted")
+            }
+            _ => {}
+        }
+    })
+}

@@ -1,0 +1,119 @@
+//! The network namespace that packets leave from: whether it is the lab's, its own addresses, where its
+//! routes lead.
+//!
+//! Outside the lab, 198.18.0.0/15 and 2001:db8::/32 may lead to a network of somebody else. A namespace of
+//! the lab carries a mark (docs/interfaces.md); without it, such an address is contacted only where the
+//! route to it is `lo`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::Failure;
+use crate::policy::rtnetlink::Rtnetlink;
+
+/// The alias of `lo` in the lab's namespaces, and in those of tests.
+const MARK: &str = "firstflight-lab";
+/// The Internet of the lab.
+const LAB: [&str; 2] = ["198.18.0.0/15", "2001:db8::/32"];
+
+/// The namespace of this process, as it was at the start.
+#[derive(Debug)]
+pub struct Namespace {
+    is_lab: bool,
+    own: Vec<IpNet>,
+    kernel: Rtnetlink,
+    /// Source addresses of probes; empty: the kernel chooses.
+    sources: Vec<IpAddr>,
+    /// Where routes lead that were looked up before.
+    known: RefCell<HashMap<IpAddr, bool>>,
+}
+
+impl Namespace {
+    /// Asks the kernel; `sources`: the addresses that probes will leave from.
+    pub fn here(sources: &[IpAddr]) -> Result<Namespace, Failure> {
+        let ask = || -> io::Result<Namespace> {
+            let kernel = Rtnetlink::open()?;
+            Ok(Namespace {
+                is_lab: kernel.loopback_alias()?.as_deref() == Some(MARK),
+                own: kernel.own_networks()?,
+                kernel,
+                sources: sources.to_vec(),
+                known: RefCell::default(),
+            })
+        };
+        ask().map_err(|e| {
+            Failure::Usage(format!(
+                "the kernel does not say which addresses are this machine's (rtnetlink: {e}); \
+                 nothing was sent"
+            ))
+        })
+    }
+
+    /// Returns whether it carries the lab's mark.
+    pub fn is_lab(&self) -> bool {
+        self.is_lab
+    }
+
+    /// Returns its own addresses, and networks that are local as a whole.
+    pub fn own(&self) -> &[IpNet] {
+        &self.own
+    }
+
+    /// Returns whether packets to `ip` stay in this namespace. Each address is looked up once.
+    pub fn loops_back(&self, ip: IpAddr) -> bool {
+        *self
+            .known
+            .borrow_mut()
+            .entry(ip)
+            .or_insert_with(|| self.look_up(ip))
+    }
+
+    /// Looks up the route from every source address, because policy rules may give each its own.
+    fn look_up(&self, ip: IpAddr) -> bool {
+        let loops = |from| self.kernel.goes_by_loopback(ip, from).unwrap_or(false);
+        let mut sources = self
+            .sources
+            .iter()
+            .filter(|source| source.is_ipv4() == ip.is_ipv4())
+            .peekable();
+        if sources.peek().is_none() {
+            loops(None)
+        } else {
+            sources.all(|source| loops(Some(*source)))
+        }
+    }
+}
+
+/// The ranges that exist only in the lab.
+pub fn lab_ranges() -> impl Iterator<Item = IpNet> {
+    LAB.iter()
+        .map(|text| text.parse().expect("a test reads them"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_loop_back() {
+        assert_eq!(lab_ranges().count(), 2);
+        let here = Namespace::here(&["127.0.0.1".parse().unwrap()]).unwrap();
+        for (ip, expected) in [
+            ("127.9.9.9", true),
+            ("127.9.9.9", true),
+            ("::1", true),
+            ("224.0.0.1", false),
+        ] {
+            assert_eq!(here.loops_back(ip.parse().unwrap()), expected, "{ip}");
+        }
+        assert!(
+            here.own()
+                .iter()
+                .any(|own| own.to_string() == "127.0.0.0/8")
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! When datagrams may leave: the schedule of new probes, and ceilings for every second.
+
+use crate::clock::{Mono, SECOND};
+
+/// A second is divided into this many parts.
+const BINS: usize = 200;
+const BIN: u64 = SECOND / BINS as u64;
+
+/// How much faster than the rate a run may send after a stall of the machine.
+const CATCH_UP: f64 = 1.25;
+
+/// Counts what left in the last second and refuses more than its limit, in every second, wherever it begins.
+#[derive(Debug)]
+struct Ceiling {
+    limit: u64,
+    /// The present bin and those of the second before it.
+    bins: [u32; BINS + 1],
+    newest: u64,
+    sum: u64,
+    highest: u64,
+}
+
+impl Ceiling {
+    fn new(limit: u64) -> Self {
+        Ceiling {
+            limit,
+            bins: [0; BINS + 1],
+            newest: 0,
+            sum: 0,
+            highest: 0,
+        }
+    }
+
+    fn advance(&mut self, now: Mono) {
+        let bin = now / BIN;
+        if bin > self.newest + BINS as u64 {
+            self.bins = [0; BINS + 1];
+            self.sum = 0;
+            self.newest = bin;
+        }
+        while self.newest < bin {
+            self.newest += 1;
+            let place = (self.newest % (BINS as u64 + 1)) as usize;
+            self.sum -= u64::from(self.bins[place]);
+            self.bins[place] = 0;
+        }
+    }
+
+    fn room(&mut self, now: Mono) -> u64 {
+        self.advance(now);
+        self.limit.saturating_sub(self.sum)
+    }
+
+    /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so
+    /// that a sender that was stalled in between does not bring two seconds' datagrams into one.
+    fn take(&mut self, now: Mono, n: u64) {
+        self.advance(now);
+        self.bins[(self.newest % (BINS as u64 + 1)) as usize] += n as u32;
+        self.sum += n;
+        self.highest = self.highest.max(self.sum);
+    }
+}
+
+/// Paces new probes at a rate and keeps all datagrams under twice that rate plus one batch.
+///
+/// New probes follow a schedule from the start of the run, so that the mean is right. After a stall they
+/// leave a little faster, never above the limit of a second. A run that has nothing to send does not save
+/// up: at most one second of schedule is kept.
+#[derive(Debug)]
+pub struct Pacer {
+    rate: f64,
+    batch: u64,
+    /// Since when `scheduled` counts.
+    since: Mono,
+    scheduled: f64,
+    /// Probes that may leave at once after a stall.
+    bucket: f64,
+    last: Mono,
+    new: Ceiling,
+    all: Ceiling,
+}
+
+impl Pacer {
+    /// `rate`: new probes per second, above 0.
+    pub fn new(rate: f64, now: Mono) -> Self {
+        let batch = batch(rate);
+        let whole = rate.ceil() as u64;
+        Pacer {
+            rate,
+            batch,
+            since: now,
+            scheduled: 0.0,
+            bucket: 1.0,
+            last: now,
+            new: Ceiling::new(whole + batch),
+            all: Ceiling::new(2 * whole + batch - 1),
+        }
+    }
+
+    /// Returns the most new probes that leave at once.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// Returns how many new probes may leave now.
+    pub fn new_probes(&mut self, now: Mono) -> u64 {
+        let passed = now.saturating_sub(self.last) as f64 / SECOND as f64;
+        self.last = now;
+        self.bucket = (self.bucket + passed * self.rate * CATCH_UP).min(self.batch as f64);
+        let due = (now - self.since) as f64 / SECOND as f64 * self.rate + 1.0;
+        if due - self.scheduled > self.rate.max(1.0) {
+            self.scheduled = due - self.rate.max(1.0);
+        }
+        let allowed = (due - self.scheduled).min(self.bucket).max(0.0) as u64;
+        allowed.min(self.new.room(now)).min(self.all.room(now))
+    }
+
+    /// Returns how many other datagrams (tokens, closes, second attempts) may leave now.
+    pub fn others(&mut self, now: Mono) -> u64 {
+        self.all.room(now)
+    }
+
+    /// Counts `n` new probes that left before `now`.
+    pub fn sent_new(&mut self, now: Mono, n: u64) {
+        self.scheduled += n as f64;
+        self.bucket -= n as f64;
+        self.new.take(now, n);
+        self.all.take(now, n);
+    }
+
+    /// Counts `n` other datagrams that left before `now`.
+    pub fn sent_others(&mut self, now: Mono, n: u64) {
+        self.all.take(now, n);
+    }
+
+    /// Returns when the schedule has the next new probe.
+    pub fn next_new(&self) -> Mono {
+        let due = self.since + (self.scheduled * SECOND as f64 / self.rate) as u64;
+        let bucket = ((1.0 - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP)) as u64;
+        due.max(self.last + bucket)
+    }
+
+    /// Returns the most new probes, and the most datagrams, that left in any second.
+    pub fn highest(&self) -> (u64, u64) {
+        (self.new.highest, self.all.highest)
+    }
+}
+
+/// Returns how many probes leave at once at this rate: those of 10 ms, at least one.
+pub fn batch(rate: f64) -> u64 {
+    ((rate / 100.0) as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a pacer with a clock that stalls; returns the times of all probes.
+    fn run(rate: f64, seconds: u64, step: impl Fn(u64) -> u64) -> Vec<Mono> {
+        let start = 77 * SECOND + 123;
+        let mut pacer = Pacer::new(rate, start);
+        let (mut now, mut times, mut turn) = (start, Vec::new(), 0);
+        while now < start + seconds * SECOND {
+            let n = pacer.new_probes(now);
+            pacer.sent_new(now, n);
+            times.extend(std::iter::repeat_n(now, n as usize));
+            now += step(turn);
+            turn += 1;
+        }
+        times
+    }
+
+    fn most_in_a_second(times: &[Mono]) -> usize {
+        let mut first = 0;
+        let mut most = 0;
+        for (i, t) in times.iter().enumerate() {
+            while times[first] + SECOND <= *t {
+                first += 1;
+            }
+            most = most.max(i + 1 - first);
+        }
+        most
+    }
+
+    #[test]
+    fn mean_and_ceiling_are_kept_with_and_without_stalls() {
+        for rate in [0.5, 3.0, 100.0, 500.0, 20_000.0] {
+            // Stalls every 1.2 s, and one of a quarter of a second.
+            for (stall, every) in [(0, 1), (20_000_000, 3000), (250_000_000, 1 << 40)] {
+                let times = run(rate, 30, |turn| {
+                    if turn % every == 17 {
+                        400_000 + stall
+                    } else {
+                        400_000
+                    }
+                });
+                let mean = times.len() as f64 / 30.0;
+                assert!(
+                    (mean - rate).abs() <= (rate * 0.01).max(1.0 / 30.0),
+                    "{rate} {stall}: mean {mean}"
+                );
+                let ceiling = rate.ceil() as usize + batch(rate) as usize;
+                assert!(
+                    most_in_a_second(&times) <= ceiling,
+                    "{rate} {stall}: {}",
+                    most_in_a_second(&times)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_leaves_late_counts_when_it_leaves() {
+        let mut pacer = Pacer::new(1000.0, 0);
+        let (mut now, mut left) = (0, Vec::new());
+        for turn in 0..40_000_u64 {
+            let n = pacer.new_probes(now);
+            // Every 700 ms or so the machine takes 20 ms to send what was due.
+            let stall = if turn % 2048 == 0 { 20_000_000 } else { 50_000 };
+            now += stall;
+            left.extend(std::iter::repeat_n(now, n as usize));
+            pacer.sent_new(now, n);
+            now += 250_000;
+        }
+        assert!(most_in_a_second(&left) <= 1010);
+    }
+
+    #[test]
+    fn idle_time_is_not_saved_up() {
+        let mut pacer = Pacer::new(1000.0, 0);
+        let mut sent = 0;
+        for ms in 60_000..61_000 {
+            let n = pacer.new_probes(ms * 1_000_000);
+            pacer.sent_new(ms * 1_000_000, n);
+            sent += n;
+        }
+        assert!(sent <= 1010, "{sent}");
+    }
+
+    #[test]
+    fn all_datagrams_stay_under_twice_the_rate() {
+        let mut pacer = Pacer::new(100.0, 0);
+        let mut all = Vec::new();
+        for tenth in 0..50_000_u64 {
+            let now = tenth * 100_000;
+            for _ in 0..pacer.others(now).min(3) {
+                pacer.sent_others(now, 1);
+                all.push(now);
+            }
+            let n = pacer.new_probes(now);
+            pacer.sent_new(now, n);
+            all.extend(std::iter::repeat_n(now, n as usize));
+        }
+        assert!(most_in_a_second(&all) <= 200);
+        assert_eq!(pacer.highest().1, 200);
+    }
+}

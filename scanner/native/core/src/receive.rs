@@ -1,0 +1,166 @@
+//! Receiving: reads the ports and their error queues; an engine sees datagrams, ICMP messages and transmit
+//! stamps.
+
+mod cmsg;
+mod inbox;
+mod poll;
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+pub use cmsg::{Control, ExtendedError};
+
+use crate::Failure;
+use crate::clock::{Clock, Mono, Stamp};
+use crate::egress::socket::Port;
+use crate::egress::{BATCH, Ports};
+use inbox::Inbox;
+use poll::Poll;
+
+/// Most batches read from a port before the next port.
+const READS: usize = 16;
+
+/// SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, SO_EE_ORIGIN_TIMESTAMPING (linux/errqueue.h).
+const ORIGIN_ICMP: u8 = 2;
+const ORIGIN_ICMP6: u8 = 3;
+const ORIGIN_STAMP: u8 = 4;
+
+/// An ICMP message about a datagram that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Type and code as in the message, of ICMP or, with `v6`, of ICMPv6.
+    pub kind: u8,
+    pub code: u8,
+    pub v6: bool,
+    /// Who sent it.
+    pub offender: Option<IpAddr>,
+}
+
+impl Icmp {
+    /// Returns whether it says that the port is unreachable.
+    pub fn is_port_unreachable(&self) -> bool {
+        (self.kind, self.code) == if self.v6 { (1, 4) } else { (3, 3) }
+    }
+}
+
+/// Something that came to a port.
+pub enum Event<'a> {
+    /// A datagram from `peer`.
+    Datagram {
+        peer: SocketAddr,
+        control: &'a Control,
+        bytes: &'a mut [u8],
+    },
+    /// An ICMP message that quotes a datagram to `to`; `quote` is what it quotes of the payload.
+    Icmp {
+        to: SocketAddr,
+        icmp: Icmp,
+        quote: &'a [u8],
+    },
+    /// Transmit stamp number `number`; see [`crate::egress::Egress::stamped`].
+    Stamp { number: u32, stamp: Stamp },
+}
+
+/// Reads all ports of a run.
+pub struct Receiver {
+    poll: Poll,
+    ports: Vec<Rc<Port>>,
+    datagrams: Inbox,
+    errors: Inbox,
+    clock: Clock,
+    /// Up to when everything that came is read.
+    drained: Mono,
+}
+
+impl Receiver {
+    /// Watches `ports`.
+    pub fn new(ports: &Ports, clock: Clock) -> Result<Receiver, Failure> {
+        Ok(Receiver {
+            poll: Poll::new(ports)?,
+            ports: (0..ports.len()).map(|number| ports.get(number)).collect(),
+            datagrams: Inbox::new(),
+            errors: Inbox::of_errors(),
+            clock,
+            drained: 0,
+        })
+    }
+
+    /// Reads all ports, error queues first, and calls `each` with the number of the port. Returns the time
+    /// up to which everything that came is read.
+    pub fn read_all(&mut self, mut each: impl FnMut(usize, Event<'_>)) -> Mono {
+        let before = self.clock.now();
+        let mut drained = true;
+        for port in self.poll.ready() {
+            self.read_errors(port, &mut each);
+            drained &= self.read_datagrams(port, &mut each);
+        }
+        if drained {
+            self.drained = before;
+        }
+        self.drained
+    }
+
+    /// Returns whether the port is empty now.
+    fn read_datagrams(&mut self, port: usize, each: &mut impl FnMut(usize, Event<'_>)) -> bool {
+        for _ in 0..READS {
+            let socket = self.ports[port].as_fd();
+            let read = self.datagrams.receive(socket, false, |got| {
+                if let Some(peer) = got.peer {
+                    let (control, bytes) = (&got.control, got.bytes);
+                    each(
+                        port,
+                        Event::Datagram {
+                            peer,
+                            control,
+                            bytes,
+                        },
+                    );
+                }
+            });
+            // An error here is one of an ICMP message that the error queue has reported already.
+            if read.is_ok_and(|n| n < BATCH) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reads the error queue of a port until it is empty: transmit stamps and ICMP.
+    pub fn read_errors(&mut self, port: usize, each: &mut impl FnMut(usize, Event<'_>)) {
+        for _ in 0..READS {
+            let socket = self.ports[port].as_fd();
+            let read = self.errors.receive(socket, true, |got| {
+                let Some(error) = got.control.error else {
+                    return;
+                };
+                match (error.origin, got.peer, got.control.stamp) {
+                    (ORIGIN_STAMP, _, Some(stamp)) => {
+                        let number = error.data;
+                        each(port, Event::Stamp { number, stamp });
+                    }
+                    (ORIGIN_ICMP | ORIGIN_ICMP6, Some(to), _) => {
+                        let icmp = Icmp {
+                            kind: error.kind,
+                            code: error.code,
+                            v6: error.origin == ORIGIN_ICMP6,
+                            offender: error.offender,
+                        };
+                        let quote = &*got.bytes;
+                        each(port, Event::Icmp { to, icmp, quote });
+                    }
+                    _ => {}
+                }
+            });
+            // What comes from now on makes the port ready again.
+            if read.is_ok_and(|n| n < BATCH) {
+                break;
+            }
+        }
+    }
+
+    /// Sleeps until something comes, at most `longest`.
+    pub fn wait(&self, longest: Mono) {
+        self.poll.wait(longest);
+    }
+}

@@ -1,0 +1,111 @@
+//! Groups of targets (those of one AS): a group can be paused, freed again, or refused for the rest of the
+//! run.
+//!
+//! Targets of a paused group are parked until it is freed; those of a refused group become records with
+//! outcome `blocked`. Probes in flight end as usual, without further connections.
+
+use std::collections::{HashMap, VecDeque};
+
+/// The state of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Free,
+    Paused,
+    Refused,
+}
+
+/// All groups that are not free, and the targets that wait for them.
+#[derive(Debug, Default)]
+pub struct Groups {
+    standing: HashMap<u32, Standing>,
+    parked: HashMap<u32, Vec<u32>>,
+    /// Targets whose group is not paused any more.
+    freed: VecDeque<u32>,
+    waiting: usize,
+}
+
+impl Groups {
+    /// Returns the state of `group`; group 0 (none) is always free.
+    pub fn standing(&self, group: u32) -> Standing {
+        if self.standing.is_empty() {
+            return Standing::Free;
+        }
+        self.standing.get(&group).copied().unwrap_or(Standing::Free)
+    }
+
+    /// Parks `target` until its group is freed or refused.
+    pub fn park(&mut self, group: u32, target: u32) {
+        self.parked.entry(group).or_default().push(target);
+        self.waiting += 1;
+    }
+
+    /// From now on targets of `group` are parked.
+    pub fn pause(&mut self, group: u32) {
+        self.standing.insert(group, Standing::Paused);
+    }
+
+    /// From now on `group` may be probed again.
+    pub fn free(&mut self, group: u32) {
+        self.standing.remove(&group);
+        self.give_back(group);
+    }
+
+    /// From now on targets of `group` are blocked.
+    pub fn refuse(&mut self, group: u32) {
+        self.standing.insert(group, Standing::Refused);
+        self.give_back(group);
+    }
+
+    fn give_back(&mut self, group: u32) {
+        self.freed
+            .extend(self.parked.remove(&group).unwrap_or_default());
+    }
+
+    /// Takes a target whose group is not paused any more.
+    pub fn pop_freed(&mut self) -> Option<u32> {
+        let target = self.freed.pop_front()?;
+        self.waiting -= 1;
+        Some(target)
+    }
+
+    /// Returns whether there is such a target.
+    pub fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
+    /// Returns the number of targets that are parked, or freed and not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parked_targets_come_back() {
+        let mut groups = Groups::default();
+        groups.pause(7);
+        assert_eq!(
+            (groups.standing(7), groups.standing(8), groups.standing(0)),
+            (Standing::Paused, Standing::Free, Standing::Free)
+        );
+        groups.park(7, 1);
+        groups.park(7, 2);
+        assert_eq!((groups.waiting(), groups.has_freed()), (2, false));
+        groups.free(7);
+        assert_eq!(groups.standing(7), Standing::Free);
+        assert_eq!(
+            (groups.pop_freed(), groups.pop_freed(), groups.pop_freed()),
+            (Some(1), Some(2), None)
+        );
+        groups.pause(9);
+        groups.park(9, 3);
+        groups.refuse(9);
+        assert_eq!(
+            (groups.standing(9), groups.pop_freed(), groups.waiting()),
+            (Standing::Refused, Some(3), 0)
+        );
+    }
+}

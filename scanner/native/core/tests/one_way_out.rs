@@ -1,0 +1,144 @@
+//! The core alone owns sockets that send: no engine has another way out, and in the core there is one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates that an engine may use, none of which can open a socket.
+const DEPENDENCIES: [&str; 13] = [
+    "arrow-array",
+    "arrow-schema",
+    "clap",
+    "firstflight-core",
+    "firstflight-records",
+    "firstflight-usage",
+    "firstflight-wire",
+    "proptest",
+    "rand_chacha",
+    "serde",
+    "serde_json",
+    "sha2",
+    "siphasher",
+];
+
+/// What hands bytes to the kernel's network, or makes that possible.
+const WAYS_OUT: [&str; 12] = [
+    "UdpSocket",
+    "TcpStream",
+    "TcpListener",
+    "UnixDatagram",
+    "UnixStream",
+    "process::Command",
+    "os::fd",
+    "libc::",
+    "sendmmsg",
+    "sendto",
+    "send_to",
+    "unsafe ",
+];
+
+/// Files of the core that send, and by which calls: datagrams of engines, questions to the kernel (netlink).
+const SENDING: [(&str, &str); 2] = [
+    ("egress/batch.rs", "libc::sendmmsg("),
+    ("policy/rtnetlink.rs", "libc::send("),
+];
+
+fn native() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn engines() -> Vec<PathBuf> {
+    let folders = fs::read_dir(native()).unwrap();
+    folders
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("Cargo.toml").exists() && !path.ends_with("core"))
+        .collect()
+}
+
+/// Rust files below `folder`, with their text without line comments.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
+            let text: Vec<String> = text.lines().map(code).collect();
+            found.push((path, text.join("\n")));
+        }
+    }
+    found
+}
+
+/// The names in the sections of dependencies of a Cargo.toml.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut names = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.contains("dependencies");
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| inside) {
+            names.push(name.split('.').next().unwrap().trim().to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn engines_send_by_the_core_alone() {
+    assert!(!engines().is_empty());
+    for engine in engines() {
+        let manifest = fs::read_to_string(engine.join("Cargo.toml")).unwrap();
+        for name in dependencies(&manifest) {
+            assert!(
+                DEPENDENCIES.contains(&name.as_str()),
+                "{}: {name} is not among the crates that cannot send; see this test",
+                engine.display()
+            );
+        }
+        let sources = sources(&engine.join("src"));
+        let root = sources
+            .iter()
+            .find(|(path, _)| path.ends_with("main.rs") || path.ends_with("lib.rs"));
+        assert!(
+            root.unwrap().1.contains("#![forbid(unsafe_code)]"),
+            "{}: without unsafe code there is no way past the core",
+            engine.display()
+        );
+        for (path, text) in sources {
+            for way in WAYS_OUT {
+                assert!(!text.contains(way), "{}: {way}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_core_has_one_way_out() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    for (path, text) in sources(&source) {
+        // Tests may send by themselves; they stand at the end of a file.
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
+        for call in [
+            "libc::sendmmsg(",
+            "libc::sendmsg(",
+            "libc::sendto(",
+            "libc::send(",
+            "libc::write(",
+            "send_to(",
+            "libc::syscall(",
+        ] {
+            if text.contains(call) {
+                found.push((name.to_owned(), call.to_owned()));
+            }
+        }
+    }
+    found.sort();
+    let expected = SENDING.map(|(file, call)| (file.to_owned(), call.to_owned()));
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,31 @@
+//! What is counted during a run.
+
+use firstflight_core::records::Tally;
+use serde::Serialize;
+
+use crate::outcome::Outcome;
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Targets and records.
+    #[serde(flatten)]
+    pub tally: Tally<Outcome>,
+    /// Second and later connections to a target.
+    pub retransmissions: u64,
+    pub token_initials: u64,
+    pub closes: u64,
+    /// Closes that the system refused to send.
+    pub failed_closes: u64,
+    /// Datagrams that belong to no probe.
+    pub unmatched: u64,
+    /// ICMP messages that belong to no probe.
+    pub unmatched_icmp: u64,
+    /// ICMP messages that report a server's port as unreachable, come from elsewhere, and quote no
+    /// connection ID.
+    pub unproven_icmp: u64,
+    /// Records without times because the kernel gave no transmit stamp.
+    pub missing_tx_stamps: u64,
+    /// Datagrams dropped because the kernel gave no receive stamp.
+    pub missing_rx_stamps: u64,
+}

@@ -1,0 +1,89 @@
+//! The run: one thread that receives, ends and sends probes until all targets are done.
+//!
+//! `run` calls `sender`, and both call [`Probes`], which calls neither.
+
+mod run;
+mod sender;
+
+use std::sync::Arc;
+
+use firstflight_core::Failure;
+use firstflight_core::clock::{Clock, Mono};
+use firstflight_core::egress::Egress;
+use firstflight_core::feed::Schedule;
+use firstflight_core::progress::Progress;
+use firstflight_core::receive::Receiver;
+use firstflight_core::records::Writer;
+use firstflight_core::targets::{Backlog, TargetList};
+use rand_chacha::ChaCha8Rng;
+
+use crate::counts::Counts;
+use crate::finished::FinishedProbe;
+use crate::packets::Packets;
+use crate::probes::{Probes, StampKey};
+use sender::Sender;
+
+/// All parts of a run.
+pub struct Engine {
+    probes: Probes,
+    sender: Sender,
+    receiver: Receiver,
+    backlog: Backlog,
+    /// There is a list: then its end is the end of the run.
+    listed: bool,
+    schedule: Schedule,
+    writer: Writer<FinishedProbe>,
+    progress: Progress,
+    clock: Clock,
+    stopping: bool,
+    /// When the loop last began to receive.
+    resumed_at: Mono,
+}
+
+/// The parts that are made outside.
+pub struct Parts {
+    pub clock: Clock,
+    /// What is to be probed, in the order to do it.
+    pub list: Arc<TargetList>,
+    /// Whether a list was given.
+    pub listed: bool,
+    pub backlog: Backlog,
+    pub schedule: Schedule,
+    pub egress: Egress<StampKey>,
+    pub packets: Packets,
+    pub probes: Probes,
+    /// Chooses source ports.
+    pub random: ChaCha8Rng,
+    pub writer: Writer<FinishedProbe>,
+    pub progress: Progress,
+}
+
+/// What is left when a run is over.
+pub struct RunResult {
+    pub counts: Counts,
+    /// Most new probes, most datagrams in any second.
+    pub highest: (u64, u64),
+    pub interrupted: bool,
+    /// Number of the last segment, or why records could not be written.
+    pub written: Result<u32, Failure>,
+}
+
+impl Engine {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Result<Engine, Failure> {
+        let Parts { clock, egress, .. } = parts;
+        Ok(Engine {
+            receiver: Receiver::new(egress.ports(), clock)?,
+            sender: Sender::new(egress, parts.packets, parts.list, parts.random, clock),
+            probes: parts.probes,
+            backlog: parts.backlog,
+            listed: parts.listed,
+            schedule: parts.schedule,
+            writer: parts.writer,
+            progress: parts.progress,
+            clock,
+            stopping: false,
+            resumed_at: 0,
+        })
+    }
+}

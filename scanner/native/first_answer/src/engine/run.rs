@@ -1,0 +1,200 @@
+//! The loop of a run.
+
+use std::time::Duration;
+
+use firstflight_core::clock::{Mono, wall};
+use firstflight_core::receive::Event;
+use firstflight_core::signals::Signals;
+
+use super::sender::Reports;
+use super::{Engine, RunResult};
+
+/// Time between two passes of the loop when much is sent, so that a pass has several packets to deal with.
+const PAUSE: Mono = 2_000_000;
+
+/// Longest sleep.
+const LONGEST_WAIT: Mono = 100_000_000;
+
+/// With more new probes at once than this, packets are handled several at a time.
+const BULK: u64 = 10;
+
+impl Engine {
+    /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
+    pub fn run(mut self, signals: &Signals) -> RunResult {
+        let mut failed = false;
+        while !self.is_done() {
+            if signals.stop() {
+                self.stop();
+            }
+            failed = self.writer.has_failed() || self.schedule.write_failure().is_some();
+            if failed || signals.stop_now() {
+                self.stop();
+                break;
+            }
+            if self.schedule.read(self.backlog.groups_mut()) {
+                self.stop();
+            }
+            let drained = self.receive();
+            self.probes.expire(drained, self.backlog.groups());
+            self.send();
+            self.write_finished();
+            self.writer.submit();
+            self.progress.tick(
+                self.probes.counts().tally.records(),
+                self.backlog.len(),
+                self.probes.len(),
+            );
+            self.wait();
+        }
+        let interrupted = self.stopping && !failed && self.schedule.broken().is_none();
+        self.finish(interrupted)
+    }
+
+    fn is_done(&self) -> bool {
+        let nothing_new = if self.listed {
+            self.backlog.is_empty()
+        } else {
+            self.schedule.is_finished()
+        };
+        (self.stopping || nothing_new) && self.probes.len() == 0
+    }
+
+    /// Sends nothing new from now on.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.probes.stop();
+    }
+
+    /// Returns whether so much is sent that packets are better handled several at a time.
+    fn in_bulk(&self) -> bool {
+        self.sender.egress().burst() > BULK
+    }
+
+    /// Returns how many more probes may be in flight.
+    fn room(&self) -> usize {
+        if self.writer.is_behind() {
+            return 0;
+        }
+        self.probes.room()
+    }
+
+    /// Reads everything that came. Returns the time up to which that is so.
+    fn receive(&mut self) -> Mono {
+        let (probes, clock) = (&mut self.probes, self.clock);
+        let (egress, groups) = (self.sender.egress_mut(), self.backlog.groups());
+        self.receiver.read_all(|port, event| match event {
+            Event::Stamp { number, stamp } => {
+                if let Some(key) = egress.stamped(port, number, stamp) {
+                    probes.stamped(key, stamp);
+                }
+            }
+            Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
+            Event::Datagram {
+                peer,
+                control,
+                bytes,
+            } => {
+                let now = clock.now();
+                probes.datagram(port, peer, control, bytes, now, wall, groups);
+            }
+        })
+    }
+
+    /// Sends what may be sent now.
+    fn send(&mut self) {
+        let (at_once, behind) = (!self.in_bulk(), self.writer.is_behind());
+        let mut to = Reports {
+            probes: &mut self.probes,
+            receiver: &mut self.receiver,
+        };
+        let sender = &mut self.sender;
+        sender.send_queued(&mut to, at_once);
+        sender.send_next_attempts(&mut to);
+        sender.send_planned(
+            &mut self.schedule,
+            &mut self.backlog,
+            &mut to,
+            self.stopping,
+            behind,
+        );
+        if !self.stopping {
+            let room = if behind { 0 } else { to.probes.room() };
+            sender.send_new(&mut self.backlog, room, &mut to);
+        }
+    }
+
+    /// Passes finished probes on to the writer.
+    fn write_finished(&mut self) {
+        let ports = self.sender.egress().ports();
+        for mut probe in self.probes.finished() {
+            if let Some(sent) = &mut probe.sent {
+                sent.src_ip = sent.src_ip.or_else(|| ports.route(sent.to));
+            }
+            self.writer.push(probe);
+        }
+    }
+
+    /// Ends the run. If it was cut short, answered connections are closed within the rate limit.
+    fn finish(mut self, interrupted: bool) -> RunResult {
+        let now = self.clock.now();
+        self.probes.end_answered(now);
+        let mut to = Reports {
+            probes: &mut self.probes,
+            receiver: &mut self.receiver,
+        };
+        self.sender.send_queued(&mut to, true);
+        self.schedule.skip_all(now);
+        self.probes.finish_all();
+        self.write_finished();
+        let mut counts = self.probes.counts().clone();
+        counts.tally.not_done += self.backlog.len() as u64;
+        counts.tally.skipped = self.schedule.skipped();
+        self.progress.finish();
+        let failure = self.schedule.broken().or(self.schedule.write_failure());
+        let written = self.writer.finish();
+        RunResult {
+            counts,
+            highest: self.sender.egress().highest(),
+            interrupted,
+            written: match failure {
+                None => written,
+                Some(failure) => written.and(Err(failure)),
+            },
+        }
+    }
+
+    /// Sleeps until something is due or comes, at least a little.
+    fn wait(&mut self) {
+        let now = self.clock.now();
+        if self.in_bulk() {
+            // One pass for several packets is cheaper than one for each; what comes meanwhile has
+            // its stamp from the kernel.
+            if now < self.resumed_at + PAUSE {
+                std::thread::sleep(Duration::from_nanos(self.resumed_at + PAUSE - now));
+            }
+            self.resumed_at = self.clock.now();
+            return;
+        }
+        let left = self.next_at(now).saturating_sub(self.clock.now());
+        if left > 0 {
+            self.receiver.wait(left);
+        }
+    }
+
+    /// Returns when the next pass is to begin if nothing comes before.
+    fn next_at(&self, now: Mono) -> Mono {
+        let can_send = !self.stopping && self.room() > 0;
+        let next_new = self
+            .backlog
+            .next_at()
+            .filter(|_| can_send)
+            .map(|at| at.max(self.sender.egress().next_new()));
+        let due = [
+            next_new,
+            self.probes.next_at(now),
+            self.schedule.next_at(),
+            Some(now + LONGEST_WAIT),
+        ];
+        due.into_iter().flatten().min().unwrap_or(now)
+    }
+}

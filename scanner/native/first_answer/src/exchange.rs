@@ -1,0 +1,251 @@
+//! One connection attempt: what came and what it means. Pure: time and bytes go in, steps come out.
+//!
+//! Rules: docs/definitions.md, 'A probe of the first answer'.
+
+mod initial;
+mod unprotected;
+
+use firstflight_wire::{
+    ConnectionId, CryptoStream, InitialSecret, KeyMaterial, Keys, PacketType, Version, parse_packet,
+};
+
+use crate::evidence::{FirstAck, FirstHello, PacketNumbers};
+use crate::outcome::Outcome;
+use firstflight_core::clock::Stamp;
+
+/// The version that is probed.
+pub const VERSION: Version = Version::V1;
+
+/// Bytes of a ServerHello that tell it from a HelloRetryRequest: header, version, random.
+const HELLO_PREFIX: usize = 38;
+
+/// What the caller has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Wait for more.
+    Wait,
+    /// A valid Retry came: send the ClientHello again with [`Exchange::token`].
+    SendToken,
+    /// Nothing more is expected.
+    End,
+}
+
+/// What few attempts need, apart, so that the common case stays small.
+#[derive(Debug, Default)]
+pub struct Rare {
+    pub token: Box<[u8]>,
+    pub retry_at: Option<Stamp>,
+    pub close: Option<(u64, String)>,
+    pub versions: Option<String>,
+    pub icmp: Option<(u8, u8)>,
+    pub detail: Option<String>,
+    /// Pieces of a ServerHello whose first [`HELLO_PREFIX`] bytes did not come at once.
+    pieces: Option<CryptoStream>,
+}
+
+/// One connection attempt.
+pub struct Exchange {
+    /// Destination connection ID of the Initials: random, after a Retry the one the server chose.
+    pub dcid: ConnectionId,
+    pub client_cid: [u8; 8],
+    /// From the first packet of the server that authenticated.
+    pub server_cid: Option<ConnectionId>,
+    /// Packet number of the Initial that carries the ClientHello.
+    pub hello_number: u64,
+    pub ack: Option<FirstAck>,
+    pub hello: Option<FirstHello>,
+    pub handshake_at: Option<Stamp>,
+    pub bytes: u32,
+    pub datagrams: u16,
+    pub discarded: u16,
+    pub retried: bool,
+    pub hello_retry: bool,
+    handshake_seen: bool,
+    after_retry: bool,
+    refused: bool,
+    malformed: bool,
+    undecryptable: bool,
+    numbers: PacketNumbers,
+    /// Of our packets, of the server's.
+    client: KeyMaterial,
+    server: KeyMaterial,
+    pub rare: Option<Box<Rare>>,
+}
+
+impl Exchange {
+    /// A new connection to `dcid` from `client_cid`.
+    pub fn new(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
+        let dcid = ConnectionId::from(dcid);
+        let (client, server) = keys(&dcid);
+        Exchange {
+            dcid,
+            client_cid,
+            server_cid: None,
+            hello_number: 0,
+            ack: None,
+            hello: None,
+            handshake_at: None,
+            bytes: 0,
+            datagrams: 0,
+            discarded: 0,
+            retried: false,
+            hello_retry: false,
+            handshake_seen: false,
+            after_retry: false,
+            refused: false,
+            malformed: false,
+            undecryptable: false,
+            numbers: PacketNumbers::default(),
+            client,
+            server,
+            rare: None,
+        }
+    }
+
+    /// Returns the keys of our packets.
+    pub fn client_keys(&self) -> Keys {
+        Keys::new(&self.client)
+    }
+
+    /// Returns the token for our Initials; empty without a Retry.
+    pub fn token(&self) -> &[u8] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.token)
+    }
+
+    /// Returns whether a packet of the server authenticated (other than Retry), so that a close is due.
+    pub fn is_answered(&self) -> bool {
+        self.server_cid.is_some()
+    }
+
+    /// Takes a datagram that came to our connection ID from the server's address at `at`, and decrypts it in
+    /// place.
+    pub fn receive(&mut self, at: Stamp, datagram: &mut [u8]) -> Step {
+        self.datagrams = self.datagrams.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(datagram.len() as u32);
+        let (mut start, mut keys, mut step) = (0, None, Step::Wait);
+        while start < datagram.len() {
+            let packet = match parse_packet(datagram, start, self.client_cid.len()) {
+                Ok(packet) => packet,
+                // Some servers fill a datagram with zeros behind its packets.
+                Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
+                Err(error) => {
+                    let number = self.datagrams;
+                    self.cannot_decrypt(|| format!("datagram {number}: {error}"));
+                    break;
+                }
+            };
+            start = packet.end;
+            if packet.dcid.as_slice() != self.client_cid {
+                // Also what follows a datagram's first packet must be for the same connection (RFC 9000
+                // 12.2).
+                self.discard();
+                continue;
+            }
+            let next = match packet.kind {
+                PacketType::Initial if packet.version == VERSION => {
+                    let keys = keys.get_or_insert_with(|| Keys::new(&self.server));
+                    self.initial(at, datagram, &packet, keys)
+                }
+                PacketType::Handshake if packet.version == VERSION => self.handshake(at, &packet),
+                PacketType::Retry if packet.version == VERSION => self.retry(at, datagram, &packet),
+                PacketType::VersionNegotiation => self.version_negotiation(datagram, &packet),
+                // Data that the server sends right after its handshake flight (RFC 9001 5.7).
+                PacketType::OneRtt if self.hello.is_some() => Step::Wait,
+                kind => {
+                    self.cannot_decrypt(|| {
+                        format!("a {} packet where none is expected", kind.name())
+                    });
+                    Step::Wait
+                }
+            };
+            if next != Step::Wait {
+                step = next;
+            }
+        }
+        if self.hello.is_some() && self.ack.is_some() && self.handshake_seen {
+            Step::End
+        } else {
+            step
+        }
+    }
+
+    /// Returns whether the attempt was over before `at`: `settle` after the ServerHello, or `window` after
+    /// sending, in ns.
+    pub fn is_over(&self, at: Stamp, sent: Stamp, window: i64, settle: i64) -> bool {
+        at - sent > window || self.hello.is_some_and(|hello| at - hello.at > settle)
+    }
+
+    /// Takes a datagram from the server's address to our port whose connection ID is not ours.
+    pub fn receive_stray(&mut self, datagram: &[u8]) {
+        match parse_packet(datagram, 0, self.client_cid.len()).map(|packet| packet.kind) {
+            Ok(PacketType::VersionNegotiation) => self.discard(),
+            Ok(kind) => self
+                .cannot_decrypt(|| format!("a {} packet for another connection ID", kind.name())),
+            Err(error) => self.cannot_decrypt(|| format!("no QUIC packet: {error}")),
+        }
+    }
+
+    /// Takes an ICMP message that quotes our Initial. `unreachable`: it proves that the port is.
+    pub fn icmp(&mut self, kind: u8, code: u8, unreachable: bool) -> Step {
+        self.rare().icmp.get_or_insert((kind, code));
+        if unreachable {
+            self.rare().icmp = Some((kind, code));
+            self.refused = true;
+            return Step::End;
+        }
+        Step::Wait
+    }
+
+    /// Returns the outcome: the first line of the table of outcomes that fits.
+    pub fn outcome(&self) -> Outcome {
+        match (&self.ack, &self.hello) {
+            (Some(ack), Some(hello)) if ack.datagram < hello.datagram => Outcome::Iack,
+            (Some(ack), Some(hello)) if ack.datagram == hello.datagram => Outcome::Coalesced,
+            (_, Some(_)) => Outcome::ShFirst,
+            _ if self.rare.as_ref().is_some_and(|rare| rare.close.is_some()) => Outcome::Closed,
+            (Some(_), None) => Outcome::AckOnly,
+            _ if self.retried && !self.after_retry => Outcome::Retry,
+            _ if self
+                .rare
+                .as_ref()
+                .is_some_and(|rare| rare.versions.is_some()) =>
+            {
+                Outcome::VersionNegotiation
+            }
+            _ if self.refused => Outcome::Refused,
+            _ if self.malformed || self.undecryptable || self.is_answered() => Outcome::Malformed,
+            _ => Outcome::Timeout,
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn discard(&mut self) {
+        self.discarded = self.discarded.saturating_add(1);
+    }
+
+    fn cannot_decrypt(&mut self, what: impl FnOnce() -> String) {
+        self.undecryptable = true;
+        self.discard();
+        self.note(what);
+    }
+
+    /// Keeps the first remark.
+    pub fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.rare.as_ref().is_none_or(|rare| rare.detail.is_none()) {
+            let what = what();
+            self.rare().detail = Some(what);
+        }
+    }
+}
+
+/// Returns the keys of client and server for Initials to `dcid`.
+fn keys(dcid: &ConnectionId) -> (KeyMaterial, KeyMaterial) {
+    let secret = InitialSecret::new(VERSION, dcid).expect("the version is known");
+    (secret.client(), secret.server())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! From a finished probe to its record.
+
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema};
+
+use crate::exchange::{Exchange, VERSION};
+use crate::outcome::Outcome;
+use crate::row::{Columns, Row, Text};
+use firstflight_core::clock::Stamp;
+use firstflight_core::records::{self, Record};
+use firstflight_core::targets::{Target, TargetRef};
+
+/// Returns a value for an int64 column, at most the largest that fits.
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// A probe that is over.
+pub struct FinishedProbe {
+    pub target: TargetRef,
+    pub outcome: Outcome,
+    /// What was sent and received; `None`: nothing was sent.
+    pub sent: Option<Sent>,
+    /// Why nothing was sent.
+    pub why: Option<String>,
+}
+
+/// The attempt that counts.
+pub struct Sent {
+    pub exchange: Exchange,
+    pub attempts: u8,
+    pub initial_size: u16,
+    /// The server.
+    pub to: SocketAddr,
+    /// `None`: to be looked up in the routing table.
+    pub src_ip: Option<IpAddr>,
+    pub src_port: u16,
+    /// Kernel's stamp of the connection's first Initial.
+    pub first_sent: Option<Stamp>,
+    /// Kernel's stamp of the Initial that times refer to.
+    pub sent_at: Option<Stamp>,
+    pub after_close: u16,
+    pub ttl: Option<u8>,
+}
+
+impl FinishedProbe {
+    /// Returns a target that nothing was sent to.
+    pub fn unsent(target: TargetRef, outcome: Outcome, why: String) -> FinishedProbe {
+        FinishedProbe {
+            target,
+            outcome,
+            sent: None,
+            why: Some(why),
+        }
+    }
+}
+
+impl Record for FinishedProbe {
+    type Columns = Columns<'static>;
+
+    fn target(&self) -> &TargetRef {
+        &self.target
+    }
+
+    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
+        let mut row = Row {
+            target: target.line,
+            domain: target.domain.into(),
+            ip: target.ip_text.into(),
+            port: target.port,
+            outcome: self.outcome.name().into(),
+            detail: self.why.as_deref().map(Text::from),
+            ..Row::default()
+        };
+        if let Some(sent) = &self.sent {
+            sent.fill(&mut row);
+        }
+        row
+    }
+}
+
+impl records::Columns for Columns<'static> {
+    type Row<'a> = Row<'a>;
+
+    fn schema() -> Arc<Schema> {
+        Columns::schema()
+    }
+
+    fn push(&mut self, row: &Row<'_>) {
+        Columns::push(self, row);
+    }
+
+    fn len(&self) -> usize {
+        Columns::len(self)
+    }
+
+    fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        Columns::finish(self, schema)
+    }
+}
+
+/// Returns whole microseconds between two stamps, floored; `None` if either is missing, or if the clock was
+/// set back between them, which makes the time unknown.
+fn micros(from: Option<Stamp>, to: Option<Stamp>) -> Option<i64> {
+    let passed = to? - from?;
+    (passed >= 0).then_some(passed / 1000)
+}
+
+/// Returns an ACK delay in microseconds (RFC 9000 19.3, exponent 3); `None` if it does not fit the column.
+fn delay_us(raw: u64) -> Option<i64> {
+    raw.checked_mul(8).and_then(|us| i64::try_from(us).ok())
+}
+
+fn text(value: impl Display) -> Option<Text<'static>> {
+    Some(value.to_string().into())
+}
+
+impl Sent {
+    fn fill<'a>(&'a self, row: &mut Row<'a>) {
+        let seen = &self.exchange;
+        row.sent_at = self.sent_at;
+        row.src_ip = self.src_ip.and_then(text);
+        row.src_port = Some(self.src_port);
+        row.initial_size = Some(self.initial_size);
+        row.version = Some(if VERSION.0 == 1 {
+            "0x00000001".into()
+        } else {
+            VERSION.to_string().into()
+        });
+        row.client_cid = Some(hex(&seen.client_cid).into());
+        row.attempts = self.attempts;
+        row.retried = seen.retried;
+        row.hello_retry = seen.hello_retry;
+        row.bytes_sent = u32::from(self.initial_size);
+        row.bytes_received = seen.bytes;
+        row.datagrams_received = seen.datagrams;
+        row.amplification = (!seen.retried)
+            .then_some((f64::from(seen.bytes) / f64::from(self.initial_size)) as f32);
+        row.discarded = seen.discarded;
+        row.after_close = self.after_close;
+        row.ttl = self.ttl;
+        row.server_cid = seen.server_cid.map(|cid| hex(cid.as_slice()).into());
+        if let Some(ack) = &seen.ack {
+            row.ack_us = micros(self.sent_at, Some(ack.at));
+            row.ack_delay_raw = Some(int(ack.delay));
+            row.ack_delay_us = delay_us(ack.delay);
+            row.ack_datagram_bytes = Some(ack.datagram_bytes);
+            row.ack_frames = Some(ack.frames.names().into());
+            row.ack_eliciting = Some(ack.eliciting);
+            row.ack_pn = Some(int(ack.packet_number));
+            row.ack_largest = Some(int(ack.largest));
+            row.first_ack_range = Some(int(ack.first_range));
+        }
+        if let Some(hello) = &seen.hello {
+            row.sh_us = micros(self.sent_at, Some(hello.at));
+            row.sh_pn = Some(int(hello.packet_number));
+            row.gap_before_sh = Some(hello.gap);
+            row.sh_to_handshake_us = micros(Some(hello.at), seen.handshake_at);
+        }
+        row.ack_to_sh_us = row.sh_us.zip(row.ack_us).map(|(sh, ack)| sh - ack);
+        if let Some(rare) = &seen.rare {
+            row.retry_us = micros(self.first_sent, rare.retry_at);
+            row.close_code = rare.close.as_ref().map(|(code, _)| int(*code));
+            row.close_reason = rare
+                .close
+                .as_ref()
+                .map(|(_, reason)| reason.as_str().into());
+            row.version_list = rare.versions.as_deref().map(Text::from);
+            row.icmp_type = rare.icmp.map(|(kind, _)| kind);
+            row.icmp_code = rare.icmp.map(|(_, code)| code);
+            row.detail = rare.detail.as_deref().map(Text::from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_that_do_not_fit_are_not_known() {
+        for (raw, us) in [
+            (0, Some(0)),
+            (25, Some(200)),
+            ((1 << 60) - 1, Some(i64::MAX - 7)),
+            (1 << 60, None),
+            (1 << 61, None),
+            ((1 << 62) - 1, None),
+        ] {
+            assert_eq!(delay_us(raw), us, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
+
+#![forbid(unsafe_code)]
+
+mod cid;
+mod counts;
+mod engine;
+mod evidence;
+mod exchange;
+mod finished;
+mod options;
+mod outcome;
+mod packets;
+mod probes;
+mod report;
+mod row;
+mod setup;
+mod summary;
+
+use std::process::ExitCode;
+
+use options::Options;
+
+fn main() -> ExitCode {
+    let options: Options = match firstflight_usage::parse("firstflight probe", "firstflight probe")
+    {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match setup::run(&options) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            eprintln!("firstflight probe: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How probes end: by what came, by their deadlines; and how they become records.
+
+use firstflight_core::clock::Mono;
+use firstflight_core::targets::{Groups, Standing, TargetRef};
+
+use super::{Flight, Handle, Phase, Probes};
+use crate::finished::{FinishedProbe, Sent};
+use crate::outcome::Outcome;
+
+impl Probes {
+    /// Ends what fell due before `drained`, up to which all datagrams are read.
+    pub fn expire(&mut self, drained: Mono, groups: &Groups) {
+        while let Some(handle) = self.deadlines.settles.pop(drained) {
+            self.end_if_settled(handle, drained);
+        }
+        while let Some(window) = self.deadlines.windows.pop(drained) {
+            let Some(flight) = self.table.get(window.handle) else {
+                continue;
+            };
+            let present =
+                flight.attempt == window.attempt && flight.token_sent == window.after_token;
+            if flight.phase == Phase::Open && present {
+                self.end_by_window(window.handle, drained, groups);
+            }
+        }
+        if self.stopping {
+            while let Some(handle) = self.queue.pop_next_attempt() {
+                self.abandon(handle);
+            }
+        }
+        while let Some(handle) = self.deadlines.cooldowns.pop(drained) {
+            self.finish(handle);
+        }
+    }
+
+    /// The time for an answer is over: a probe without any gets another connection.
+    pub(super) fn end_by_window(&mut self, handle: Handle, now: Mono, groups: &Groups) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        // A planned probe is one connection at one time.
+        let last = matches!(flight.target, TargetRef::Fed(_))
+            || flight.attempt >= self.settings.attempts
+            || groups.standing(flight.group) != Standing::Free;
+        if flight.exchange.outcome() != Outcome::Timeout || last {
+            self.end(handle, now);
+        } else if self.stopping {
+            self.abandon(handle);
+        } else {
+            flight.phase = Phase::Queued;
+            self.queue.next_attempt(handle);
+        }
+    }
+
+    /// A settle timer fell due.
+    fn end_if_settled(&mut self, handle: Handle, now: Mono) {
+        let settled =
+            |flight: &mut Flight| flight.phase == Phase::Open && flight.exchange.hello.is_some();
+        if self.table.get(handle).is_some_and(settled) {
+            self.end(handle, now);
+        }
+    }
+
+    /// A probe is over: a close if it was answered, then a cooldown in which late datagrams are counted.
+    pub(super) fn end(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        flight.phase = Phase::Cooldown;
+        let port = usize::from(flight.port);
+        if flight.exchange.is_answered() {
+            self.queue.close(port, handle, now);
+        } else {
+            self.deadlines.cooldowns.start(now, handle);
+        }
+    }
+
+    /// From now on probes get no further connections.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Ends all probes that have been answered, so that they are closed.
+    pub fn end_answered(&mut self, now: Mono) {
+        for handle in self.table.handles() {
+            let answered =
+                |flight: &mut Flight| flight.phase == Phase::Open && flight.exchange.is_answered();
+            if self.table.get(handle).is_some_and(answered) {
+                self.end(handle, now);
+            }
+        }
+    }
+
+    /// The run is over: probes in their cooldown become records, the others have none.
+    pub fn finish_all(&mut self) {
+        for handle in self.table.handles() {
+            match self.table.get(handle).map(|flight| flight.phase) {
+                Some(Phase::Cooldown) => self.finish(handle),
+                _ => self.abandon(handle),
+            }
+        }
+    }
+
+    /// A probe leaves the table and becomes a record.
+    fn finish(&mut self, handle: Handle) {
+        let Some(flight) = self.take(handle) else {
+            return;
+        };
+        let outcome = flight.exchange.outcome();
+        let bound = self.locals[usize::from(flight.port)];
+        let sent = Sent {
+            attempts: flight.attempt,
+            initial_size: flight.initial_size,
+            to: flight.to,
+            src_ip: Some(bound.ip())
+                .filter(|ip| !ip.is_unspecified())
+                .or(flight.local),
+            src_port: bound.port(),
+            first_sent: flight.first_sent,
+            sent_at: flight.sent_at,
+            after_close: flight.after_close,
+            ttl: flight.ttl,
+            exchange: flight.exchange,
+        };
+        self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());
+        self.counts.tally.record(outcome, true);
+        self.finished.push(FinishedProbe {
+            target: flight.target,
+            outcome,
+            sent: Some(sent),
+            why: None,
+        });
+    }
+
+    /// A probe leaves the table without a record: the run ends before it could.
+    fn abandon(&mut self, handle: Handle) {
+        if self.take(handle).is_some() {
+            self.counts.tally.not_done += 1;
+        }
+    }
+
+    /// A probe leaves the table.
+    pub(super) fn take(&mut self, handle: Handle) -> Option<Flight> {
+        let flight = self.table.get(handle)?;
+        let (line, attempts) = (flight.line, flight.attempt);
+        let key = self.cids;
+        self.table
+            .remove(handle, (1..=attempts).map(|attempt| key.of(line, attempt)))
+    }
+
+    /// A target becomes a record although nothing was sent to it.
+    pub fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
+        self.counts.tally.record(outcome, false);
+        self.finished
+            .push(FinishedProbe::unsent(target, outcome, why));
+    }
+}

@@ -1,0 +1,71 @@
+//! New probes, and further connections of probes that got no answer.
+
+use std::net::SocketAddr;
+
+use firstflight_core::targets::{Target, TargetRef};
+
+use super::{Flight, Handle, Phase, Probes};
+use crate::exchange::Exchange;
+
+impl Probes {
+    /// Adds a probe of `target` (its line and group as [`line_and_group`] returns them), from number `port`
+    /// to the connection ID `dcid`.
+    pub fn connect(
+        &mut self,
+        target: TargetRef,
+        (line, group): (u32, u32),
+        to: SocketAddr,
+        port: u16,
+        dcid: [u8; 8],
+    ) -> Handle {
+        let cid = self.cids.of(line, 1);
+        let handle = self.table.insert(Flight {
+            target,
+            line,
+            to,
+            port,
+            group,
+            attempt: 1,
+            phase: Phase::Open,
+            initial_size: self.settings.sizes[usize::from(to.is_ipv6())],
+            token_sent: false,
+            after_close: 0,
+            ttl: None,
+            local: None,
+            first_sent: None,
+            sent_at: None,
+            sent_about: 0,
+            exchange: Exchange::new(dcid, cid),
+        });
+        self.table.index(handle);
+        handle
+    }
+
+    /// Returns the next connection of a probe, to the connection ID `dcid`. Everything in it is new; only
+    /// ICMP of the connection before is kept, with the remark on it.
+    pub fn next_attempt(&mut self, handle: Handle, dcid: [u8; 8]) -> Option<Box<Exchange>> {
+        let flight = self.table.get(handle)?;
+        let cid = self.cids.of(flight.line, flight.attempt + 1);
+        let mut next = Box::new(Exchange::new(dcid, cid));
+        // What leads to another connection is silence, so a remark can only be about ICMP.
+        if let Some(rare) = flight.exchange.rare.as_deref()
+            && let Some((kind, code)) = rare.icmp
+        {
+            next.icmp(kind, code, false);
+            if let Some(remark) = &rare.detail {
+                next.note(|| remark.clone());
+            }
+        }
+        Some(next)
+    }
+}
+
+/// Returns the line number and the group of a target, as [`Probes::connect`] takes them.
+pub fn line_and_group(target: &Target<'_>) -> (u32, u32) {
+    (target.line, target.group)
+}
+
+/// Why no target of a family can be probed.
+pub fn no_family(v4: bool) -> String {
+    format!("this machine has no IPv{}", if v4 { 4 } else { 6 })
+}

@@ -1,0 +1,179 @@
+//! What came from the network, and which probe it is for.
+
+use std::net::SocketAddr;
+
+use firstflight_core::clock::{Mono, Stamp, as_stamp};
+use firstflight_core::receive::{Control, Icmp};
+use firstflight_core::targets::Groups;
+
+use super::{Phase, Probes};
+use crate::exchange::Step;
+
+impl Probes {
+    /// Takes an ICMP message that quotes a datagram from number `port` to `to`; `quote` is what it quotes
+    /// of the payload. Without the connection ID in it, anybody who guesses our port may have sent it: then
+    /// it ends a probe only if the server itself sent it.
+    pub fn icmp(&mut self, port: usize, to: SocketAddr, icmp: &Icmp, quote: &[u8], now: Mono) {
+        let quoted_cid = source_cid(quote);
+        let handle = match quoted_cid {
+            Some(cid) => self.table.find_cid(cid),
+            // Many routers quote no more than the ports.
+            None if quote.len() < SHORTEST_QUOTE => self.table.find_tuple(to, port as u16, now),
+            None => None,
+        };
+        let Some((handle, flight)) =
+            handle.and_then(|handle| Some((handle, self.table.get(handle)?)))
+        else {
+            self.counts.unmatched_icmp += 1;
+            return;
+        };
+        if flight.to != to {
+            self.counts.unmatched_icmp += 1;
+        } else if flight.phase != Phase::Cooldown {
+            let unreachable = icmp.is_port_unreachable();
+            let proven = quoted_cid.is_some() || icmp.offender == Some(to.ip());
+            if unreachable && !proven {
+                self.counts.unproven_icmp += 1;
+                flight.exchange.note(|| {
+                    let from = icmp.offender.map(|ip| ip.to_string());
+                    format!(
+                        "port unreachable, says {}, which is not the server, and quotes no \
+                         connection ID",
+                        from.as_deref().unwrap_or("nobody")
+                    )
+                });
+            }
+            let refused = unreachable && proven;
+            if flight.exchange.icmp(icmp.kind, icmp.code, refused) == Step::End {
+                self.end(handle, now);
+            }
+        }
+    }
+
+    /// Takes a datagram that came to number `port` from `peer`; `wall` reads the clock that stamps come from.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what the kernel reports, and both clocks"
+    )]
+    pub fn datagram(
+        &mut self,
+        port: usize,
+        peer: SocketAddr,
+        control: &Control,
+        bytes: &mut [u8],
+        now: Mono,
+        wall: impl FnOnce() -> Stamp,
+        groups: &Groups,
+    ) {
+        let by_cid = destination_cid(bytes).and_then(|cid| Some((self.table.find_cid(cid)?, cid)));
+        // An answer from another address is not the server's, even if it carries the connection ID.
+        let by_cid = by_cid.filter(|(handle, _)| {
+            self.table
+                .get(*handle)
+                .is_some_and(|flight| flight.to == peer)
+        });
+        let handle = by_cid
+            .map(|(handle, _)| handle)
+            .or_else(|| self.table.find_tuple(peer, port as u16, now));
+        let Some((handle, flight)) =
+            handle.and_then(|handle| Some((handle, self.table.get(handle)?)))
+        else {
+            self.counts.unmatched += 1;
+            return;
+        };
+        let Some(at) = control.stamp else {
+            self.counts.missing_rx_stamps += 1;
+            return;
+        };
+        let late_attempt = by_cid.is_some_and(|(_, cid)| cid != flight.exchange.client_cid);
+        if flight.phase != Phase::Open || late_attempt {
+            flight.after_close = flight.after_close.saturating_add(1);
+            return;
+        }
+        let (window, settle) = (
+            as_stamp(self.settings.window),
+            as_stamp(self.settings.settle),
+        );
+        if flight.exchange.is_over(at, flight.sent(), window, settle) {
+            self.end_by_window(handle, now, groups);
+            if let Some(flight) = self.table.get(handle) {
+                flight.after_close = flight.after_close.saturating_add(1);
+            }
+            return;
+        }
+        flight.ttl = flight.ttl.or(control.ttl);
+        flight.local = flight.local.or(control.local);
+        if by_cid.is_none() {
+            flight.exchange.receive_stray(bytes);
+            return;
+        }
+        let had_hello = flight.exchange.hello.is_some();
+        match flight.exchange.receive(at, bytes) {
+            Step::Wait => {
+                if !had_hello && flight.exchange.hello.is_some() {
+                    // Counted from the stamp, if both clocks agree.
+                    let late = (wall() - at).clamp(0, settle) as Mono;
+                    self.deadlines
+                        .settles
+                        .start(now.saturating_sub(late), handle);
+                }
+            }
+            Step::SendToken => self.queue.token(port, handle),
+            Step::End => self.end(handle, now),
+        }
+    }
+}
+
+/// Payload bytes of our Initial up to the end of the client's connection ID.
+const SHORTEST_QUOTE: usize = 23;
+
+/// Destination connection ID of a packet to us, if it can be one of ours.
+fn destination_cid(bytes: &[u8]) -> Option<[u8; 8]> {
+    if bytes.first()? & 0x80 == 0 {
+        return bytes.get(1..)?.first_chunk().copied();
+    }
+    if *bytes.get(5)? == 8 {
+        bytes.get(6..)?.first_chunk().copied()
+    } else {
+        None
+    }
+}
+
+/// Source connection ID of a packet of ours.
+fn source_cid(bytes: &[u8]) -> Option<[u8; 8]> {
+    let after = bytes.get(6 + usize::from(*bytes.get(5)?)..)?;
+    if bytes[0] & 0x80 != 0 && *after.first()? == 8 {
+        after.get(1..)?.first_chunk().copied()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_ids_are_found_in_headers() {
+        let mut long = vec![0xc0, 0, 0, 0, 1, 8];
+        long.extend([1; 8]);
+        long.push(8);
+        long.extend([2; 8]);
+        assert_eq!(long.len(), SHORTEST_QUOTE);
+        assert_eq!(
+            (destination_cid(&long), source_cid(&long)),
+            (Some([1; 8]), Some([2; 8]))
+        );
+        assert_eq!(
+            (destination_cid(&long[..13]), source_cid(&long[..22])),
+            (None, None)
+        );
+        assert_eq!(
+            destination_cid(&[0x40, 3, 3, 3, 3, 3, 3, 3, 3, 9]),
+            Some([3; 8])
+        );
+        assert_eq!((destination_cid(&[]), source_cid(&[])), (None, None));
+        long[5] = 9;
+        assert_eq!(destination_cid(&long), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! The table of probes in flight, found by connection ID or by tuple.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, SocketAddr};
+
+use crate::exchange::Exchange;
+use firstflight_core::clock::Stamp;
+use firstflight_core::clock::{Mono, SECOND};
+use firstflight_core::targets::TargetRef;
+
+/// Slots searched per second because of strays: a few milliseconds of CPU time.
+const BUDGET: usize = 10_000_000;
+
+/// Identifies a probe in flight; stale once the probe has left the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle {
+    slot: u32,
+    generation: u32,
+}
+
+/// The state of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Another connection is to be tried; its Initial has not left yet.
+    Queued,
+    /// An answer is waited for.
+    Open,
+    /// Over; late datagrams are counted.
+    Cooldown,
+}
+
+/// One probe in flight.
+pub struct Flight {
+    pub target: TargetRef,
+    /// Of the target in the input.
+    pub line: u32,
+    pub to: SocketAddr,
+    /// Number of the port it is sent from.
+    pub port: u16,
+    /// Of the target; see [`firstflight_core::targets::Groups`].
+    pub group: u32,
+    pub attempt: u8,
+    pub phase: Phase,
+    pub initial_size: u16,
+    /// The Initial with the Retry's token has left.
+    pub token_sent: bool,
+    pub after_close: u16,
+    pub ttl: Option<u8>,
+    pub local: Option<IpAddr>,
+    pub first_sent: Option<Stamp>,
+    pub sent_at: Option<Stamp>,
+    /// Our own clock right before sending, in case the stamp does not come: for deadlines only.
+    pub sent_about: Stamp,
+    pub exchange: Exchange,
+}
+
+impl Flight {
+    /// When the Initial that counts was sent, for deadlines.
+    pub fn sent(&self) -> Stamp {
+        self.sent_at.unwrap_or(self.sent_about)
+    }
+}
+
+/// A hasher for keys that are uniform already.
+#[derive(Default)]
+pub struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.is_empty(), "only u64 keys are hashed");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+type Index = HashMap<u64, Handle, BuildHasherDefault<AsIs>>;
+
+struct Slot {
+    generation: u32,
+    flight: Option<Flight>,
+}
+
+/// All probes in flight.
+pub struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_cid: Index,
+    /// Hash of peer and port of each slot. Lookups are rare and search all of it, so that the common case
+    /// costs one write instead of the two cache misses of a hash table.
+    tuples: Vec<u64>,
+    tuple_key: [u64; 3],
+    /// Slots that may still be searched this second, so that a flood of strays cannot take the processor.
+    budget: usize,
+    budget_since: Mono,
+}
+
+impl Table {
+    /// `key` keeps others from choosing addresses whose hashes collide.
+    pub fn new(key: [u64; 3]) -> Self {
+        Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_cid: Index::default(),
+            tuples: Vec::new(),
+            tuple_key: key,
+            budget: BUDGET,
+            budget_since: 0,
+        }
+    }
+
+    /// Returns the number of probes in flight.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds a probe; [`Self::index`] makes it findable.
+    pub fn insert(&mut self, flight: Flight) -> Handle {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                flight: None,
+            });
+            self.tuples.push(0);
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        place.flight = Some(flight);
+        Handle {
+            slot,
+            generation: place.generation,
+        }
+    }
+
+    /// Returns the probe, if it is still in flight.
+    pub fn get(&mut self, handle: Handle) -> Option<&mut Flight> {
+        let slot = self.slots.get_mut(handle.slot as usize)?;
+        if slot.generation == handle.generation {
+            slot.flight.as_mut()
+        } else {
+            None
+        }
+    }
+
+    /// Makes the probe findable by its present connection ID and tuple. Connection IDs of earlier attempts
+    /// stay.
+    pub fn index(&mut self, handle: Handle) {
+        let Some(flight) = self.get(handle) else {
+            return;
+        };
+        let (cid, to, port) = (flight.exchange.client_cid, flight.to, flight.port);
+        self.by_cid.insert(u64::from_be_bytes(cid), handle);
+        self.tuples[handle.slot as usize] = self.tuple(to, port);
+    }
+
+    /// Removes a probe. `cids`: connection IDs of all its attempts.
+    pub fn remove(
+        &mut self,
+        handle: Handle,
+        cids: impl Iterator<Item = [u8; 8]>,
+    ) -> Option<Flight> {
+        self.get(handle)?;
+        for cid in cids {
+            self.by_cid.remove(&u64::from_be_bytes(cid));
+        }
+        let slot = &mut self.slots[handle.slot as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(handle.slot);
+        slot.flight.take()
+    }
+
+    /// Returns the probe with this connection ID, of any attempt.
+    pub fn find_cid(&self, cid: [u8; 8]) -> Option<Handle> {
+        self.by_cid.get(&u64::from_be_bytes(cid)).copied()
+    }
+
+    /// Returns the probe from `port` to `peer`; `None` if there are several (a stray must never be
+    /// attributed to the wrong probe), and after too many lookups this second.
+    pub fn find_tuple(&mut self, peer: SocketAddr, port: u16, now: Mono) -> Option<Handle> {
+        if now >= self.budget_since + SECOND {
+            (self.budget, self.budget_since) = (BUDGET, now);
+        }
+        self.budget = self.budget.checked_sub(self.tuples.len())?;
+        let tuple = self.tuple(peer, port);
+        let fits = |slot: &Slot| {
+            let flight = slot.flight.as_ref();
+            flight.is_some_and(|flight| flight.to == peer && flight.port == port)
+        };
+        let same = self.tuples.iter().zip(&self.slots).enumerate();
+        let mut same = same.filter(|(_, (hash, slot))| **hash == tuple && fits(slot));
+        let (slot, (_, place)) = same.next()?;
+        let handle = Handle {
+            slot: slot as u32,
+            generation: place.generation,
+        };
+        same.next().is_none().then_some(handle)
+    }
+
+    /// Returns all probes in flight.
+    pub fn handles(&self) -> Vec<Handle> {
+        let used = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.flight.is_some());
+        used.map(|(i, slot)| Handle {
+            slot: i as u32,
+            generation: slot.generation,
+        })
+        .collect()
+    }
+
+    /// A keyed hash of peer and port: one wide multiplication, folded. Equal hashes are resolved by
+    /// comparing.
+    fn tuple(&self, peer: SocketAddr, port: u16) -> u64 {
+        let ip = match peer.ip() {
+            IpAddr::V4(ip) => u128::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        let ports = u64::from(peer.port()) << 16 | u64::from(port);
+        let high = (ip >> 64) as u64 ^ self.tuple_key[0];
+        let low = ip as u64 ^ self.tuple_key[1] ^ ports.rotate_left(32);
+        let product = u128::from(high ^ self.tuple_key[2].wrapping_add(low)) * u128::from(low);
+        (product >> 64) as u64 ^ product as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(cid: u8) -> Flight {
+        Flight {
+            target: TargetRef::Listed(0),
+            line: 1,
+            to: "127.0.0.1:443".parse().unwrap(),
+            port: 3,
+            group: 0,
+            attempt: 1,
+            phase: Phase::Open,
+            initial_size: 1252,
+            token_sent: false,
+            after_close: 0,
+            ttl: None,
+            local: None,
+            first_sent: None,
+            sent_at: None,
+            sent_about: 0,
+            exchange: Exchange::new([1; 8], [cid; 8]),
+        }
+    }
+
+    #[test]
+    fn found_until_removed() {
+        let mut table = Table::new([9; 3]);
+        let a = table.insert(flight(1));
+        table.index(a);
+        let b = table.insert(flight(2));
+        table.index(b);
+        let to = "127.0.0.1:443".parse().unwrap();
+        assert_eq!(
+            (table.find_cid([1; 8]), table.find_cid([2; 8])),
+            (Some(a), Some(b))
+        );
+        assert_eq!(
+            (table.find_tuple(to, 3, 0), table.find_tuple(to, 4, 0)),
+            (None, None),
+            "two probes share port and peer: a stray is neither's"
+        );
+        assert!(table.remove(a, [[1; 8]].into_iter()).is_some() && table.get(a).is_none());
+        assert_eq!(
+            (
+                table.find_tuple(to, 3, 0),
+                table.find_cid([1; 8]),
+                table.len()
+            ),
+            (Some(b), None, 1)
+        );
+        assert_eq!(
+            (0..=BUDGET)
+                .filter(|_| table.find_tuple(to, 3, 0).is_some())
+                .count(),
+            BUDGET / 2 - 3
+        );
+        assert!(table.find_tuple(to, 3, SECOND).is_some());
+        let c = table.insert(flight(3));
+        assert!(c != a && table.get(a).is_none() && table.get(c).is_some());
+    }
+}

@@ -1,0 +1,166 @@
+//! From options to a run: puts its parts together, starts it, and reports what came of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::egress::{Egress, Ports};
+use firstflight_core::feed::{Feed, Schedule};
+use firstflight_core::inputs::{InputOptions, Lists};
+use firstflight_core::progress::Progress;
+use firstflight_core::rate_limit::RateLimits;
+use firstflight_core::records::{OutputOptions, Outputs, Writer, leave_out_answered, summary};
+use firstflight_core::signals::Signals;
+use firstflight_core::targets::{Backlog, shuffle};
+use firstflight_core::{Failure, random};
+use rand_chacha::rand_core::Rng;
+
+use crate::cid::CidKey;
+use crate::counts::Counts;
+use crate::engine::{Engine, Parts, RunResult};
+use crate::options::{Format, Options};
+use crate::packets::Packets;
+use crate::probes::{Probes, Settings};
+use crate::report;
+use crate::row::Columns;
+use crate::summary::Summary;
+
+/// Executes what the options ask for; returns the exit status.
+pub fn run(options: &Options) -> Result<u8, Failure> {
+    let lists = Lists::read(&input_options(options))?;
+    if options.dry_run {
+        report::dry_run(&lists, options.rate);
+        return Ok(u8::from(lists.targets.rejected > 0));
+    }
+    let outputs = Outputs::<Columns<'static>>::open(&output_options(options))?;
+    let Lists { policy, targets } = lists;
+    let mut counts = Counts::default();
+    counts.tally.targets = targets.len() as u64;
+    counts.tally.rejected = targets.rejected;
+    let mut order: Vec<u32> = (0..targets.len() as u32).collect();
+    if let Some(segments) = outputs.records.segments.as_ref().filter(|_| options.resume) {
+        leave_out_answered(&mut order, &mut counts.tally, segments, &targets)?;
+    }
+    let mut system = random::seeded_by_system()?;
+    let seed = options.seed.unwrap_or_else(|| system.next_u64());
+    shuffle(&mut order, seed);
+    let ports = Ports::for_targets(
+        &options.source,
+        options.ports,
+        &targets,
+        &order,
+        options.feed,
+        system.next_u32() as u16,
+    )?;
+    let signals = Signals::catch()?;
+
+    let contact = options.contact.as_deref().unwrap_or_default();
+    let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be laid out: {e}"));
+    let packets = Packets::new(contact, random::bytes(&mut system)).map_err(no_packets)?;
+    let template_sha256 = packets.template_hash().map_err(no_packets)?;
+    let mut summary = Summary::new(options, &ports, template_sha256, seed);
+    let picked = targets.picked(&order);
+    drop((targets, order));
+    let list = Arc::new(picked);
+    let (clock, start) = (Clock::start(), wall());
+    let started = Instant::now();
+    let progress = Progress::new("probe", counts.tally.targets);
+    let cid_key = options
+        .cid_key
+        .unwrap_or_else(|| random::bytes(&mut system));
+    let table_key = std::array::from_fn(|_| system.next_u64());
+    let engine = Engine::new(Parts {
+        clock,
+        listed: options.targets.is_some(),
+        backlog: Backlog::new(list.clone(), rate_limits(options, start, list.len())),
+        schedule: Schedule::new(
+            options.feed.then(Feed::start).transpose()?,
+            outputs.skips,
+            start,
+            options.contact.is_some(),
+        ),
+        probes: Probes::new(
+            settings(options),
+            CidKey::new(&cid_key),
+            ports.locals(),
+            table_key,
+            counts,
+        ),
+        egress: Egress::new(policy, ports, options.rate, clock),
+        packets,
+        random: system,
+        writer: Writer::start(list.clone(), outputs.records)?,
+        progress,
+        list,
+    })?;
+    let result = engine.run(&signals);
+    summary.duration_s = started.elapsed().as_secs_f64();
+    conclude(options, summary, result)
+}
+
+/// Reports and writes what came of a run; returns the exit status.
+fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
+    summary.interrupted = result.interrupted;
+    (summary.max_new_per_second, summary.max_datagrams_per_second) = result.highest;
+    summary.counts = result.counts;
+    let last = result.written.as_ref().ok().copied();
+    summary.last_segment = last.filter(|_| options.segments.is_some());
+    report::finished(&summary);
+    if let Some(path) = &options.summary {
+        summary::write(&summary, path)?;
+    }
+    result.written?;
+    summary.counts.tally.check()?;
+    Ok(if summary.interrupted {
+        130
+    } else {
+        u8::from(summary.counts.tally.rejected > 0)
+    })
+}
+
+fn settings(options: &Options) -> Settings {
+    Settings {
+        window: (options.timeout * SECOND as f64) as Mono,
+        settle: Mono::from(options.settle_ms) * 1_000_000,
+        cooldown: Mono::from(options.linger_ms) * 1_000_000,
+        attempts: options.attempts,
+        sizes: options.initial_sizes(),
+    }
+}
+
+/// The limits per address and prefix; `start`: UTC when the monotonic clock was 0.
+fn rate_limits(options: &Options, start: i64, targets: usize) -> RateLimits {
+    let offset = options.clock_offset_ms.saturating_mul(1_000_000);
+    let shared = options
+        .turn
+        .map(|limits| limits.on_clock(start.saturating_sub(offset)));
+    RateLimits::new(
+        options.per_address_rate,
+        options.per_prefix_rate,
+        shared,
+        targets,
+    )
+}
+
+fn input_options(options: &Options) -> InputOptions<'_> {
+    InputOptions {
+        name: "probe",
+        targets: options.targets.as_deref(),
+        feed: options.feed,
+        allow_net: &options.allow_net,
+        blocklist: &options.blocklist,
+        optout: &options.optout,
+        source: &options.source,
+        contact: options.contact.is_some(),
+    }
+}
+
+fn output_options(options: &Options) -> OutputOptions<'_> {
+    OutputOptions {
+        json: options.format == Some(Format::Jsonl) || options.segments.is_none(),
+        segments: options.segments.as_deref(),
+        resume: options.resume,
+        summary: options.summary.as_deref(),
+        skipped: options.skipped.as_deref(),
+    }
+}
