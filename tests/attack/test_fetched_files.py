@@ -166,9 +166,9 @@ def _in_little_memory(code: str, *arguments: Path) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     "code",
     [
-        "from crawler import as2org; as2org.read(Path(sys.argv[1]))",
-        "from crawler import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p.read_bytes(), p))",
-        "from crawler import rib; rib.read(Path(sys.argv[1]), rib.RoutingTable())",
+        "from crawler.routing import as2org; as2org.read(Path(sys.argv[1]))",
+        "from crawler.lists import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p.read_bytes(), p))",
+        "from crawler.routing import rib; rib.read(Path(sys.argv[1]), rib.RoutingTable())",
     ],
     ids=["as2org", "crux", "rib"],
 )

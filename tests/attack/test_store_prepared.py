@@ -95,7 +95,7 @@ def test_commands_do_not_open_it(tables: Path, tmp_path: Path, listener: socket.
 # The same without the check of stored expressions: only the confinement is left.
 UNLOOKED = """
 import sys
-from store.confine import command
+from store import confined_command as command
 changing = command.changing
 def changing_without_a_look(*given, **named):
     changing(*given, **named)
@@ -140,7 +140,8 @@ def test_a_client_can_take_it_out_again(tables: Path, tmp_path: Path) -> None:
 SEALED = """
 import sys
 from pathlib import Path
-from store.confine import command, process
+from store import confined_command as command
+from store.confine import process
 store = Path(sys.argv[1])
 command.asking()
 process.seal(store)
