@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import tempfile
-from collections import Counter
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any
 
 from firstflight import capture
 from firstflight.errors import InputError, Interrupted
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from firstflight.settings import Settings
 from firstflight.system import binaries, children, files
-from schemas import records
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -30,36 +26,19 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
         out = run.layout.quic_connection(key)
+        stamps = {**key.columns(), "tool_version": report.tool_version}
         with files.said_in_one_sentence(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
-                broken = _dissect(run.settings, captures, Path(folder))
-                found = pq.ParquetFile(Path(folder) / "quic_connection.parquet").read()
-        names = {str(path): run.layout.name_of(path) for path in captures}
-        table = with_provenance(found, key, report.tool_version, names)
-        with files.replacing(out) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+                broken = _dissect(run, captures, Path(folder), stamps)
+                summary = json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
+                (Path(folder) / out.name).replace(out)
         taken = [record.captured for record in capture.records(run.layout.stage("capture", key))]
         known = [packets for packets in taken if packets is not None]
         report.rows_in = sum(known) if len(known) == len(taken) else None
-        _account(run, report, table, out)
+        _account(run, report, summary["quic_connection"], out)
         if broken:
             raise InputError(f"{broken}; the connections before that place are in {out}")
-
-
-def with_provenance(found: pa.Table, key: StageKey, tool_version: str, names: dict[str, str]) -> pa.Table:
-    """The dissector's rows with what the campaign knows; `names` = capture path -> name in records."""
-    schema = records.load("quic_connection").arrow_schema()
-    common = {**key.columns(), "tool_version": tool_version}
-    columns = []
-    for field in schema:
-        if field.name in common:
-            columns.append(pa.repeat(pa.scalar(common[field.name], field.type), found.num_rows))
-        elif field.name == "source_file":
-            columns.append(pa.array([names[path] for path in found["source_file"].to_pylist()], field.type))
-        else:
-            columns.append(found[field.name].cast(field.type))
-    return pa.table(columns, schema=schema)
 
 
 def _captures(run: Run, key: StageKey) -> list[Path]:
@@ -81,8 +60,13 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
     return present
 
 
-def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | None:
-    """Run the dissector into `folder`. Returns its sentence about a capture that breaks off, or None."""
+def _dissect(run: Run, captures: list[Path], folder: Path, stamps: dict[str, str | int]) -> str | None:
+    """Run the dissector, which writes quic_connection.parquet and summary.json into `folder`.
+
+    Each row holds `stamps` and the campaign's name of its capture. Returns the dissector's sentence about a
+    capture that breaks off, or None.
+    """
+    settings = run.settings
     probe = settings.probe
     # A probe is over when its window is, so its connection need not be held for longer; and none may have to
     # leave earlier. Each probe has up to `attempts` connections.
@@ -93,29 +77,32 @@ def _dissect(settings: Settings, captures: list[Path], folder: Path) -> str | No
         ("--kind", "quic_connection"),
         ("--format", "parquet"),
         ("--out", folder),
+        ("--summary", folder / "summary.json"),
         ("--quic-port", probe.port),
         ("--answer-window-ms", round(probe.timeout_s * 1000)),
         ("--settle-ms", probe.settle_ms),
         ("--idle-s", idle_s),
         ("--max-connections", live),
+        *(("--source-name", run.layout.name_of(path)) for path in captures),
+        *(("--stamp", f"{name}={value}") for name, value in stamps.items()),
     ]
     argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
     for option, value in options:
         argv += [option, str(value)]
     process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
-        _, said = process.communicate()
+        _, stderr = process.communicate()
     except KeyboardInterrupt as error:
         children.stop(process)
         raise Interrupted("stopped by a signal; the stage can be run again") from error
-    broken = binaries.unreadable(process.returncode, said)
+    broken = binaries.unreadable(process.returncode, stderr)
     return broken[-1] if broken else None
 
 
-def _account(run: Run, report: StageReport, table: pa.Table, out: Path) -> None:
-    report.rows_out = table.num_rows
-    report.counts = dict(sorted(Counter(table["first_answer"].to_pylist()).items()))
-    undecrypted = table.num_rows - sum(hello is not None for hello in table["hello_time_ns"].to_pylist())
+def _account(run: Run, report: StageReport, summary: dict[str, Any], out: Path) -> None:
+    report.rows_out = summary["rows"]
+    report.counts = dict(sorted(summary["first_answer"].items()))
+    undecrypted = summary["without_client_hello"]
     if undecrypted:
         report.warnings.append(f"{undecrypted} connections without a ClientHello that opens")
     run.add_output(report, out)

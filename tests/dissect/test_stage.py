@@ -16,6 +16,7 @@ from firstflight import settings
 from firstflight.errors import InputError
 from firstflight.run.run import Run
 from firstflight.system import files
+from schemas import records
 from store.load.record_file import RecordFile
 from tests import minimal
 from tests.dissect import build as b
@@ -54,7 +55,10 @@ def test_all_captures_become_one_record_file(run: Run) -> None:
     assert (report.state, report.rows_out) == ("done", 2)
     assert report.counts == {"ack_only": 1, "timeout": 1}
     assert run.done("dissect", run.key("here", 1))
-    # The loader checks this number.
+    # The loader checks the schema and the number of rows.
+    assert pq.ParquetFile(path).schema_arrow.equals(
+        records.load("quic_connection").arrow_schema(), check_metadata=True
+    )
     assert sum(table.num_rows for table in RecordFile(path).batches()) == 2
     assert {p.name for p in path.parent.iterdir()} <= {"quic_connection.parquet", "report.json", "lock"}
 

@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
         Keys::new(&secret(0)?.server()),
     );
 
-    // A server's answer: an instant ACK and a ServerHello, both padded to 1200 bytes.
+    // What a server answers: an instant ACK and a ServerHello, both padded to 1200 bytes.
     let mut flight = [[0; 1200]; 2];
     for (number, datagram) in (0..).zip(&mut flight) {
         let header = LongHeader::initial(version, scid, dcid(0), number);
@@ -81,7 +81,7 @@ fn main() -> Result<(), Error> {
         Keys::new(black_box(&material))
     });
     time("write a ClientHello", |_| hello(&mut buf));
-    time("build an Initial of 1252 bytes, keys ready", |i| {
+    time("build an Initial of 1252 bytes, keys known", |i| {
         let header = LongHeader::initial(version, dcid(i), scid, 0);
         build_packet(&mut out, &header, &client, Some(1252), |w| {
             write_crypto(w, 0, &[1; 280])
@@ -99,7 +99,7 @@ fn main() -> Result<(), Error> {
             build_packet(&mut out, &header, &client, Some(1252), |w| {
                 write_crypto(w, 0, &buf[..n])
             })?;
-            // Derives server keys, then decrypts the prepared flight with the keys that fit it.
+            // Its own server keys are derived, then the prepared flight is opened with the keys that fit it.
             black_box(Keys::new(&secret.server()));
             let frames = flight
                 .iter()

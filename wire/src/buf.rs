@@ -6,7 +6,7 @@ use crate::Error;
 /// Largest value of a variable-length integer.
 pub const VARINT_MAX: u64 = (1 << 62) - 1;
 
-/// Returns the number of bytes in the shortest encoding of `value`; `None` above [`VARINT_MAX`].
+/// Number of bytes in the shortest encoding of `value`; `None` above [`VARINT_MAX`].
 pub const fn varint_len(value: u64) -> Option<usize> {
     match value {
         0..=0x3f => Some(1),
@@ -25,34 +25,34 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Creates a reader at the start of `bytes`.
+    /// A reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    /// Returns the unread bytes.
+    /// What has not been read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Returns the number of unread bytes.
+    /// Number of bytes not read.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// Returns whether all bytes have been read.
+    /// Whether all has been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Reads the next `n` bytes.
+    /// The next `n` bytes.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Error> {
         let (head, tail) = self.rest.split_at_checked(n).ok_or(Error::Truncated)?;
         self.rest = tail;
         Ok(head)
     }
 
-    /// Reads the next `N` bytes as an array.
+    /// The next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let (head, tail) = self.rest.split_first_chunk::<N>().ok_or(Error::Truncated)?;
         self.rest = tail;
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Reads three bytes, most significant first (TLS handshake lengths).
+    /// Three bytes, most significant first (TLS handshake lengths).
     pub fn u24(&mut self) -> Result<u32, Error> {
         self.array::<3>()
             .map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
@@ -77,9 +77,9 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Reads a variable-length integer.
+    /// A variable-length integer.
     pub fn varint(&mut self) -> Result<u64, Error> {
-        // The two highest bits encode the length and are no part of the value.
+        // The two highest bits give the length and are no part of the value.
         match self.rest.first().ok_or(Error::Truncated)? >> 6 {
             0 => self.u8().map(u64::from),
             1 => self.u16().map(|value| u64::from(value & 0x3fff)),
@@ -90,25 +90,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a variable-length integer and that many bytes.
+    /// A variable-length integer that counts bytes, and that many bytes.
     pub fn varint_bytes(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::try_from(self.varint()?).map_err(|_| Error::Truncated)?;
         self.bytes(n)
     }
 
-    /// Reads a TLS vector with a length of one byte.
+    /// A TLS vector with a length of one byte.
     pub fn vec8(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::from(self.u8()?);
         self.bytes(n)
     }
 
-    /// Reads a TLS vector with a length of two bytes.
+    /// A TLS vector with a length of two bytes.
     pub fn vec16(&mut self) -> Result<&'a [u8], Error> {
         let n = usize::from(self.u16()?);
         self.bytes(n)
     }
 
-    /// Skips zero bytes (PADDING frames) and returns their number.
+    /// Skips zero bytes (PADDING frames) and returns how many.
     pub fn skip_zeros(&mut self) -> usize {
         const ZEROS: [u8; 32] = [0; 32];
         let mut n = 0;
@@ -132,22 +132,22 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer at the start of `buf`.
+    /// A writer at the start of `buf`.
     pub fn new(buf: &'a mut [u8]) -> Self {
         Writer { buf, at: 0 }
     }
 
-    /// Returns the number of bytes written.
+    /// Number of bytes written.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Returns the number of bytes that can still be written.
+    /// Number of bytes that can still be written.
     pub fn room(&self) -> usize {
         self.buf.len() - self.at
     }
 
-    /// Returns the bytes written.
+    /// What has been written.
     pub fn written(&self) -> &[u8] {
         &self.buf[..self.at]
     }
@@ -176,13 +176,13 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_be_bytes())
     }
 
-    /// Writes `n` zero bytes, which in a packet payload are `n` PADDING frames.
+    /// `n` zero bytes, which in a packet payload are `n` PADDING frames.
     pub fn zeros(&mut self, n: usize) -> Result<(), Error> {
         self.take(n)?.fill(0);
         Ok(())
     }
 
-    /// Writes a variable-length integer in its shortest form.
+    /// A variable-length integer in its shortest form.
     pub fn varint(&mut self, value: u64) -> Result<(), Error> {
         match varint_len(value) {
             Some(1) => self.u8(value as u8),
@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a variable-length integer in exactly two bytes, for length fields that are patched later.
+    /// A variable-length integer in exactly two bytes, as length fields that are patched later need it.
     pub fn varint2(&mut self, value: usize) -> Result<(), Error> {
         let value = u16::try_from(value)
             .ok()
@@ -202,19 +202,19 @@ impl<'a> Writer<'a> {
         self.u16(value | 0x4000)
     }
 
-    /// Writes a byte string preceded by its length as a variable-length integer.
+    /// A byte string preceded by its length as a variable-length integer.
     pub fn varint_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.varint(bytes.len() as u64)?;
         self.bytes(bytes)
     }
 
-    /// Writes a TLS vector: length in one byte, then the bytes.
+    /// A TLS vector: length in one byte, then the bytes.
     pub fn vec8(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.u8(u8::try_from(bytes.len()).map_err(|_| Error::NoRoom)?)?;
         self.bytes(bytes)
     }
 
-    /// Writes a TLS vector: length in two bytes, then the output of `fill`.
+    /// A TLS vector: length in two bytes, then what `fill` writes.
     pub fn vec16(
         &mut self,
         fill: impl FnOnce(&mut Self) -> Result<(), Error>,
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a TLS handshake message: type, length in three bytes, then the output of `fill` (RFC 8446 4).
+    /// A TLS handshake message: type, length in three bytes, then what `fill` writes (RFC 8446 4).
     pub fn message(
         &mut self,
         kind: u8,

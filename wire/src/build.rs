@@ -19,7 +19,7 @@ pub struct LongHeader<'a> {
 }
 
 impl<'a> LongHeader<'a> {
-    /// Returns the header of an Initial of `version`, packet number in one byte if it fits, else four.
+    /// An Initial of `version`, packet number in one byte if it fits, else four.
     pub fn initial(
         version: Version,
         dcid: ConnectionId,
@@ -39,7 +39,7 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// Writes one packet at the front of `out` and seals it; returns its size.
+/// Writes one packet at the front of `out` and seals it; gives its size.
 ///
 /// `frames` writes the payload. With `pad_to`, PADDING is added so that the packet has exactly that many
 /// bytes (1200 and more for a client's Initial; the sum of the datagram's packets counts). Without, only what

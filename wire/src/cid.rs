@@ -34,7 +34,7 @@ impl ConnectionId {
         Ok(cid)
     }
 
-    /// Returns whether `bytes` begin with it.
+    /// Whether `bytes` begin with it.
     pub fn begins(&self, bytes: &[u8]) -> bool {
         let Some(chunk) = bytes.first_chunk::<MAX_CID_LEN>() else {
             return bytes.starts_with(self.as_slice());
@@ -47,17 +47,17 @@ impl ConnectionId {
         (ours.0 ^ theirs.0) & !low == 0 && (ours.1 ^ theirs.1) & !high == 0
     }
 
-    /// Returns the bytes.
+    /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Returns the number of bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Returns whether there are no bytes.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

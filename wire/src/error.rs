@@ -1,4 +1,4 @@
-//! Errors of reading bytes and of writing them to buffers.
+//! What can be wrong with bytes, and with buffers that are to hold them.
 
 use std::fmt;
 

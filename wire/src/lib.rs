@@ -33,7 +33,8 @@
 //! # fn main() -> Result<(), Error> {
 //! let template = tls::ClientHelloTemplate::new(&tls::TemplateOptions::default())?;
 //! let (dcid, scid) = (ConnectionId::from([1; 8]), ConnectionId::from([2; 8]));
-//! let keys = Keys::new(&InitialSecret::new(Version::V1, &dcid).ok_or(Error::Malformed("version"))?.client());
+//! let secret = InitialSecret::new(Version::V1, &dcid).ok_or(Error::Malformed("version"))?;
+//! let keys = Keys::new(&secret.client());
 //! let (mut hello, mut datagram) = ([0; 600], [0; 1500]);
 //! let mut w = Writer::new(&mut hello);
 //! template.write(&mut w, &[7; 32], &[8; 32], "www.example.net", &scid)?;
@@ -79,7 +80,7 @@ pub use version::Version;
 
 #[cfg(test)]
 mod testing {
-    /// Returns bytes from hex digits; white space is skipped.
+    /// Bytes from hex digits; white space is skipped.
     pub fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .chars()

@@ -16,12 +16,12 @@ pub enum PacketType {
     VersionNegotiation,
     /// Short header: 1-RTT.
     OneRtt,
-    /// Long header of an unknown version; it fills the datagram.
+    /// Long header of a version that is not known here; it fills the datagram.
     UnknownVersion,
 }
 
 impl PacketType {
-    /// Returns the name for display and records.
+    /// Name for people and records.
     pub fn name(self) -> &'static str {
         match self {
             PacketType::Initial => "initial",
@@ -34,7 +34,7 @@ impl PacketType {
         }
     }
 
-    /// Returns the two type bits of a long header of `family`; `None` for kinds that have none.
+    /// The two type bits of a long header of `family`; `None` for kinds that have none.
     fn bits(self, family: Family) -> Option<u8> {
         let v1 = match self {
             PacketType::Initial => 0,
@@ -65,7 +65,7 @@ impl PacketType {
     }
 }
 
-/// A packet's position in its datagram and its unprotected header fields. Holds offsets, not borrows, so
+/// Where a packet lies in its datagram and what its unprotected header holds. Holds offsets, not borrows, so
 /// that the datagram can be opened in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -93,13 +93,12 @@ impl Packet {
         self.end - self.start
     }
 
-    /// Returns the token's bytes, from the datagram that the packet was parsed from; empty if there is none.
+    /// The token's bytes, from the datagram that the packet was parsed from; empty if there is none.
     pub fn token<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         datagram.get(self.token.clone()).unwrap_or_default()
     }
 
-    /// Returns the versions listed in a Version Negotiation packet; a trailing fragment of a version is
-    /// malformed.
+    /// Versions listed in a Version Negotiation packet; a trailing fragment of a version is malformed.
     pub fn versions<'a>(
         &self,
         datagram: &'a [u8],
@@ -146,16 +145,16 @@ pub fn parse_packet(datagram: &[u8], start: usize, short_dcid_len: usize) -> Res
     Ok(packet)
 }
 
-/// Parses the rest of the packet that starts at `start` in a datagram which the capture cut: kind, version
-/// and connection IDs of a long header of a known version. It ends with the datagram, and its `pn_offset` is
-/// that of what follows the connection IDs. `None` if less than that is left.
+/// What is left of the packet that starts at `start` in a datagram which the capture cut: kind, version and
+/// connection IDs of a long header of a known version. It ends with the datagram, and its `pn_offset` is that
+/// of what follows the connection IDs. `None` if less than that is left.
 pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
     let mut r = Reader::new(datagram.get(start..)?);
     let packet = begin(&mut r, start, datagram.len(), 0).ok()?;
     packet.version.family().map(|_| packet)
 }
 
-/// Reads the invariant header fields (RFC 8999 5) and the type: all up to the connection IDs.
+/// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
 // Inlined: every packet is parsed by it.
 #[inline(always)]
 fn begin(
@@ -254,8 +253,8 @@ pub(crate) fn write_long_header(
     w.vec8(scid.as_slice())
 }
 
-/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and returns its size. `unused` fills the seven
-/// unused bits.
+/// Writes a Version Negotiation packet (RFC 9000 17.2.1) and gives its size. `unused` fills the seven unused
+/// bits.
 pub fn write_version_negotiation(
     out: &mut [u8],
     dcid: &ConnectionId,
@@ -352,7 +351,7 @@ mod tests {
                 )
             );
         }
-        // A short header, Version Negotiation, an unknown version.
+        // A short header, Version Negotiation, a version that is not known.
         for header in [
             &[0x43, 1, 2][..],
             &[0x80, 0, 0, 0, 0, 0, 0],

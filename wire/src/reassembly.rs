@@ -11,7 +11,7 @@ pub struct Full;
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
-    /// Boxed: most streams arrive in order.
+    /// Boxed: most streams come in order.
     ahead: Option<Box<Ahead>>,
     limit: usize,
 }
@@ -25,7 +25,7 @@ struct Ahead {
 }
 
 impl CryptoStream {
-    /// Creates an empty stream with room for `limit` bytes.
+    /// An empty stream with room for `limit` bytes.
     pub fn new(limit: usize) -> Self {
         CryptoStream {
             contiguous: Vec::new(),
@@ -34,12 +34,12 @@ impl CryptoStream {
         }
     }
 
-    /// Returns all bytes without a gap from offset 0.
+    /// All bytes without a gap from offset 0.
     pub fn contiguous(&self) -> &[u8] {
         &self.contiguous
     }
 
-    /// Adds the data of one CRYPTO frame. Does not replace existing bytes. Returns whether
+    /// Takes the data of one CRYPTO frame. Bytes that are already there are not replaced. Returns whether
     /// [`Self::contiguous`] grew.
     pub fn insert(&mut self, offset: u64, data: &[u8]) -> Result<bool, Full> {
         let before = self.contiguous.len();
@@ -82,8 +82,8 @@ impl CryptoStream {
         }
     }
 
-    /// Returns the part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is
-    /// nothing new.
+    /// The part of `data` after the contiguous bytes (all of it if it lies ahead); `None` if there is nothing
+    /// new.
     fn beyond_contiguous<'a>(&self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
         let known = (self.contiguous.len() as u64).saturating_sub(offset);
         usize::try_from(known)

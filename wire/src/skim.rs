@@ -1,4 +1,5 @@
-//! The minimum of a packet's header, its destination and its end, for packets that are only counted.
+//! The least of a packet's header: where it is addressed to and where it ends, for packets that are only
+//! counted.
 
 use crate::packet::PacketType;
 use crate::{MAX_CID_LEN, Reader, Version};
@@ -6,13 +7,13 @@ use crate::{MAX_CID_LEN, Reader, Version};
 /// A Handshake, 0-RTT or 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skimmed<'a> {
-    /// Destination connection ID; `None` in a short header, which does not encode its length.
+    /// Destination connection ID; `None` in a short header, which does not hold its length.
     pub dcid: Option<&'a [u8]>,
     /// Offset in the datagram after its last byte.
     pub end: usize,
 }
 
-/// Returns the packet that starts at `start`, if it is a Handshake, 0-RTT or 1-RTT packet whose header
+/// The packet that starts at `start`, if it is a Handshake, 0-RTT or 1-RTT packet whose header
 /// [`parse_packet`](crate::parse_packet) takes, however long the connection ID in a short header is.
 pub fn skim(datagram: &[u8], start: usize) -> Option<Skimmed<'_>> {
     let bytes = datagram.get(start..)?;

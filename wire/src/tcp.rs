@@ -16,28 +16,28 @@ impl Flags {
     pub const ECE: u8 = 0x40;
     pub const CWR: u8 = 0x80;
 
-    /// Returns whether any of `bits` is set.
+    /// Whether any of `bits` is set.
     pub fn any(self, bits: u8) -> bool {
         self.0 & bits != 0
     }
 
-    /// Returns whether all of `bits` are set.
+    /// Whether all of `bits` are set.
     pub fn all(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
 
-    /// Returns whether it is a SYN that begins a connection.
+    /// Whether it is a SYN that begins a connection.
     pub fn is_syn(self) -> bool {
         self.all(Self::SYN) && !self.any(Self::ACK)
     }
 
-    /// Returns whether it is a SYN that answers one.
+    /// Whether it is a SYN that answers one.
     pub fn is_syn_ack(self) -> bool {
         self.all(Self::SYN | Self::ACK)
     }
 }
 
-/// A TCP header. `options` may be shorter than the data offset implies if the capture cut it.
+/// A TCP header. `options` may be shorter than the header states if the capture cut it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub src_port: u16,
@@ -81,12 +81,12 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// Returns whether the capture holds fewer options than the header.
+    /// Whether the capture holds fewer options than the header.
     pub fn is_cut(&self) -> bool {
         20 + self.options.len() < self.length
     }
 
-    /// Returns the options, in order; [`Error::Truncated`] at their end if the capture cut them.
+    /// The options, in order; [`Error::Truncated`] at their end if the capture cut them.
     pub fn options(&self) -> Options<'a> {
         Options {
             rest: Reader::new(self.options),
@@ -111,7 +111,7 @@ pub enum TcpOption<'a> {
         value: u32,
         echo: u32,
     },
-    /// Another kind, or a known one with a wrong length.
+    /// Another kind, or a known one with a length that is not its own.
     Other {
         kind: u8,
         data: &'a [u8],

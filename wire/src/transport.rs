@@ -29,16 +29,17 @@ pub mod id {
         [0xff04_de1b, 0xff04_de1a, 0xff03_de1a, 0xff02_de1a, 0xde1a];
 }
 
-/// The type of a parameter's value.
+/// What the value of a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Integer,
-    /// Empty: only its presence counts.
+    /// Its presence is the value.
     Flag,
     Bytes,
 }
 
-/// Returns the name and value type of a parameter (RFC 9000 18.2 and extensions); `None` for an unknown one.
+/// Name and kind of value of a parameter (RFC 9000 18.2 and extensions); `None` for one that is not known
+/// here.
 pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
     use ValueKind::{Bytes, Flag, Integer};
     Some(match parameter {
@@ -77,14 +78,14 @@ pub struct TransportParameters<'a> {
 }
 
 impl<'a> TransportParameters<'a> {
-    /// Creates an iterator over the parameters in the body of the TLS extension.
+    /// Parameters in the body of the TLS extension.
     pub fn new(extension: &'a [u8]) -> Self {
         TransportParameters {
             rest: Reader::new(extension),
         }
     }
 
-    /// Returns the value of the first parameter `id`, or `None`. Fails if the bytes before it do not parse.
+    /// The value of the first parameter `id`, or `None`. Fails if what is before it does not parse.
     pub fn find(mut self, id: u64) -> Result<Option<&'a [u8]>, Error> {
         self.try_fold(None, |found, parameter| {
             let (this, value) = parameter?;
@@ -92,7 +93,7 @@ impl<'a> TransportParameters<'a> {
         })
     }
 
-    /// Returns the value of an integer parameter, or `None` if it was not sent.
+    /// The value of an integer parameter, or `None` if it was not sent.
     pub fn integer(self, id: u64) -> Result<Option<u64>, Error> {
         let Some(value) = self.find(id)? else {
             return Ok(None);
@@ -106,8 +107,8 @@ impl<'a> TransportParameters<'a> {
         }
     }
 
-    /// Returns code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of
-    /// several, the newest; of one code point, the first.
+    /// Code point and value (µs) of min_ack_delay, or `None` if it was not sent in any form. Of several, the
+    /// newest; of one code point, the first.
     pub fn min_ack_delay(self) -> Option<(u64, u64)> {
         let mut found = [None; id::MIN_ACK_DELAY.len()];
         for parameter in self {
@@ -122,12 +123,12 @@ impl<'a> TransportParameters<'a> {
         sent.filter_map(|(id, number)| Some((id, number?))).next()
     }
 
-    /// Returns the bytes of the extension that have not been iterated over.
+    /// The bytes of the extension that have not been iterated over.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.rest.rest()
     }
 
-    /// Returns the connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
+    /// The connection ID in preferred_address, or `None` if that was not sent (RFC 9000 18.2).
     pub fn preferred_address_cid(self) -> Result<Option<ConnectionId>, Error> {
         let Some(value) = self.find(id::PREFERRED_ADDRESS)? else {
             return Ok(None);
@@ -138,7 +139,7 @@ impl<'a> TransportParameters<'a> {
         ConnectionId::new(r.vec8()?).map(Some)
     }
 
-    /// Returns the value of a connection ID parameter, or `None` if it was not sent.
+    /// The value of a connection ID parameter, or `None` if it was not sent.
     pub fn connection_id(self, id: u64) -> Result<Option<ConnectionId>, Error> {
         self.find(id)?.map(ConnectionId::new).transpose()
     }

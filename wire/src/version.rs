@@ -1,4 +1,4 @@
-//! QUIC versions whose Initial packets are supported, and their differences: salt, labels,
+//! QUIC versions whose Initial packets are understood, and what differs between them: salt, labels,
 //! Retry keys, packet type bits (RFC 9001 5.2 and 5.8, RFC 9369 3, draft-ietf-quic-tls-29).
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(pub u32);
 
-/// The version family, which determines Initial protection.
+/// What Initial protection depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V1,
@@ -25,7 +25,7 @@ impl Version {
     /// draft-ietf-quic-transport-29; its salt also serves drafts 30 to 32.
     pub const DRAFT_29: Version = Version(0xff00_001d);
 
-    /// Returns whether Initial packets of this version can be built and opened.
+    /// Whether Initial packets of this version can be built and opened.
     pub fn is_known(self) -> bool {
         self.family().is_some()
     }

@@ -1,4 +1,4 @@
-//! Damaged and random bytes for every reader: values or errors, never a panic or an endless loop.
+//! Damaged and random bytes through every reader: values or errors, never a panic, and no endless loop.
 
 use firstflight_wire::tls::{ClientHello, ServerHello, hello_kind, read_message};
 use firstflight_wire::transport::TransportParameters;
@@ -7,10 +7,10 @@ use firstflight_wire::{
     Version, parse_packet, retry_is_intact,
 };
 
-/// Returns the bytes of a hex file in testdata.
+/// Bytes of a hex file in testdata.
 fn file(name: &str) -> Vec<u8> {
     let path = format!("{}/testdata/{name}.hex", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).expect("the sample of the RFC is in testdata");
+    let text = std::fs::read_to_string(path).expect("the sample of the RFC stands in testdata");
     let digits: Vec<u8> = text
         .chars()
         .filter_map(|c| c.to_digit(16))
@@ -22,7 +22,7 @@ fn file(name: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A small generator with the same numbers in every run.
+/// A small generator: the same numbers in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// Calls every reader of bytes from the network.
+/// Everything that reads bytes from the network.
 fn read_all(bytes: &[u8]) {
     let keys = Keys::new(&KeyMaterial {
         key: [1; 16],
@@ -94,7 +94,7 @@ fn damaged_packets_and_payloads() {
             file(&format!("{name}_packet")),
             file(&format!("{name}_plain")),
         ] {
-            // The plain text starts with a header; frames follow after 20 or 22 bytes.
+            // The start of the plain text is a header; frames follow after 20 or 22 bytes.
             for _ in 0..3000 {
                 let mut bytes = whole.clone();
                 for _ in 0..=numbers.next(4) {

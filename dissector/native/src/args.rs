@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use firstflight_wire::ConnectionId;
+
+use crate::input;
+use crate::output::{Destination, Format, Kind, Stamp, Stamps};
 
 /// Turns captures into records.
 #[derive(Clone, Debug, Parser)]
@@ -11,7 +14,8 @@ use firstflight_wire::ConnectionId;
     name = "firstflight-dissect",
     bin_name = "firstflight dissect",
     version,
-    after_help = "Example: firstflight dissect probe.pcap --format jsonl | jq -c '[.sni, .first_answer, .ack_to_sh_us]'"
+    after_help = "Example: firstflight dissect probe.pcap --format jsonl \
+                  | jq -c '[.sni, .first_answer, .ack_to_sh_us]'"
 )]
 pub struct Args {
     /// Captures in pcap or pcapng format; - is standard input
@@ -39,11 +43,25 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that opens)
+    /// Provenance of the rows of quic_connection: run, vantage, repetition, tool_version (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = Stamp::parse)]
+    pub stamp: Vec<Stamp>,
+
+    /// What rows name as source_file, one for each capture in order (default: the capture's path)
+    #[arg(long, value_name = "NAME")]
+    pub source_name: Vec<String>,
+
+    /// Write counts of what was written to this file (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+
+    /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that
+    /// opens)
     #[arg(long, value_name = "PORT")]
     pub quic_port: Vec<u16>,
 
-    /// Take only connections with this source or original destination connection ID of the client (hex, repeatable)
+    /// Take only connections with this source or original destination connection ID of the client (hex,
+    /// repeatable)
     #[arg(long, value_name = "HEX", value_parser = parse_cid)]
     pub cid: Vec<ConnectionId>,
 
@@ -59,35 +77,44 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 0.1, value_parser = parse_gap)]
     pub train_gap: f64,
 
-    /// Silence, by the capture's clock, after which a connection is written out
+    /// Idle time in the capture after which a connection is written out
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub idle_s: u32,
 
-    /// Live connections to hold at most; above it those silent for longest are written out
-    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Live connections at most; above it those idle for longest are written out
+    #[arg(long, value_name = "N", default_value_t = 8_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 
-/// Record kinds, as in schemas/records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    #[value(name = "quic_connection")]
-    QuicConnection,
-    #[value(name = "quic_packet")]
-    QuicPacket,
-    #[value(name = "tcp_flow")]
-    TcpFlow,
-    #[value(name = "tcp_packet")]
-    TcpPacket,
-    #[value(name = "pacing")]
-    Pacing,
-}
+impl Args {
+    /// Which rows go where. `Err` says which options contradict each other.
+    pub fn destination(&self) -> Result<Destination, String> {
+        if self.format == Format::Parquet && self.out.is_none() {
+            return Err("--format parquet needs --out DIR".into());
+        }
+        if !self.stamp.is_empty() && !self.kind.contains(&Kind::QuicConnection) {
+            return Err("--stamp needs --kind quic_connection: no other has these columns".into());
+        }
+        Ok(Destination {
+            kinds: self.kind.clone(),
+            format: self.format,
+            folder: self.out.clone(),
+            stamps: Stamps::new(self.stamp.clone()).map_err(|twice| twice.to_string())?,
+            summary: self.summary.clone(),
+        })
+    }
 
-/// Formats of record files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Jsonl,
-    Parquet,
+    /// The name of each capture in records, in order. `Err` if not every one has a name.
+    pub fn source_names(&self) -> Result<Vec<String>, String> {
+        match (self.source_name.len(), self.captures.len()) {
+            (0, _) => Ok(self.captures.iter().map(|path| input::name(path)).collect()),
+            (names, captures) if names == captures => Ok(self.source_name.clone()),
+            (names, captures) => Err(format!(
+                "--source-name is given {names} times for {captures} captures: give one for each, in order"
+            )),
+        }
+    }
 }
 
 fn parse_gap(text: &str) -> Result<f64, String> {
@@ -121,6 +148,47 @@ mod tests {
     fn command_line_is_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    fn parse(options: &[&str]) -> Args {
+        Args::try_parse_from(["dissect", "a.pcap", "b.pcap"].iter().chain(options)).unwrap()
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        for (options, expected) in [
+            (
+                &["--format", "parquet"][..],
+                "--format parquet needs --out DIR",
+            ),
+            (
+                &["--stamp", "run=r", "--kind", "pacing"],
+                "--stamp needs --kind quic_connection: no other has these columns",
+            ),
+            (
+                &["--stamp", "run=r", "--stamp", "run=r"],
+                "--stamp run is given twice",
+            ),
+        ] {
+            assert_eq!(parse(options).destination().unwrap_err(), expected);
+        }
+        assert!(
+            parse(&["--stamp", "run=r", "--stamp", "vantage=v"])
+                .destination()
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn captures_are_named_in_order() {
+        let names = |options| parse(options).source_names();
+        assert_eq!(names(&[]).unwrap(), ["a.pcap", "b.pcap"]);
+        let two = ["--source-name", "x", "--source-name", "y=z"];
+        assert_eq!(names(&two).unwrap(), ["x", "y=z"]);
+        assert_eq!(
+            names(&two[..2]).unwrap_err(),
+            "--source-name is given 1 times for 2 captures: give one for each, in order"
+        );
     }
 
     #[test]

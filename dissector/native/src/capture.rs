@@ -4,23 +4,26 @@ use std::array;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::args::{Args, Kind};
-use crate::connection::{Arrival, Connection, Counters, Limits, Table};
-use crate::flows::Flows;
-use crate::fragments::Fragments;
+use crate::args::Args;
+use crate::flow::expiry::Bounds;
+use crate::flow_rows::FlowRows;
 use crate::input::{self, CaptureError, Element, Frame, Stop};
-use crate::ip::{self, Content, IpLength};
-use crate::keylog::Keyring;
-use crate::link;
+use crate::net::fragments::Fragments;
+use crate::net::ip::{self, Content, IpLength};
+use crate::net::link;
 use crate::output::quic_connection::ConnectionRow;
-use crate::output::{OutputError, Outputs, quic_packet};
-use crate::seen::{HeaderSeen, PacketSeen};
-use crate::timeline::Windows;
+use crate::output::quic_packet::QuicPacketRow;
+use crate::output::{Kind, OutputError, Outputs};
+use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
+use crate::quic::timeline::Windows;
 
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
-/// Frames whose connections are fetched together: with more, the first would be gone from the cache before their turn.
+/// Frames whose connections are prefetched together: with more, the first would have left the cache before
+/// their turn.
 const LOOK_AHEAD: usize = 16;
 
 /// Frames of a capture that led to no datagram.
@@ -40,10 +43,19 @@ pub enum End {
     Output(OutputError),
 }
 
+/// How a capture is called.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureName<'a> {
+    /// In messages: its path as given.
+    pub shown: &'a str,
+    /// In records.
+    pub source_file: &'a str,
+}
+
 /// Dissects the capture in `source` down to its rows, as far as it can be read.
 pub fn read_capture(
     args: &Args,
-    name: &str,
+    name: CaptureName<'_>,
     keyring: Keyring,
     source: impl Read + Send,
     outputs: &mut Outputs,
@@ -51,10 +63,10 @@ pub fn read_capture(
 ) -> Result<(), Stop<End>> {
     let mut run = CaptureRun {
         args,
-        name,
+        source_file: name.source_file,
         table: Table::new(limits(args), keyring),
         outputs,
-        flows: Flows::new(args, name),
+        flows: FlowRows::new(args, name.source_file),
         wants_quic: args
             .kind
             .iter()
@@ -62,7 +74,7 @@ pub fn read_capture(
         skipped: Skipped::default(),
         fragments: Fragments::default(),
     };
-    let end = input::read(name, source, |element| {
+    let end = input::read(name.shown, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
             return Err(End::Interrupted);
         }
@@ -85,10 +97,10 @@ pub fn read_capture(
         run.write(&connection).map_err(failed)?;
     }
     run.flows.write_rest(run.outputs).map_err(failed)?;
-    run.table.counters.evicted += run.flows.evicted();
+    let evicted = run.table.evicted() + run.flows.evicted();
     run.table.counters.late += run.flows.late();
     run.skipped.fragments += run.fragments.left();
-    tell(name, &run.skipped, &run.table.counters);
+    report_skipped(name.shown, &run.skipped, &run.table.counters, evicted);
     end
 }
 
@@ -100,15 +112,17 @@ fn limits(args: &Args) -> Limits {
     Limits {
         windows,
         // A connection must stay at least as long as its first answer is awaited.
-        idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
-        closing_ns: CLOSING_NS.max(windows.answer_ns),
-        max_connections: args.max_connections as usize,
+        bounds: Bounds {
+            idle_ns: (i64::from(args.idle_s) * 1000 * NS_PER_MS).max(windows.answer_ns),
+            closing_ns: CLOSING_NS.max(windows.answer_ns),
+            max_live: args.max_connections as usize,
+        },
         ports: args.quic_port.clone(),
     }
 }
 
-/// Says on standard error what a capture held beside connections, if it held anything noteworthy.
-fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
+/// Reports on standard error which frames of a capture are in no record.
+fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u64) {
     let parts = [
         (skipped.unknown_link, "frames of an unknown link type"),
         (
@@ -125,31 +139,28 @@ fn tell(name: &str, skipped: &Skipped, counters: &Counters) {
             "late packets of connections written out before",
         ),
         (counters.other_udp, "UDP datagrams of no known connection"),
-        (
-            counters.evicted,
-            "connections written out early (--max-connections)",
-        ),
+        (evicted, "connections written out early (--max-connections)"),
     ];
-    let said: Vec<String> = parts
+    let found: Vec<String> = parts
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
-    if !said.is_empty() {
+    if !found.is_empty() {
         eprintln!(
             "firstflight-dissect: {name}: of {} frames, {}",
             skipped.frames,
-            said.join(", ")
+            found.join(", ")
         );
     }
 }
 
 struct CaptureRun<'a> {
     args: &'a Args,
-    name: &'a str,
+    source_file: &'a str,
     table: Table,
     outputs: &'a mut Outputs,
-    flows: Flows<'a>,
+    flows: FlowRows<'a>,
     wants_quic: bool,
     skipped: Skipped,
     fragments: Fragments,
@@ -162,7 +173,7 @@ impl CaptureRun<'_> {
             let contents: [Content<'_>; LOOK_AHEAD] =
                 array::from_fn(|i| frames.get(i).map_or(Content::Other, content));
             if self.wants_quic {
-                self.table.fetch(contents.iter().filter_map(|content| {
+                self.table.prefetch(contents.iter().filter_map(|content| {
                     let Content::Udp(datagram) = content else {
                         return None;
                     };
@@ -254,9 +265,15 @@ impl CaptureRun<'_> {
         if is_chosen(self.args, connection) {
             for packet in log {
                 let path = Some((datagram.src, datagram.dst));
-                let row =
-                    quic_packet::row(self.name, connection, arrival, from_client, path, packet);
-                self.outputs.write(Kind::QuicPacket, &row[..])?;
+                let row = QuicPacketRow::new(
+                    self.source_file,
+                    connection,
+                    arrival,
+                    from_client,
+                    path,
+                    packet,
+                );
+                self.outputs.write(Kind::QuicPacket, &row)?;
             }
         }
         Ok(())
@@ -270,7 +287,7 @@ impl CaptureRun<'_> {
         else {
             return Ok(());
         };
-        let packet = PacketSeen {
+        let packet = LoggedPacket {
             kind: "icmp",
             version: None,
             dcid: None,
@@ -279,20 +296,17 @@ impl CaptureRun<'_> {
             frames: Some(format!("type {} code {}", error.kind, error.code)),
             opened: false,
             size: 0,
-            header: HeaderSeen::default(),
+            header: LoggedHeader::default(),
             frame_details: None,
         };
-        let row = quic_packet::row(self.name, connection, arrival, false, None, packet);
-        self.outputs.write(Kind::QuicPacket, &row[..])
+        let row = QuicPacketRow::new(self.source_file, connection, arrival, false, None, packet);
+        self.outputs.write(Kind::QuicPacket, &row)
     }
 
     fn write(&mut self, connection: &Connection) -> Result<(), OutputError> {
         if is_chosen(self.args, connection) {
-            let row = ConnectionRow {
-                source_file: self.name,
-                connection,
-            };
-            self.outputs.write(Kind::QuicConnection, &row)?;
+            let row = ConnectionRow::new(self.source_file, connection);
+            self.outputs.write_connection(&row)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -13,11 +13,11 @@ use firstflight_usage::stdout;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::args::{Args, Format};
-use crate::capture::{End, read_capture};
+use crate::args::Args;
+use crate::capture::{CaptureName, End, read_capture};
 use crate::input::{self, Stop};
-use crate::keylog::{KeyLog, Keyring};
-use crate::output::{OutputError, Outputs};
+use crate::output::{Destination, OutputError, Outputs};
+use crate::quic::keylog::{KeyLog, Keyring};
 
 /// Exit status when some capture could not be read to its end.
 const UNREADABLE: u8 = 3;
@@ -28,13 +28,13 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug)]
 pub enum RunError {
     /// Options that contradict each other.
-    Usage(&'static str),
+    Usage(String),
     /// Signals cannot be waited for.
     Signal(io::Error),
     Output(OutputError),
-    /// The place for the records cannot be made: nothing was done.
+    /// An output cannot be created: nothing was done.
     Place(OutputError),
-    /// A key log that was asked for cannot be read.
+    /// A key log of the command line cannot be read.
     Keys(PathBuf, io::Error),
 }
 
@@ -47,7 +47,7 @@ impl RunError {
         }
     }
 
-    /// Whether the reader of standard output has gone.
+    /// Whether the reader of standard output has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, RunError::Output(error) if error.cause.kind() == ErrorKind::BrokenPipe)
     }
@@ -72,20 +72,20 @@ impl From<OutputError> for RunError {
     }
 }
 
-/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard error, its records
-/// up to there are kept, and the next one is read.
+/// Dissects the captures of `args` and gives the exit status. A capture that breaks is named on standard
+/// error, its records up to there are kept, and the next one is read.
 pub fn run(args: &Args) -> Result<u8, RunError> {
-    if args.format == Format::Parquet && args.out.is_none() {
-        return Err(RunError::Usage("--format parquet needs --out DIR"));
-    }
+    let destination = args.destination().map_err(RunError::Usage)?;
+    let source_names = args.source_names().map_err(RunError::Usage)?;
     if args.out.is_none() && stdout::was_closed() {
         return Err(RunError::Usage(
-            "standard output is closed: redirect it to a file, or give --out DIR",
+            "standard output is closed: redirect it to a file, or give --out DIR".into(),
         ));
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // A second one ends the program at once: the first is heard between frames, and standard input may be silent.
+        // A second one ends the program immediately: the first is noticed between frames, and standard input
+        // may be idle.
         flag::register_conditional_shutdown(
             signal,
             i32::from(INTERRUPTED),
@@ -94,10 +94,16 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
         .map_err(RunError::Signal)?;
     }
-    let logs = Arc::new(key_logs(args)?);
-    let mut outputs = Outputs::open(args).map_err(RunError::Place)?;
+    let job = Job {
+        args,
+        destination,
+        source_names,
+        logs: Arc::new(key_logs(args)?),
+        interrupted: &interrupted,
+    };
+    let mut outputs = Outputs::open(&job.destination).map_err(RunError::Place)?;
     let mut status = 0;
-    let mut ended = |end: Result<(), End>, outputs: &mut Outputs| {
+    let mut finish_capture = |end: Result<(), End>, outputs: &mut Outputs| {
         match end {
             Ok(()) => {}
             Err(End::Broken(error)) => {
@@ -109,13 +115,13 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         }
         outputs.flush()
     };
-    if let [path] = &args.captures[..] {
-        let end = capture(args, &logs, path, &mut outputs, &interrupted);
-        ended(end, &mut outputs)?;
+    if args.captures.len() == 1 {
+        let end = job.capture(0, &mut outputs);
+        finish_capture(end, &mut outputs)?;
     } else {
-        in_parallel(args, &logs, &interrupted, |end, rows| {
+        job.in_parallel(|end, rows| {
             outputs.take(rows)?;
-            ended(end, &mut outputs)
+            finish_capture(end, &mut outputs)
         })?;
     }
     if interrupted.load(Ordering::Relaxed) {
@@ -127,80 +133,92 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     Ok(status)
 }
 
-/// Dissects captures on all cores. `done` gets how each ended and its rows, in the order of the command line.
-fn in_parallel(
-    args: &Args,
-    logs: &Arc<Vec<KeyLog>>,
-    interrupted: &AtomicBool,
-    mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,
-) -> Result<(), OutputError> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let next = AtomicUsize::new(0);
-    let given_up = AtomicBool::new(false);
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..cores.min(args.captures.len()) {
-            let sender = sender.clone();
-            let (next, given_up) = (&next, &given_up);
-            scope.spawn(move || {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(path) = args.captures.get(i) else {
-                        return;
-                    };
-                    if interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed) {
-                        return;
+/// What all captures of a call have in common.
+struct Job<'a> {
+    args: &'a Args,
+    destination: Destination,
+    source_names: Vec<String>,
+    logs: Arc<Vec<KeyLog>>,
+    interrupted: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    /// Dissects captures on all cores. `done` gets how each ended, and its rows, in the order of the command
+    /// line.
+    fn in_parallel(
+        &self,
+        mut done: impl FnMut(Result<(), End>, Outputs) -> Result<(), OutputError>,
+    ) -> Result<(), OutputError> {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let captures = self.args.captures.len();
+        let next = AtomicUsize::new(0);
+        let given_up = AtomicBool::new(false);
+        let is_over =
+            || self.interrupted.load(Ordering::Relaxed) || given_up.load(Ordering::Relaxed);
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..cores.min(captures) {
+                let sender = sender.clone();
+                let (next, is_over) = (&next, &is_over);
+                scope.spawn(move || {
+                    loop {
+                        let i = next.fetch_add(1, Ordering::Relaxed);
+                        if i >= captures || is_over() {
+                            return;
+                        }
+                        let mut rows = Outputs::aside(&self.destination);
+                        let end = self.capture(i, &mut rows);
+                        if sender.send((i, end, rows)).is_err() {
+                            return;
+                        }
                     }
-                    let mut rows = Outputs::aside(args);
-                    let end = capture(args, logs, path, &mut rows, interrupted);
-                    if sender.send((i, end, rows)).is_err() {
-                        return;
+                });
+            }
+            drop(sender);
+            let mut waiting = BTreeMap::new();
+            let mut turn = 0;
+            for (i, end, rows) in receiver {
+                waiting.insert(i, (end, rows));
+                while let Some((end, rows)) = waiting.remove(&turn) {
+                    turn += 1;
+                    if let Err(error) = done(end, rows) {
+                        given_up.store(true, Ordering::Relaxed);
+                        return Err(error);
                     }
-                }
-            });
-        }
-        drop(sender);
-        let mut waiting = BTreeMap::new();
-        let mut turn = 0;
-        for (i, end, rows) in receiver {
-            waiting.insert(i, (end, rows));
-            while let Some((end, rows)) = waiting.remove(&turn) {
-                turn += 1;
-                if let Err(error) = done(end, rows) {
-                    given_up.store(true, Ordering::Relaxed);
-                    return Err(error);
                 }
             }
-        }
-        // Interrupted: what came after a capture that was not begun.
-        waiting
-            .into_values()
-            .try_for_each(|(end, rows)| done(end, rows))
-    })
+            // Interrupted: captures behind one that was not begun.
+            waiting
+                .into_values()
+                .try_for_each(|(end, rows)| done(end, rows))
+        })
+    }
+
+    /// Dissects capture `i` of the command line.
+    fn capture(&self, i: usize, outputs: &mut Outputs) -> Result<(), End> {
+        let path = &self.args.captures[i];
+        let shown = input::name(path);
+        let source = input::open(path).map_err(End::Broken)?;
+        let keyring = Keyring::new(&self.logs, path).unwrap_or_else(|error| {
+            eprintln!(
+                "firstflight-dissect: {shown}: the key log beside it cannot be read: {error}"
+            );
+            Keyring::default()
+        });
+        let name = CaptureName {
+            shown: &shown,
+            source_file: &self.source_names[i],
+        };
+        let end = read_capture(self.args, name, keyring, source, outputs, self.interrupted);
+        end.map_err(|stop| match stop {
+            Stop::Capture(error) => End::Broken(error),
+            Stop::Visitor(end) => end,
+        })
+    }
 }
 
 fn key_logs(args: &Args) -> Result<Vec<KeyLog>, RunError> {
     let open =
         |path: &PathBuf| KeyLog::open(path).map_err(|error| RunError::Keys(path.clone(), error));
     args.keys.iter().map(open).collect()
-}
-
-fn capture(
-    args: &Args,
-    logs: &Arc<Vec<KeyLog>>,
-    path: &Path,
-    outputs: &mut Outputs,
-    interrupted: &AtomicBool,
-) -> Result<(), End> {
-    let name = input::name(path);
-    let source = input::open(path).map_err(End::Broken)?;
-    let keyring = Keyring::new(logs, path).unwrap_or_else(|error| {
-        eprintln!("firstflight-dissect: {name}: the key log beside it cannot be read: {error}");
-        Keyring::default()
-    });
-    let end = read_capture(args, &name, keyring, source, outputs, interrupted);
-    end.map_err(|stop| match stop {
-        Stop::Capture(error) => End::Broken(error),
-        Stop::Visitor(end) => end,
-    })
 }

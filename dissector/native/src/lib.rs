@@ -1,29 +1,29 @@
-//! Captures in, records out.
+//! Captures in, records out. One pass over each capture; memory is bounded by the connections that are live
+//! at a time.
 //!
-//! `input` reads frames from pcap and pcapng, `link` and `ip` find the UDP datagrams in them, `connection` tells which connection
-//! a datagram belongs to and opens what can be opened, `timeline` keeps when what was seen and names the first answer, `seen` what each
-//! packet looked like, `flows` what is asked about flows of any kind (`pacing`, `tcp`), `output` writes the rows. `capture` leads one capture
-//! through all of these, `dissect` several. One pass over each capture; memory is bounded by the connections that are live at a time.
+//! | module | does | uses |
+//! | --- | --- | --- |
+//! | `net` | finds the UDP datagrams and TCP segments in frames: link types, IP, fragments | |
+//! | `input` | reads frames from pcap and pcapng, plain or compressed | `net` |
+//! | `flow` | what holds for flows of any protocol: live tables, volume, pacing, quantiles | `net` |
+//! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
+//! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net` |
+//! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
+//! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |
+//!
+//! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
+//! tests/layers.rs fails when a module uses one that it may not.
 
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod capture;
-pub mod connection;
 pub mod dissect;
-pub mod flow_table;
-pub mod flows;
-pub mod fragments;
+pub mod flow;
+pub mod flow_rows;
 pub mod input;
-pub mod ip;
-pub mod keylog;
-pub mod link;
+pub mod net;
 pub mod output;
-pub mod pacing;
-pub mod quantiles;
-pub mod recovery;
-pub mod seen;
+pub mod quic;
 pub mod tcp;
 pub mod temporary;
-pub mod timeline;
-pub mod volume;

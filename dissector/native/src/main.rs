@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use firstflight_dissect::{args::Args, dissect};
 
-/// Connections are many small allocations, made and freed in any order. Its second version gives memory back after
-/// 10 ms, the third after a second: a quarter more resident, for no less time.
+/// Connections are many small allocations, made and freed in any order. Its second version gives memory back
+/// after 10 ms, the third after a second: a quarter more resident, for no less time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     };
     match dissect::run(&args) {
         Ok(status) => ExitCode::from(status),
-        // The reader of standard output has gone (`| head`): nothing is wrong here.
+        // The reader of standard output has closed it (`| head`): this is no error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("firstflight-dissect: {error}");

@@ -1,4 +1,4 @@
-//! Files without a name, in the folder for temporary ones: gone when they are closed.
+//! Files without a name, in the folder for temporary ones: the system removes them when they are closed.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,7 +1,8 @@
-//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in every run.
+//! The fuzz targets on the stable toolchain, for a bounded time: samples, damaged in ways that repeat in
+//! every run.
 //!
-//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR cargo test --release
-//! --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
+//! FIRSTFLIGHT_FUZZ_SECONDS sets the time per target (default 1). For cargo-fuzz, `FIRSTFLIGHT_FUZZ_SEEDS=DIR
+//! cargo test --release --test fuzz -- --ignored` writes the samples of each target to DIR/TARGET.
 
 #[path = "../fuzz/src/lib.rs"]
 mod targets;
@@ -106,7 +107,7 @@ fn samples_of(name: &str, samples: &[Vec<u8>]) -> Vec<Vec<u8>> {
     match name {
         "capture" => whole.cloned().collect(),
         "compressed" => whole.take(4).flat_map(|one| compressed(one)).collect(),
-        // Their first bytes say what is made of the rest: any will do, short ones best.
+        // Their first bytes decide what is made of the rest: any will do, short ones best.
         "pcapng" | "fragments" | "tcp_conversation" | "sealed_protected" => {
             let short = samples.iter().filter(|sample| !is_capture(sample));
             short

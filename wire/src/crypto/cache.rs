@@ -1,4 +1,4 @@
-//! Key schedules of the most recently read directions.
+//! Key schedules of the directions that were read last.
 
 use super::{Keys, SuiteMaterial};
 
@@ -8,7 +8,7 @@ const SLOTS: usize = 256;
 /// Key schedules by what they are made of. A connection keeps only the bytes ([`SuiteMaterial`]): schedules
 /// take ten times the room, and hardly more time to be made again than to be fetched from far memory.
 pub struct KeyCache {
-    /// Indexed by the first byte of a key, which is random.
+    /// A key is random, so its first byte chooses the place.
     slots: Box<[Option<(SuiteMaterial, Keys)>]>,
 }
 
@@ -21,7 +21,7 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    /// Returns the keys of `material`, expanded unless cached.
+    /// The keys of `material`, made now unless they are still there.
     pub fn keys(&mut self, material: &SuiteMaterial) -> &Keys {
         let slot = &mut self.slots[usize::from(material.key[0]) % SLOTS];
         if slot.as_ref().is_some_and(|(of, _)| of != material) {

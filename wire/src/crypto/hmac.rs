@@ -39,7 +39,7 @@ macro_rules! hmac_of_one_block {
             }
         }
 
-        /// A padded block for a digest: the message of an HMAC's outer half.
+        /// Room for a digest, padded: the message of an HMAC's outer half.
         const OUTER: LastBlock = LastBlock::new(&[0; DIGEST]);
 
         /// An HMAC key after its two key blocks.
@@ -67,14 +67,14 @@ macro_rules! hmac_of_one_block {
                 }
             }
 
-            /// Returns the HMAC of the message in `block`.
+            /// HMAC of the message that `block` holds.
             pub(crate) fn sign(&self, block: &LastBlock) -> [u8; DIGEST] {
                 let [digest] = self.sign_all([block]);
                 digest
             }
 
-            /// Returns the HMAC of each message. Independent compressions are adjacent, so that the processor
-            /// overlaps them.
+            /// HMAC of each message. Compressions that do not wait for each other stand side by side, so that
+            /// the processor overlaps them.
             pub(crate) fn sign_all<const N: usize>(
                 &self,
                 blocks: [&LastBlock; N],

@@ -127,7 +127,7 @@ impl Keys {
             .expect("every algorithm takes a sample of 16 bytes")
     }
 
-    /// Removes the header protection of `packet` in place.
+    /// Takes the protection off the header of `packet` in place.
     pub(super) fn unprotect(
         &self,
         datagram: &mut [u8],
@@ -167,7 +167,7 @@ impl Keys {
     }
 
     /// Opens `packet` of `datagram` in place. `largest` is the largest packet number opened before in this
-    /// space. After an error the packet's bytes are unusable: keep a copy to try other keys.
+    /// space. After an error the packet's bytes are of no more use: keep a copy to try other keys.
     pub fn open<'a>(
         &self,
         datagram: &'a mut [u8],

@@ -1,4 +1,5 @@
-//! Key, IV and header protection key of one direction, as bytes: a tenth of the size of key schedules.
+//! Key, IV and header protection key of one direction, as bytes: what is kept of keys, a tenth of their
+//! schedules.
 
 use crate::tls::number;
 
@@ -11,7 +12,7 @@ pub enum CipherSuite {
 }
 
 impl CipherSuite {
-    /// Returns the suite by its number in a ServerHello; `None` for an unknown one.
+    /// By the number in a ServerHello; `None` for one that is not known here.
     pub fn from_number(suite: u16) -> Option<CipherSuite> {
         match suite {
             number::TLS_AES_128_GCM_SHA256 => Some(CipherSuite::Aes128GcmSha256),
@@ -21,7 +22,7 @@ impl CipherSuite {
         }
     }
 
-    /// Returns the name in the IANA registry of TLS cipher suites.
+    /// Name in the IANA registry of TLS cipher suites.
     pub fn name(self) -> &'static str {
         match self {
             CipherSuite::Aes128GcmSha256 => "TLS_AES_128_GCM_SHA256",
@@ -30,7 +31,7 @@ impl CipherSuite {
         }
     }
 
-    /// Returns the length of its traffic secrets in bytes.
+    /// Bytes of its traffic secrets.
     pub fn secret_len(self) -> usize {
         match self {
             CipherSuite::Aes256GcmSha384 => 48,

@@ -1,5 +1,5 @@
-//! Packet protection (RFC 9001 5, 6): keys from the client's destination connection ID or from TLS traffic secrets, header
-//! protection, packet numbers, key updates, the Retry integrity tag.
+//! Packet protection (RFC 9001 5, 6): keys from the client's destination connection ID or from TLS traffic
+//! secrets, header protection, packet numbers, key updates, the Retry integrity tag.
 
 mod cache;
 mod hmac;

@@ -56,8 +56,8 @@ static DRAFT_29: LazyLock<RetryKey> = LazyLock::new(|| {
     )
 });
 
-/// Returns the tag over `retry` (without its tag) for the client whose first Initial went to `odcid`; `None`
-/// for an unknown version.
+/// Tag over `retry` (without its tag) for the client whose first Initial went to `odcid`; `None` for an
+/// unknown version.
 fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_LEN]> {
     let key = match version.family()? {
         Family::V1 => &V1,
@@ -76,8 +76,8 @@ fn tag(version: Version, odcid: &ConnectionId, retry: &[u8]) -> Option<[u8; TAG_
     tag.as_ref().try_into().ok()
 }
 
-/// Returns whether the Retry `packet` of `datagram` carries the right tag for the client whose first Initial
-/// went to `odcid`.
+/// Whether the Retry `packet` of `datagram` carries the right tag for the client whose first Initial went to
+/// `odcid`.
 pub fn retry_is_intact(datagram: &[u8], packet: &Packet, odcid: &ConnectionId) -> bool {
     let Some(bytes) = datagram.get(packet.start..packet.end) else {
         return false;
@@ -89,8 +89,8 @@ pub fn retry_is_intact(datagram: &[u8], packet: &Packet, odcid: &ConnectionId) -
         && tag(packet.version, odcid, retry).is_some_and(|right| right == *sent)
 }
 
-/// Writes a Retry packet (RFC 9000 17.2.5) and returns its size. `unused` fills the low four bits of the
-/// first byte.
+/// Writes a Retry packet (RFC 9000 17.2.5) and gives its size. `unused` fills the low four bits of the first
+/// byte.
 pub fn write_retry(
     out: &mut [u8],
     version: Version,

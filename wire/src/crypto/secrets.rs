@@ -89,7 +89,7 @@ static SALTS: LazyLock<Salts> = LazyLock::new(|| {
     }
 });
 
-/// The secret from which both directions of Initial protection are derived on request.
+/// The secret both directions of Initial protection come from. Directions are derived on demand.
 #[derive(Clone, Copy)]
 pub struct InitialSecret {
     secret: HmacKey,
@@ -98,7 +98,7 @@ pub struct InitialSecret {
 
 impl InitialSecret {
     /// `dcid` is the destination connection ID of the client's first Initial or, after a Retry, the Retry's
-    /// source connection ID. `None` for an unknown version.
+    /// source connection ID. `None` for a version that is not known here.
     pub fn new(version: Version, dcid: &ConnectionId) -> Option<InitialSecret> {
         let salt = match version.family()? {
             Family::V1 => &SALTS.v1,
@@ -113,12 +113,12 @@ impl InitialSecret {
         })
     }
 
-    /// Returns the key material for packets that the client sends.
+    /// What protects packets that the client sends.
     pub fn client(&self) -> KeyMaterial {
         self.direction(&CLIENT_IN)
     }
 
-    /// Returns the key material for packets that the server sends.
+    /// What protects packets that the server sends.
     pub fn server(&self) -> KeyMaterial {
         self.direction(&SERVER_IN)
     }
@@ -135,7 +135,7 @@ impl InitialSecret {
     }
 }
 
-/// Returns the first `N` bytes.
+/// The first `N` bytes.
 pub(super) fn first<const N: usize>(digest: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&digest[..N]);

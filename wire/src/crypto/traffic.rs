@@ -64,7 +64,7 @@ static LONG_LABELS_V2: LongLabels = LongLabels {
     update: expand_long_label("quicv2 ku", 48),
 };
 
-/// A TLS 1.3 traffic secret of one direction, from which keys are derived.
+/// A TLS 1.3 traffic secret of one direction, and what keys are made of it.
 #[derive(Clone, Copy)]
 pub struct TrafficSecret {
     suite: CipherSuite,
@@ -74,7 +74,7 @@ pub struct TrafficSecret {
 }
 
 impl TrafficSecret {
-    /// Returns `None` if the version is unknown, or the secret does not have the suite's length.
+    /// `None` if the version is not known here, or the secret has not the suite's length.
     pub fn new(version: Version, suite: CipherSuite, secret: &[u8]) -> Option<TrafficSecret> {
         let v2 = version.family()? == Family::V2;
         let mut bytes = [0; MAX_SECRET];
@@ -85,17 +85,17 @@ impl TrafficSecret {
         Some(TrafficSecret { suite, v2, bytes })
     }
 
-    /// Returns its suite.
+    /// The suite that it belongs to.
     pub fn suite(&self) -> CipherSuite {
         self.suite
     }
 
-    /// Returns keys that protect packets under this secret.
+    /// Keys that protect packets under this secret.
     pub fn keys(&self) -> Keys {
         Keys::of_suite(&self.material())
     }
 
-    /// Returns the material of these keys.
+    /// What these keys are made of.
     pub fn material(&self) -> SuiteMaterial {
         let suite = self.suite;
         match suite {
@@ -117,7 +117,7 @@ impl TrafficSecret {
         }
     }
 
-    /// Returns the secret after a key update (RFC 9001 6.1).
+    /// The secret after a key update (RFC 9001 6.1).
     pub fn next(&self) -> TrafficSecret {
         let mut bytes = [0; MAX_SECRET];
         if self.suite == CipherSuite::Aes256GcmSha384 {
@@ -130,8 +130,8 @@ impl TrafficSecret {
         TrafficSecret { bytes, ..*self }
     }
 
-    /// Returns the key material after a key update, which keeps the header protection key of `before`
-    /// (RFC 9001 6.1).
+    /// What keys are made of after a key update, which keeps the header protection key of `before` (RFC 9001
+    /// 6.1).
     fn updated(&self, before: &SuiteMaterial) -> SuiteMaterial {
         let hp = before.hp;
         SuiteMaterial {
@@ -168,7 +168,7 @@ pub struct OneRttKeys {
 }
 
 impl OneRttKeys {
-    /// Creates keys of the first generation, from *_TRAFFIC_SECRET_0.
+    /// Keys of the first generation, from *_TRAFFIC_SECRET_0.
     pub fn new(secret: TrafficSecret) -> OneRttKeys {
         OneRttKeys {
             material: secret.material(),
@@ -179,7 +179,7 @@ impl OneRttKeys {
         }
     }
 
-    /// Returns the suite in use.
+    /// The suite in use.
     pub fn suite(&self) -> CipherSuite {
         self.secret.suite
     }

@@ -1,4 +1,4 @@
-//! ACK frames (RFC 9000 19.3): checked when parsed; ranges are read on request.
+//! ACK frames (RFC 9000 19.3): checked when parsed, their ranges read on demand.
 
 use std::ops::RangeInclusive;
 
@@ -30,7 +30,7 @@ impl<'a> Ack<'a> {
         let below_zero = Error::Malformed("ACK range below zero");
         let mut smallest = largest.checked_sub(first_range).ok_or(below_zero)?;
         let all = r.rest();
-        // Each iteration reads at least two bytes, so a count that is too large ends as Truncated.
+        // Each turn takes at least two bytes, so a count that is too large ends as Truncated.
         for _ in 0..range_count {
             let (gap, length) = (r.varint()?, r.varint()?);
             smallest = smallest
@@ -54,7 +54,7 @@ impl<'a> Ack<'a> {
         })
     }
 
-    /// Returns the acknowledged packet numbers, largest range first.
+    /// The acknowledged packet numbers, largest range first.
     pub fn ranges(&self) -> AckRanges<'a> {
         let first = self.largest.saturating_sub(self.first_range)..=self.largest;
         AckRanges {
@@ -63,7 +63,7 @@ impl<'a> Ack<'a> {
         }
     }
 
-    /// Returns whether `packet_number` is acknowledged.
+    /// Whether `packet_number` is acknowledged.
     pub fn contains(&self, packet_number: u64) -> bool {
         self.ranges().any(|range| range.contains(&packet_number))
     }

@@ -94,7 +94,7 @@ pub enum Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Returns the name for display and records: RFC 9000 19's in lower case.
+    /// Name for people and records, in the words of RFC 9000 19 in lower case.
     pub fn name(&self) -> &'static str {
         match self {
             Frame::Padding { .. } => "padding",
@@ -124,7 +124,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Returns whether the frame is ack-eliciting (RFC 9002 2).
+    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 2).
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
@@ -135,7 +135,7 @@ impl Frame<'_> {
         )
     }
 
-    /// Returns whether Initial and Handshake packets may carry it (RFC 9000 12.4, table 3; 12.5).
+    /// Whether Initial and Handshake packets may carry it (RFC 9000 12.4, table 3; 12.5).
     pub fn allowed_in_initial(&self) -> bool {
         matches!(
             self,

@@ -1,25 +1,25 @@
-//! Reads the frames of an opened packet.
+//! Reading the frames of an opened packet.
 
 use super::{Ack, Frame};
 use crate::{ConnectionId, Error, Reader};
 
 /// Iterator over the frames of a packet's payload; ends after the first error.
 ///
-/// An unknown frame type is an error, because its length is unknown.
+/// A frame type that is not known here is an error, because its length cannot be known.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Reader<'a>,
 }
 
 impl<'a> Frames<'a> {
-    /// Creates an iterator over the frames of `payload`.
+    /// Frames of `payload`.
     pub fn new(payload: &'a [u8]) -> Self {
         Frames {
             rest: Reader::new(payload),
         }
     }
 
-    /// Returns the unread bytes: before a call of `next`, they begin with the type of the next frame.
+    /// What has not been read: before a call of `next`, it begins with the type of the frame that comes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest.rest()
     }
@@ -43,7 +43,8 @@ impl<'a> Iterator for Frames<'a> {
 fn parse<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, Error> {
     let start = r.len();
     let kind = r.varint()?;
-    // RFC 9000 12.4: types of RFC 9000 must use the shortest form. The check for all is simpler, and no longer form is in use.
+    // RFC 9000 12.4: types of RFC 9000 must use the shortest form. The check for all is simpler, and no
+    // longer form is in use.
     if crate::buf::varint_len(kind) != Some(start - r.len()) {
         return Err(Error::Malformed("frame type encoding"));
     }

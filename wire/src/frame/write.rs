@@ -1,14 +1,14 @@
-//! Writes the frames that Initial packets carry. PADDING is [`Writer::zeros`].
+//! Writing the frames that Initial packets carry. PADDING is [`Writer::zeros`].
 
 use crate::{Error, Writer};
 
-/// Writes PING.
+/// PING.
 pub fn write_ping(w: &mut Writer<'_>) -> Result<(), Error> {
     w.u8(0x01)
 }
 
-/// Writes ACK without ECN counts. `ranges` are (largest, smallest), descending and with a gap between
-/// neighbours; the first one's largest must be `largest`. `delay` as on the wire.
+/// ACK without ECN counts. `ranges` are (largest, smallest), descending and with a gap between neighbours;
+/// the first one's largest must be `largest`. `delay` as on the wire.
 pub fn write_ack(
     w: &mut Writer<'_>,
     largest: u64,
@@ -38,14 +38,14 @@ pub fn write_ack(
     Ok(())
 }
 
-/// Writes CRYPTO.
+/// CRYPTO.
 pub fn write_crypto(w: &mut Writer<'_>, offset: u64, data: &[u8]) -> Result<(), Error> {
     w.u8(0x06)?;
     w.varint(offset)?;
     w.varint_bytes(data)
 }
 
-/// Writes CONNECTION_CLOSE 0x1c; `frame_type` is the frame that caused it, 0 for none.
+/// CONNECTION_CLOSE 0x1c; `frame_type` is the frame that caused it, 0 for none.
 pub fn write_connection_close(
     w: &mut Writer<'_>,
     code: u64,

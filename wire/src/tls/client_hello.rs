@@ -1,10 +1,10 @@
-//! Reads a ClientHello (RFC 8446 4.1.2).
+//! Reading a ClientHello (RFC 8446 4.1.2).
 
 use super::{each_extension, number};
 use crate::transport::TransportParameters;
 use crate::{Error, Reader};
 
-/// A ClientHello's offers. Extensions that were not sent are `None` or empty.
+/// What a ClientHello asks for. Extensions that were not sent are `None` or empty.
 #[derive(Clone, Debug)]
 pub struct ClientHello<'a> {
     pub random: [u8; 32],
@@ -18,7 +18,7 @@ pub struct ClientHello<'a> {
 }
 
 impl<'a> ClientHello<'a> {
-    /// Parses the body of a ClientHello message (from [`super::read_message`]).
+    /// Parses the body of a ClientHello message (what [`super::read_message`] gave).
     pub fn parse(body: &'a [u8]) -> Result<ClientHello<'a>, Error> {
         let mut r = Reader::new(body);
         r.u16()?;
@@ -56,13 +56,13 @@ impl<'a> ClientHello<'a> {
         Ok(hello)
     }
 
-    /// Returns the application protocols, in order of preference; a broken list ends early.
+    /// Application protocols, in order of preference; a broken list ends early.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut list = Reader::new(self.alpn);
         std::iter::from_fn(move || list.vec8().ok())
     }
 
-    /// Returns supported_groups, in order of preference.
+    /// supported_groups, in order of preference.
     pub fn supported_groups(&self) -> impl Iterator<Item = u16> {
         self.groups
             .as_chunks::<2>()
@@ -71,7 +71,7 @@ impl<'a> ClientHello<'a> {
             .map(|g| u16::from_be_bytes(*g))
     }
 
-    /// Returns the groups with a key share, and the share; a broken list ends early.
+    /// Groups with a key share, and the share; a broken list ends early.
     pub fn key_shares(&self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut list = Reader::new(self.key_shares);
         std::iter::from_fn(move || Some((list.u16().ok()?, list.vec16().ok()?)))

@@ -45,7 +45,8 @@ pub mod number {
     pub const X25519: u16 = 0x1d;
 }
 
-/// Reads one handshake message from the front: its type and body. [`Error::Truncated`] until all of it is there.
+/// Reads one handshake message from the front: its type and body. [`Error::Truncated`] until all of it is
+/// there.
 pub fn read_message<'a>(r: &mut Reader<'a>) -> Result<(u8, &'a [u8]), Error> {
     let mut ahead = *r;
     let kind = ahead.u8()?;

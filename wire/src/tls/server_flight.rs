@@ -1,10 +1,10 @@
-//! Reads a server's messages under Handshake keys (RFC 8446 4.3.1, 4.4.2; RFC 8879).
+//! Reading what a server sends under Handshake keys (RFC 8446 4.3.1, 4.4.2; RFC 8879).
 
 use super::{each_extension, number};
 use crate::transport::TransportParameters;
 use crate::{Error, Reader};
 
-/// The used part of EncryptedExtensions.
+/// EncryptedExtensions, as far as they matter here.
 #[derive(Clone, Debug)]
 pub struct EncryptedExtensions<'a> {
     /// The application protocol that the server chose.
@@ -13,7 +13,7 @@ pub struct EncryptedExtensions<'a> {
 }
 
 impl<'a> EncryptedExtensions<'a> {
-    /// Parses the body of the message (from [`super::read_message`]).
+    /// Parses the body of the message (what [`super::read_message`] gave).
     pub fn parse(body: &'a [u8]) -> Result<EncryptedExtensions<'a>, Error> {
         let mut found = EncryptedExtensions {
             alpn: None,
@@ -35,7 +35,7 @@ impl<'a> EncryptedExtensions<'a> {
     }
 }
 
-/// Returns the size of all certificates in the body of a Certificate message, without lengths and extensions.
+/// Bytes of all certificates in the body of a Certificate message, without lengths and extensions.
 pub fn certificate_chain_bytes(body: &[u8]) -> Result<u64, Error> {
     let mut r = Reader::new(body);
     r.vec8()?;
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn encrypted_extensions_give_alpn_and_parameters() {
-        // ALPN h3; transport parameters with max_idle_timeout 30; an unknown extension.
+        // ALPN h3; transport parameters with max_idle_timeout 30; an extension that is not known.
         let body = [
             0, 21, 0, 16, 0, 5, 0, 3, 2, b'h', b'3', 0, 57, 0, 3, 1, 1, 30, 0xaa, 0xaa, 0, 1, 9,
         ];

@@ -1,4 +1,4 @@
-//! Reads and writes ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
+//! Reading and writing ServerHello and HelloRetryRequest (RFC 8446 4.1.3, 4.1.4).
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ const HELLO_RETRY_RANDOM: [u8; 32] = [
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// The kind of a server's first handshake message.
+/// What a server's first handshake message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloKind {
     ServerHello,

@@ -1,10 +1,10 @@
-//! A ClientHello that is the same for all probes except for random, key share, name and connection ID.
+//! A ClientHello that is the same for all probes but for random, key share, name and connection ID.
 
 use super::number::{self, *};
 use crate::transport::{id, write_integer_parameter, write_parameter};
 use crate::{ConnectionId, Error, Writer};
 
-/// Parameters that may differ between measurements, but not between probes of one.
+/// What may differ between measurements, but not between probes of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateOptions {
     /// Application protocols in order of preference.
@@ -28,10 +28,10 @@ impl Default for TemplateOptions {
 
 const MAX_HELLO: usize = 512;
 
-/// The constant parts of a ClientHello, ready to be copied around the variable ones.
+/// The parts of a ClientHello that stay, ready to be copied around those that change.
 #[derive(Clone, Debug)]
 pub struct ClientHelloTemplate {
-    /// Cipher suites and compression methods: the bytes between session id and extensions.
+    /// Cipher suites and compression methods: what stands between session id and extensions.
     offers: Vec<u8>,
     /// Extensions up to the type and length of the key share's bytes.
     extensions: Vec<u8>,
@@ -98,14 +98,14 @@ impl ClientHelloTemplate {
         })
     }
 
-    /// Returns the message with zeros for random and key share, without name, with an empty connection ID:
-    /// its hash identifies the template.
+    /// The message with zeros for random and key share, without name, with an empty connection ID: hash it to
+    /// name the template.
     pub fn canonical(&self) -> Result<Vec<u8>, Error> {
         collect(|w| self.write(w, &[0; 32], &[0; 32], "", &ConnectionId::EMPTY))
     }
 }
 
-/// Returns the output of `fill` as a vector of at most [`MAX_HELLO`] bytes.
+/// What `fill` writes, as a vector of at most [`MAX_HELLO`] bytes.
 fn collect(fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
     let mut buf = [0; MAX_HELLO];
     let mut w = Writer::new(&mut buf);
@@ -119,7 +119,8 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     w.u16(SUPPORTED_GROUPS)?;
     w.vec16(|w| w.vec16(|w| options.groups.iter().try_for_each(|&g| w.u16(g))))?;
     w.u16(SIGNATURE_ALGORITHMS)?;
-    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: what web servers' certificates use.
+    // ECDSA on P-256 and P-384, RSA-PSS, RSA PKCS#1 (certificates only), Ed25519: what web servers'
+    // certificates use.
     let signatures = [
         0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601, 0x0807,
     ];
@@ -136,7 +137,7 @@ fn write_fixed_extensions(w: &mut Writer<'_>, options: &TemplateOptions) -> Resu
     // psk_dhe_ke: no session is resumed, but common clients send it and servers are used to it.
     w.u16(PSK_KEY_EXCHANGE_MODES)?;
     w.vec16(|w| w.vec8(&[1]))?;
-    // The 32 bytes of the one share follow at once, so its lengths are written by hand.
+    // The 32 bytes of the one share follow immediately, so its lengths are written by hand.
     w.u16(KEY_SHARE)?;
     w.u16(2 + 4 + 32)?;
     w.u16(4 + 32)?;

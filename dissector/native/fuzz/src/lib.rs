@@ -8,15 +8,16 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use firstflight_dissect::args::Args;
-use firstflight_dissect::capture::read_capture;
-use firstflight_dissect::connection::{Arrival, Limits, Table};
+use firstflight_dissect::capture::{CaptureName, read_capture};
+use firstflight_dissect::flow::expiry::Bounds;
 use firstflight_dissect::input;
-use firstflight_dissect::ip::{self, Content, IpLength};
-use firstflight_dissect::keylog::Keyring;
-use firstflight_dissect::link;
+use firstflight_dissect::net::ip::{self, Content, IpLength};
+use firstflight_dissect::net::link;
 use firstflight_dissect::output::{Outputs, parameters};
-use firstflight_dissect::seen::{HeaderSeen, details, summary};
-use firstflight_dissect::timeline::Windows;
+use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
+use firstflight_dissect::quic::keylog::Keyring;
+use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
+use firstflight_dissect::quic::timeline::Windows;
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
     ClientHello, EncryptedExtensions, ServerHello, certificate_chain_bytes, hello_kind,
@@ -60,9 +61,20 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
     let kinds = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing";
     let words = ["x", "-", "--max-connections", "4", "--kind", kinds];
     let args = Args::try_parse_from(words).expect("the command line is right");
-    let mut rows = Outputs::aside(&args);
+    let mut rows = Outputs::aside(&args.destination().expect("the options agree"));
     let never = AtomicBool::new(false);
-    let _ = read_capture(&args, "x", keyring, Cursor::new(capture), &mut rows, &never);
+    let name = CaptureName {
+        shown: "x",
+        source_file: "x",
+    };
+    let _ = read_capture(
+        &args,
+        name,
+        keyring,
+        Cursor::new(capture),
+        &mut rows,
+        &never,
+    );
 }
 
 /// Blocks of pcapng, whole in form.
@@ -118,7 +130,7 @@ pub fn packet(data: &[u8]) {
         assert!(packet.start < packet.end && packet.end <= data.len());
         let _ = packet.versions(data).map(Iterator::count);
         let _ = retry_is_intact(data, &packet, &id);
-        let _ = HeaderSeen::of(&packet, data);
+        let _ = LoggedHeader::of(&packet, data);
         if let Some(keys) = &keys {
             let _ = keys.open(&mut data.to_vec(), &packet, Some(5));
         }
@@ -163,9 +175,11 @@ fn limits() -> Limits {
     };
     Limits {
         windows,
-        idle_ns: 60_000_000_000,
-        closing_ns: 10_000_000_000,
-        max_connections: 4,
+        bounds: Bounds {
+            idle_ns: 60_000_000_000,
+            closing_ns: 10_000_000_000,
+            max_live: 4,
+        },
         ports: Vec::new(),
     }
 }
@@ -240,8 +254,8 @@ pub fn sealed_frames(data: &[u8]) {
     dissect(pcap.bytes(), Keyring::default());
 }
 
-/// Frames in packets of every kind and of both sides, opened with a key log: per packet a byte for kind, side and number,
-/// and one for how many bytes of frames.
+/// Frames in packets of every kind and of both sides, opened with a key log: per packet a byte for kind, side
+/// and number, and one for how many bytes of frames.
 pub fn sealed_protected(data: &[u8]) {
     let Some(mut sealer) = Sealer::new() else {
         return;

@@ -59,7 +59,8 @@ impl Pcap {
     }
 }
 
-/// An IPv4 packet without options from one of two hosts to the other; `place` is the flags and fragment offset field.
+/// An IPv4 packet without options from one of two hosts to the other; `place` is the flags and fragment
+/// offset field.
 pub fn ipv4(from_client: bool, protocol: u8, id: u16, place: u16, payload: &[u8]) -> Vec<u8> {
     let hosts = [[192, 0, 2, 1], [198, 51, 100, 1]];
     let length = (payload.len() + 20) as u16;
@@ -99,7 +100,8 @@ pub fn udp(from_client: bool, payload: &[u8]) -> Vec<u8> {
     ipv4(from_client, 17, 0, 0x4000, &datagram)
 }
 
-/// Segments of one TCP connection: per segment a byte for side, time and port, flags, distances of the numbers, window, sizes.
+/// Segments of one TCP connection: per segment a byte for side, time and port, flags, distances of the
+/// numbers, window, sizes.
 pub fn tcp_conversation(data: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(data);
     let mut pcap = Pcap::new(101);
@@ -134,7 +136,8 @@ pub fn tcp_conversation(data: &[u8]) -> Vec<u8> {
     pcap.bytes()
 }
 
-/// IP fragments of both families: per fragment a byte for family and identification, one for place, one for size.
+/// IP fragments of both families: per fragment a byte for family and identification, one for place, one for
+/// size.
 pub fn fragments(data: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(data);
     let mut pcap = Pcap::new(101);

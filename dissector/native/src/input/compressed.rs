@@ -1,4 +1,5 @@
-//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), told by their first bytes.
+//! Captures as they lie on disks: plain, gzip (RFC 1952) or Zstandard (RFC 8878), recognized by their first
+//! bytes.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,8 @@ const OTHERS: [(&[u8], &str); 3] = [
 /// Compressed bytes read at a time.
 const BUFFER: usize = 1 << 16;
 
-/// Largest window of Zstandard, as a power of 2: it must be kept in memory. `zstd -20` and above, and `--long`, make larger ones.
+/// Largest window of Zstandard, as a power of 2: it must be kept in memory. `zstd -20` and above, and
+/// `--long`, make larger ones.
 const WINDOW_LOG: u32 = 26;
 
 /// The bytes of `source`, decompressed if they are compressed.
@@ -50,14 +52,14 @@ pub fn plain(mut source: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send
 
 /// The library's words, with what to do about a window that is too large.
 fn in_words(error: &io::Error) -> String {
-    let said = error.to_string();
-    if said.contains("too much memory") {
+    let message = error.to_string();
+    if message.contains("too much memory") {
         format!(
             "its Zstandard window is larger than {} MiB: decompress it first",
             (1u64 << WINDOW_LOG) >> 20
         )
     } else {
-        said
+        message
     }
 }
 

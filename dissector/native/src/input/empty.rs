@@ -1,5 +1,6 @@
-//! Frames of which nothing was captured, one after the other: the zeros that a full disk or a crash leaves behind a capture are
-//! 16 bytes each of such, and a few kilobytes, compressed or sparse, hold billions of them.
+//! Frames of which nothing was captured, one after the other: the zeros that a full disk or a crash leaves
+//! behind a capture are 16 bytes each of such, and a few kilobytes, compressed or sparse, hold billions of
+//! them.
 
 use super::Frame;
 
@@ -15,8 +16,8 @@ pub(super) struct EmptyRun {
 }
 
 impl EmptyRun {
-    /// Takes note of frames that follow each other, `size` bytes at `offset`. If there are too many without data, where they begin
-    /// and what is wrong with them.
+    /// Takes note of frames that follow each other, `size` bytes at `offset`. If there are too many without
+    /// data, where they begin and what is wrong with them.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -43,8 +44,8 @@ impl EmptyRun {
         Err((
             self.from,
             format!(
-                "expected frames, found more than {MOST} in a row without a byte of data: a full disk or a crash leaves such \
-                 zeros; what stands behind them is not read"
+                "expected frames, found more than {MOST} in a row without a byte of data: a full disk or a \
+                 crash leaves such zeros; what stands behind them is not read"
             ),
         ))
     }

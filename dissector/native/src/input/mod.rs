@@ -1,4 +1,5 @@
-//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or standard input.
+//! Frames of captures: pcap (both byte orders, µs and ns) and pcapng, plain or compressed, from a file or
+//! standard input.
 
 mod compressed;
 mod empty;
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
-use crate::link;
+use crate::net::link;
 
 pub use compressed::plain;
 
@@ -40,7 +41,8 @@ pub struct Frame<'a> {
 pub enum Element<'a> {
     /// A frame, or some that follow each other.
     Frames(&'a [Frame<'a>]),
-    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a number all the same.
+    /// A frame without a time, so without a place in a timeline (pcapng's Simple Packet Block). It has a
+    /// number all the same.
     Untimed,
     /// A TLS key log inside the capture.
     KeyLog(&'a [u8]),
@@ -77,7 +79,7 @@ impl fmt::Display for CaptureError {
     }
 }
 
-/// Why reading stopped before the end: the capture, or what the frames were handed to.
+/// Why reading stopped before the end: the capture, or the visitor of its frames.
 #[derive(Debug)]
 pub enum Stop<E> {
     Capture(CaptureError),
@@ -94,7 +96,8 @@ pub fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets count its bytes then.
+/// Opens a capture; `-` is standard input. What is compressed by gzip or Zstandard is decompressed; offsets
+/// count its bytes then.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     let failed = |what| CaptureError {
         name: name(path),
@@ -109,8 +112,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, CaptureError> {
     plain(source).map_err(|e| failed(format!("cannot be read: {e}")))
 }
 
-/// Hands every element of `source` to `visit`, in order. Those before a broken place have been handed over when it fails. Frames of an
-/// unknown link type are handed over as well; if nothing else is wrong, they are the error at the end.
+/// Passes every element of `source` to `visit`, in order, those before a broken place as well. Frames of an
+/// unknown link type are passed on as well; if nothing else is wrong, they are the error at the end.
 pub fn read<E>(
     name: &str,
     source: impl Read + Send,
@@ -126,7 +129,7 @@ pub fn read<E>(
     };
 
     let (mut source, reason) = UntilError::new(source);
-    // The format is told by the first read, so it must not be a short one (pipes).
+    // The first read determines the format, so it must not be a short one (pipes).
     let mut head = Vec::with_capacity(BUFFER);
     source
         .by_ref()
@@ -294,9 +297,9 @@ impl Clock {
 mod tests {
     use super::*;
 
-    type Seen = Vec<(i64, i32, Vec<u8>)>;
+    type FrameList = Vec<(i64, i32, Vec<u8>)>;
 
-    fn frames(bytes: &[u8]) -> (Seen, Option<CaptureError>) {
+    fn frames(bytes: &[u8]) -> (FrameList, Option<CaptureError>) {
         let mut seen = Vec::new();
         let end = read("x", bytes, |element| {
             if let Element::Frames(frames) = element {

@@ -8,15 +8,15 @@ use smallvec::SmallVec;
 
 use super::Frame;
 
-/// Frames handed over at a time, in which a visitor may look ahead.
+/// Frames passed on at a time, in which a visitor may look ahead.
 const AT_ONCE: usize = 16;
 
-/// Frames handed over together.
+/// Frames passed on together.
 pub(super) type Batch<'a> = SmallVec<[Frame<'a>; AT_ONCE]>;
 
 type Parse = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
 
-/// What a file's header says of its frames.
+/// What a file's header holds about its frames.
 pub(super) struct Pcap {
     pub(super) link: i32,
     /// Nanoseconds of a unit of their fractions.
@@ -32,7 +32,7 @@ impl Pcap {
             (false, false) => parse_pcap_frame,
         };
         Pcap {
-            // The upper six bits tell of a frame check sequence.
+            // The upper six bits describe a frame check sequence.
             link: header.network.0 & 0x03ff_ffff,
             unit_ns: if header.is_nanosecond_precision() {
                 1

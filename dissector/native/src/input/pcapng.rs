@@ -1,4 +1,5 @@
-//! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link type and clock.
+//! Blocks of pcapng (draft-ietf-opsawg-pcapng): frames carry the number of an interface, which gives link
+//! type and clock.
 
 use firstflight_wire::{Error, Reader};
 use pcap_parser::{Block, InterfaceDescriptionBlock, OptionCode, SecretsType, UnknownBlock};
@@ -30,7 +31,8 @@ impl Interfaces {
                 self.is_big_endian = header.big_endian();
             }
             Block::InterfaceDescription(interface) => {
-                // A capture of more interfaces than frames could come from is broken; this also bounds memory.
+                // A capture of more interfaces than frames could come from is broken; this also bounds
+                // memory.
                 if self.list.len() >= 1 << 16 {
                     return Err("expected at most 65536 interfaces".into());
                 }
@@ -97,7 +99,7 @@ impl Interfaces {
     }
 }
 
-/// What a block says of a frame.
+/// What a block holds about a frame.
 struct Timed<'a> {
     interface: u32,
     ticks: u64,
@@ -106,7 +108,8 @@ struct Timed<'a> {
     data: &'a [u8],
 }
 
-/// The body of a Packet Block: interface, count of drops, time, captured and original length, data, perhaps options.
+/// The body of a Packet Block: interface, count of drops, time, captured and original length, data, perhaps
+/// options.
 fn packet_block(body: &[u8], is_big_endian: bool) -> Result<Timed<'_>, Error> {
     let mut r = Reader::new(body);
     let interface = r.array::<2>()?;

@@ -2,24 +2,24 @@
 
 use std::io;
 
-use super::held::{Held, Place};
-use super::row::{Cells, Row};
-use super::text::{Style, write_number, write_piece};
-use super::{Column, Value};
+use firstflight_records::{Column, Row, Style, Value, Visitor};
 
-/// Bytes that are copied at once; most pieces are shorter.
+use super::text::{write_number, write_piece, write_text};
+use super::write_buffer::{Place, WriteBuffer};
+
+/// Bytes that are copied together; most pieces are shorter.
 const PIECE: usize = 64;
 
 /// A stream of JSON lines of one record kind. No formatting machinery: a campaign's rows are written here.
 pub(super) struct JsonLines {
-    held: Held,
+    buffer: WriteBuffer,
     nulls: Nulls,
 }
 
 impl JsonLines {
     pub(super) fn new(place: Place, kind: &str, columns: &[Column]) -> JsonLines {
         JsonLines {
-            held: Held::new(place),
+            buffer: WriteBuffer::new(place),
             nulls: Nulls::new(kind, columns),
         }
     }
@@ -27,24 +27,24 @@ impl JsonLines {
     /// Takes one row.
     pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
         let mut line = Line {
-            out: &mut self.held.bytes,
+            out: &mut self.buffer.bytes,
             nulls: &self.nulls,
             column: 0,
             from: 0,
         };
-        row.cells(&mut line);
+        row.visit(&mut line);
         line.up_to(self.nulls.length);
-        self.held.settle()
+        self.buffer.settle()
     }
 
-    /// Takes the lines of `other`, which were put aside.
+    /// Appends the lines of `other`.
     pub(super) fn append(&mut self, other: JsonLines) -> io::Result<()> {
-        self.held.append(other.held)
+        self.buffer.append(other.buffer)
     }
 
-    /// Writes out what is held back.
+    /// Writes out what is buffered.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.held.flush()
+        self.buffer.flush()
     }
 }
 
@@ -104,9 +104,9 @@ impl Line<'_> {
     }
 }
 
-impl Cells for Line<'_> {
+impl Visitor for Line<'_> {
     #[inline(always)]
-    fn cell(&mut self, value: Value<'_>) {
+    fn value(&mut self, value: Value<'_>) {
         let column = self.column;
         self.column += 1;
         if let Value::Null = value {
@@ -124,7 +124,7 @@ impl Cells for Line<'_> {
             Value::Float(value) => drop(serde_json::to_writer(out, &value)),
             text => {
                 out.push(b'"');
-                text.write_text(Style::Json, out);
+                write_text(text, Style::Json, out);
                 out.push(b'"');
             }
         }
@@ -137,7 +137,15 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::output::{Type, maybe};
+    use firstflight_records::Type;
+
+    fn maybe(name: &'static str, kind: Type) -> Column {
+        Column {
+            name,
+            kind,
+            nullable: true,
+        }
+    }
 
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
@@ -164,11 +172,16 @@ mod tests {
         let written = Shared::default();
         let place = Place::Shared(Box::new(written.clone()));
         let mut lines = JsonLines::new(place, "k", &columns);
-        let row: [Value<'_>; 4] = ["x\"\n\u{1}".into(), Value::Null, true.into(), 0.5.into()];
+        let row = [
+            Value::Text("x\"\n\u{1}"),
+            Value::Null,
+            Value::Bool(true),
+            Value::Float(0.5),
+        ];
         lines.write_row(&row[..]).unwrap();
-        let row = [Value::Null, (-7i64).into(), Value::Null, 3.0.into()];
+        let row = [Value::Null, Value::Int(-7), Value::Null, Value::Float(3.0)];
         lines.write_row(&row[..]).unwrap();
-        lines.write_row(&[const { Value::Null }; 4][..]).unwrap();
+        lines.write_row(&[Value::Null; 4][..]).unwrap();
         assert!(written.0.lock().unwrap().is_empty());
         lines.flush().unwrap();
         assert_eq!(
@@ -190,7 +203,10 @@ mod tests {
         let mut lines = JsonLines::new(place, "k", &columns);
         for set in 0..256u32 {
             let row: Vec<Value<'_>> = (0..8)
-                .map(|i| (set >> i & 1 == 1).then_some(set).into())
+                .map(|i| match set >> i & 1 {
+                    1 => Value::Int(i64::from(set)),
+                    _ => Value::Null,
+                })
                 .collect();
             lines.write_row(&row[..]).unwrap();
         }

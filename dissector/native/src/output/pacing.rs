@@ -1,82 +1,86 @@
 //! Rows of `pacing`; schemas/records/pacing.yaml says what the columns mean.
 
-use super::Type::{Bool, F64, I64, String as Text, U16};
-use super::{Column, Value, always, maybe};
-use crate::pacing::{Pacing, Protocol};
+use firstflight_records::columns;
 
-/// Columns in the order of [`row`].
-pub const COLUMNS: &[Column] = &[
-    always("source_file", Text),
-    always("start_time_ns", I64),
-    always("src_ip", Text),
-    always("src_port", U16),
-    always("dst_ip", Text),
-    always("dst_port", U16),
-    always("protocol", Text),
-    always("packets", I64),
-    always("ip_bytes", I64),
-    always("payload_bytes", I64),
-    always("duration_us", I64),
-    maybe("goodput_bps", I64),
-    maybe("gap_min_ns", I64),
-    maybe("gap_p10_ns", I64),
-    maybe("gap_p25_ns", I64),
-    maybe("gap_p50_ns", I64),
-    maybe("gap_p75_ns", I64),
-    maybe("gap_p90_ns", I64),
-    maybe("gap_p99_ns", I64),
-    maybe("gap_max_ns", I64),
-    maybe("gap_mean_ns", I64),
-    always("gaps_exact", Bool),
-    always("train_gap_ns", I64),
-    always("trains", I64),
-    always("share_in_trains_1", F64),
-    always("share_in_trains_le5", F64),
-    always("longest_train", I64),
-    always("train_lengths", Text),
-];
+use super::cells::Ip;
+use crate::flow::pacing::{Pacing, Protocol};
 
-/// The row of one direction.
-pub fn row<'a>(source_file: &'a str, train_gap_ns: i64, p: &'a Pacing) -> Vec<Value<'a>> {
-    let trains = p.trains();
-    let lengths: Vec<String> = trains
-        .iter()
-        .map(|(length, n)| format!("{length}:{:.6}", (length * n) as f64 / p.packets as f64))
-        .collect();
-    let [p10, p25, p50, p75, p90, p99] = p.gaps.quantiles([0.1, 0.25, 0.5, 0.75, 0.9, 0.99]);
-    let direction = &p.direction;
-    vec![
-        source_file.into(),
-        p.start_ns.into(),
-        direction.src.ip().into(),
-        direction.src.port().into(),
-        direction.dst.ip().into(),
-        direction.dst.port().into(),
-        match direction.protocol {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
+columns! {
+    /// How one direction of a flow was paced.
+    pub struct PacingRow<'a> {
+        source_file: &'a str,
+        start_time_ns: i64,
+        src_ip: Ip,
+        src_port: u16,
+        dst_ip: Ip,
+        dst_port: u16,
+        protocol: &'static str,
+        packets: u64,
+        ip_bytes: u64,
+        payload_bytes: u64,
+        duration_us: i64,
+        goodput_bps: Option<i64>,
+        gap_min_ns: Option<i64>,
+        gap_p10_ns: Option<i64>,
+        gap_p25_ns: Option<i64>,
+        gap_p50_ns: Option<i64>,
+        gap_p75_ns: Option<i64>,
+        gap_p90_ns: Option<i64>,
+        gap_p99_ns: Option<i64>,
+        gap_max_ns: Option<i64>,
+        gap_mean_ns: Option<i64>,
+        gaps_exact: bool,
+        train_gap_ns: i64,
+        trains: u64,
+        share_in_trains_1: f64,
+        share_in_trains_le5: f64,
+        longest_train: u64,
+        train_lengths: String,
+    }
+}
+
+impl<'a> PacingRow<'a> {
+    /// The row of one direction.
+    pub fn new(source_file: &'a str, train_gap_ns: i64, p: &Pacing) -> PacingRow<'a> {
+        let trains = p.trains();
+        let lengths: Vec<String> = trains
+            .iter()
+            .map(|(length, n)| format!("{length}:{:.6}", (length * n) as f64 / p.packets as f64))
+            .collect();
+        let [p10, p25, p50, p75, p90, p99] = p.gaps.quantiles([0.1, 0.25, 0.5, 0.75, 0.9, 0.99]);
+        let direction = &p.direction;
+        PacingRow {
+            source_file,
+            start_time_ns: p.start_ns,
+            src_ip: Ip(direction.src.ip()),
+            src_port: direction.src.port(),
+            dst_ip: Ip(direction.dst.ip()),
+            dst_port: direction.dst.port(),
+            protocol: match direction.protocol {
+                Protocol::Tcp => "tcp",
+                Protocol::Udp => "udp",
+            },
+            packets: p.packets,
+            ip_bytes: p.ip_bytes,
+            payload_bytes: p.payload_bytes,
+            duration_us: (p.last_ns - p.start_ns).div_euclid(1000),
+            goodput_bps: p.goodput_bps(),
+            gap_min_ns: p.gaps.min(),
+            gap_p10_ns: p10,
+            gap_p25_ns: p25,
+            gap_p50_ns: p50,
+            gap_p75_ns: p75,
+            gap_p90_ns: p90,
+            gap_p99_ns: p99,
+            gap_max_ns: p.gaps.max(),
+            gap_mean_ns: p.gaps.mean(),
+            gaps_exact: p.gaps.is_exact(),
+            train_gap_ns,
+            trains: trains.values().sum(),
+            share_in_trains_1: p.share_in_trains(1),
+            share_in_trains_le5: p.share_in_trains(5),
+            longest_train: trains.keys().next_back().copied().unwrap_or(0),
+            train_lengths: lengths.join(","),
         }
-        .into(),
-        p.packets.into(),
-        p.ip_bytes.into(),
-        p.payload_bytes.into(),
-        (p.last_ns - p.start_ns).div_euclid(1000).into(),
-        p.goodput_bps().into(),
-        p.gaps.min().into(),
-        p10.into(),
-        p25.into(),
-        p50.into(),
-        p75.into(),
-        p90.into(),
-        p99.into(),
-        p.gaps.max().into(),
-        p.gaps.mean().into(),
-        p.gaps.is_exact().into(),
-        train_gap_ns.into(),
-        trains.values().sum::<u64>().into(),
-        p.share_in_trains(1).into(),
-        p.share_in_trains(5).into(),
-        trains.keys().next_back().copied().unwrap_or(0).into(),
-        lengths.join(",").into(),
-    ]
+    }
 }

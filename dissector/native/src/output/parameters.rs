@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
+use firstflight_records::Style;
 use firstflight_wire::Reader;
 use firstflight_wire::transport::{TransportParameters, ValueKind, describe};
 
-use super::text::{Style, write_hex, write_number, write_piece};
+use super::text::{write_hex, write_number, write_piece};
 
 /// [`write_json`] as a text of its own.
 pub fn as_json(extension: &[u8]) -> String {
@@ -45,16 +46,18 @@ impl Before {
     }
 }
 
-/// Those of all common parameters, plain and with quotation marks escaped: they are written twice for every connection.
+/// Those of all common parameters, plain and with quotation marks escaped: they are written twice for every
+/// connection.
 static BEFORE_COMMON: LazyLock<Vec<[Before; 2]>> = LazyLock::new(|| {
     let escaped = |id| before_value(id).replace('"', r#"\""#);
     let both = |id| [Before::new(&before_value(id)), Before::new(&escaped(id))];
     (0..COMMON).map(both).collect()
 });
 
-/// Appends the body of a transport parameters extension as a list of objects `{"id": "0x1", "name": "max_idle_timeout",
-/// "value": 30000}`. Values are integers, `true` for a flag, else hex digits; the name is null for a parameter that is not
-/// known. The list ends where the extension breaks. Nothing but quotation marks is to be escaped in it.
+/// Appends the body of a transport parameters extension as a list of objects `{"id": "0x1", "name":
+/// "max_idle_timeout", "value": 30000}`. Values are integers, `true` for a flag, else hex digits; the name is
+/// null for a parameter that is not known. The list ends where the extension breaks. Nothing but quotation
+/// marks is to be escaped in it.
 pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
     let is_escaped = style == Style::Json;
     let quote: &[u8] = if is_escaped { br#"\""# } else { br#"""# };

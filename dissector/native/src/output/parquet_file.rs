@@ -6,19 +6,20 @@ use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use firstflight_records::{Column, Row, Style, Type, Value, Visitor};
 use parquet::basic::{
     Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type as SchemaType;
 
-use super::row::{self, Row};
-use super::text::Style;
-use super::{Column, Type, Value};
+use super::text::write_text;
 
 /// Rows that are kept in memory until they are written as a row group; with many long texts, fewer.
 const GROUP: usize = 8192;
@@ -41,24 +42,22 @@ enum Stored {
     /// Unsigned columns are stored as their bits (Parquet's INT(n, false)).
     Int32(Vec<i32>),
     Int64(Vec<i64>),
+    Float(Vec<f32>),
     Double(Vec<f64>),
 }
 
 /// Cells of one column that wait to be written.
 struct Cells {
-    column: &'static Column,
+    column: Column,
     stored: Stored,
     /// 1 for a cell that is there, 0 for null.
     levels: Vec<i16>,
 }
 
 impl ParquetFile {
-    /// Begins a file of `columns`; its metadata names the record kind, as files written by the Python stages do.
-    pub(super) fn new(
-        file: File,
-        kind: &str,
-        columns: &'static [Column],
-    ) -> io::Result<ParquetFile> {
+    /// Begins a file of `columns`; its metadata names the record kind, as files written by the Python stages
+    /// do.
+    pub(super) fn new(file: File, kind: &str, columns: &[Column]) -> io::Result<ParquetFile> {
         let fields = columns
             .iter()
             .map(|c| field(c).map(Arc::new))
@@ -77,7 +76,7 @@ impl ParquetFile {
             .map_err(io_error)?;
         Ok(ParquetFile {
             writer,
-            columns: columns.iter().map(Cells::new).collect(),
+            columns: columns.iter().copied().map(Cells::new).collect(),
             rows: 0,
             text_bytes: 0,
         })
@@ -89,7 +88,7 @@ impl ParquetFile {
             text_bytes: 0,
             wrong: None,
         };
-        row.cells(&mut to);
+        row.visit(&mut to);
         if let Some(column) = to.wrong.or(to.columns.next().map(|cells| cells.column)) {
             return Err(io::Error::other(format!(
                 "column {} must not hold what came for it",
@@ -133,15 +132,15 @@ struct RowTaker<'a> {
     columns: slice::IterMut<'a, Cells>,
     text_bytes: usize,
     /// The first column that cannot hold what came for it.
-    wrong: Option<&'static Column>,
+    wrong: Option<Column>,
 }
 
-impl row::Cells for RowTaker<'_> {
-    fn cell(&mut self, value: Value<'_>) {
+impl Visitor for RowTaker<'_> {
+    fn value(&mut self, value: Value<'_>) {
         let Some(cells) = self.columns.next() else {
             return;
         };
-        match cells.push(&value) {
+        match cells.push(value) {
             Some(bytes) => self.text_bytes += bytes,
             None => self.wrong = self.wrong.or(Some(cells.column)),
         }
@@ -149,12 +148,13 @@ impl row::Cells for RowTaker<'_> {
 }
 
 impl Cells {
-    fn new(column: &'static Column) -> Cells {
+    fn new(column: Column) -> Cells {
         let stored = match column.kind {
             Type::String => Stored::Text(Vec::new(), Vec::new()),
             Type::Bool => Stored::Bool(Vec::new()),
             Type::U8 | Type::U16 | Type::U32 => Stored::Int32(Vec::new()),
             Type::I64 => Stored::Int64(Vec::new()),
+            Type::F32 => Stored::Float(Vec::new()),
             Type::F64 => Stored::Double(Vec::new()),
         };
         Cells {
@@ -165,28 +165,29 @@ impl Cells {
     }
 
     /// Takes a cell and gives the bytes of its text; `None` if it does not belong here.
-    fn push(&mut self, value: &Value<'_>) -> Option<usize> {
+    fn push(&mut self, value: Value<'_>) -> Option<usize> {
         if self.column.nullable {
             self.levels.push(i16::from(!matches!(value, Value::Null)));
         }
         match (&mut self.stored, value) {
             (_, Value::Null) if self.column.nullable => {}
-            (Stored::Text(bytes, ends), value) if value.is_text() => {
+            (Stored::Text(bytes, ends), Value::Text(_) | Value::Shown(_)) => {
                 let before = bytes.len();
-                value.write_text(Style::Plain, bytes);
+                write_text(value, Style::Plain, bytes);
                 ends.push(bytes.len());
                 return Some(bytes.len() - before);
             }
-            (Stored::Bool(cells), Value::Bool(value)) => cells.push(*value),
-            (Stored::Int32(cells), Value::Int(value)) => cells.push(*value as i32),
-            (Stored::Int64(cells), Value::Int(value)) => cells.push(*value),
-            (Stored::Double(cells), Value::Float(value)) => cells.push(*value),
+            (Stored::Bool(cells), Value::Bool(value)) => cells.push(value),
+            (Stored::Int32(cells), Value::Int(value)) => cells.push(value as i32),
+            (Stored::Int64(cells), Value::Int(value)) => cells.push(value),
+            (Stored::Float(cells), Value::Float(value)) => cells.push(value as f32),
+            (Stored::Double(cells), Value::Float(value)) => cells.push(value),
             _ => return None,
         }
         Some(0)
     }
 
-    /// Writes all cells and forgets them.
+    /// Writes all cells and clears them.
     fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.column.nullable.then_some(self.levels.as_slice());
         match &mut self.stored {
@@ -215,6 +216,11 @@ impl Cells {
             }
             Stored::Int64(cells) => {
                 let writer = writer.typed::<Int64Type>();
+                writer.write_batch(cells, levels, None)?;
+                cells.clear();
+            }
+            Stored::Float(cells) => {
+                let writer = writer.typed::<FloatType>();
                 writer.write_batch(cells, levels, None)?;
                 cells.clear();
             }
@@ -252,6 +258,7 @@ fn field(column: &Column) -> Result<SchemaType, ParquetError> {
         Type::U16 => (Physical::INT32, unsigned(16), ConvertedType::UINT_16),
         Type::U32 => (Physical::INT32, unsigned(32), ConvertedType::UINT_32),
         Type::I64 => (Physical::INT64, None, ConvertedType::NONE),
+        Type::F32 => (Physical::FLOAT, None, ConvertedType::NONE),
         Type::F64 => (Physical::DOUBLE, None, ConvertedType::NONE),
     };
     let repetition = if column.nullable {

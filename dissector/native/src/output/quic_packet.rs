@@ -1,88 +1,97 @@
-//! Rows of `quic_packet`: one per QUIC packet of a connection, for looking at what a row was made of.
+//! Rows of `quic_packet`: one per QUIC packet of a connection, which shows what a row of `quic_connection`
+//! was made of.
 
 use std::net::SocketAddr;
 
-use super::Type::{Bool, I64, String as Text, U8, U16, U32};
-use super::{Column, Value, always, maybe};
-use crate::connection::{Arrival, Connection};
-use crate::seen::PacketSeen;
+use firstflight_records::columns;
 
-/// Columns in the order of [`row`].
-pub const COLUMNS: &[Column] = &[
-    always("source_file", Text),
-    always("frame_number", I64),
-    always("time_ns", I64),
-    always("since_start_us", I64),
-    always("from_client", Bool),
-    always("client_ip", Text),
-    always("client_port", U16),
-    always("server_ip", Text),
-    always("server_port", U16),
-    always("odcid", Text),
-    always("client_scid", Text),
-    always("type", Text),
-    maybe("version", Text),
-    maybe("dcid", Text),
-    maybe("scid", Text),
-    maybe("packet_number", I64),
-    maybe("frames", Text),
-    always("opened", Bool),
-    always("size", U32),
-    always("datagram_size", U32),
-    maybe("first_byte", U8),
-    maybe("packet_number_length", U8),
-    maybe("length", I64),
-    maybe("token", Text),
-    maybe("integrity_tag", Text),
-    maybe("version_list", Text),
-    maybe("frame_details", Text),
-    maybe("src_ip", Text),
-    maybe("src_port", U16),
-    maybe("dst_ip", Text),
-    maybe("dst_port", U16),
-];
+use super::cells::{Cid, Ip};
+use crate::quic::connection::{Arrival, Connection};
+use crate::quic::packet_log::LoggedPacket;
 
-/// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source, destination).
-pub fn row<'a>(
-    source_file: &'a str,
-    c: &'a Connection,
-    at: &Arrival,
-    from_client: bool,
-    path: Option<(SocketAddr, SocketAddr)>,
-    packet: PacketSeen,
-) -> Vec<Value<'a>> {
-    let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    vec![
-        source_file.into(),
-        at.frame_number.into(),
-        at.ns.into(),
-        (at.ns - c.timeline.start_ns).div_euclid(1000).into(),
-        from_client.into(),
-        c.client.ip().into(),
-        c.client.port().into(),
-        c.server.ip().into(),
-        c.server.port().into(),
-        c.odcid.into(),
-        c.client_scid.into(),
-        packet.kind.into(),
-        packet.version.into(),
-        packet.dcid.into(),
-        packet.scid.into(),
-        packet.packet_number.into(),
-        packet.frames.into(),
-        packet.opened.into(),
-        size(packet.size).into(),
-        size(at.length).into(),
-        packet.header.first_byte.into(),
-        packet.header.packet_number_length.into(),
-        packet.header.length.into(),
-        packet.header.token.into(),
-        packet.header.integrity_tag.into(),
-        packet.header.version_list.into(),
-        packet.frame_details.into(),
-        path.map(|(src, _)| src.ip()).into(),
-        path.map(|(src, _)| src.port()).into(),
-        path.map(|(_, dst)| dst.ip()).into(),
-        path.map(|(_, dst)| dst.port()).into(),
-    ]
+columns! {
+    /// A packet.
+    pub struct QuicPacketRow<'a> {
+        source_file: &'a str,
+        frame_number: u64,
+        time_ns: i64,
+        since_start_us: i64,
+        from_client: bool,
+        client_ip: Ip,
+        client_port: u16,
+        server_ip: Ip,
+        server_port: u16,
+        odcid: Cid,
+        client_scid: Cid,
+        r#type: &'static str,
+        version: Option<String>,
+        dcid: Option<Cid>,
+        scid: Option<Cid>,
+        packet_number: Option<u64>,
+        frames: Option<String>,
+        opened: bool,
+        size: u32,
+        datagram_size: u32,
+        first_byte: Option<u8>,
+        packet_number_length: Option<u8>,
+        length: Option<u64>,
+        token: Option<String>,
+        integrity_tag: Option<String>,
+        version_list: Option<String>,
+        frame_details: Option<String>,
+        src_ip: Option<Ip>,
+        src_port: Option<u16>,
+        dst_ip: Option<Ip>,
+        dst_port: Option<u16>,
+    }
+}
+
+impl<'a> QuicPacketRow<'a> {
+    /// The row of `packet`, which arrived in a datagram of `connection` that went along `path` (source,
+    /// destination).
+    pub fn new(
+        source_file: &'a str,
+        connection: &Connection,
+        at: &Arrival,
+        from_client: bool,
+        path: Option<(SocketAddr, SocketAddr)>,
+        packet: LoggedPacket,
+    ) -> QuicPacketRow<'a> {
+        let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let c = connection;
+        let (src, dst) = path.unzip();
+        QuicPacketRow {
+            source_file,
+            frame_number: at.frame_number,
+            time_ns: at.ns,
+            since_start_us: (at.ns - c.timeline.start_ns).div_euclid(1000),
+            from_client,
+            client_ip: Ip(c.client.ip()),
+            client_port: c.client.port(),
+            server_ip: Ip(c.server.ip()),
+            server_port: c.server.port(),
+            odcid: Cid(c.odcid),
+            client_scid: Cid(c.client_scid),
+            r#type: packet.kind,
+            version: packet.version,
+            dcid: packet.dcid.map(Cid),
+            scid: packet.scid.map(Cid),
+            packet_number: packet.packet_number,
+            frames: packet.frames,
+            opened: packet.opened,
+            size: size(packet.size),
+            datagram_size: size(at.length),
+            first_byte: packet.header.first_byte,
+            packet_number_length: packet.header.packet_number_length,
+            length: packet.header.length,
+            token: packet.header.token,
+            integrity_tag: packet.header.integrity_tag,
+            version_list: packet.header.version_list,
+            frame_details: packet.frame_details,
+            src_ip: src.map(|src| Ip(src.ip())),
+            src_port: src.map(|src| src.port()),
+            dst_ip: dst.map(|dst| Ip(dst.ip())),
+            dst_port: dst.map(|dst| dst.port()),
+        }
+    }
 }

@@ -1,177 +1,180 @@
 //! Rows of `tcp_flow`; schemas/records/tcp_flow.yaml says what the columns mean.
 
-use super::Type::{Bool, F64, I64, String as Text, U8, U16};
-use super::{Column, Value, always, maybe};
-use crate::quantiles::Durations;
+use firstflight_records::columns;
+
+use super::cells::Ip;
+use crate::flow::quantiles::Durations;
 use crate::tcp::Flow;
 use crate::tcp::flow::{CaptureSide, Offer, Side};
 
-/// Columns in the order of [`row`].
-pub const COLUMNS: &[Column] = &[
-    always("source_file", Text),
-    always("start_time_ns", I64),
-    always("client_ip", Text),
-    always("client_port", U16),
-    always("server_ip", Text),
-    always("server_port", U16),
-    always("ports_reused", Bool),
-    maybe("capture_side", Text),
-    maybe("mss_client", U16),
-    maybe("mss_server", U16),
-    maybe("wscale_client", U8),
-    maybe("wscale_server", U8),
-    maybe("sack_permitted_client", Bool),
-    maybe("sack_permitted_server", Bool),
-    maybe("timestamps_client", Bool),
-    maybe("timestamps_server", Bool),
-    maybe("ecn_setup_client", Bool),
-    maybe("ecn_setup_server", Bool),
-    maybe("window_shift_client", U8),
-    maybe("window_shift_server", U8),
-    maybe("highest_window_client", I64),
-    maybe("highest_window_server", I64),
-    always("sack_packets_client", I64),
-    always("sack_packets_server", I64),
-    always("sack_blocks_client", I64),
-    always("sack_blocks_server", I64),
-    always("ece_packets_client", I64),
-    always("ece_packets_server", I64),
-    always("cwr_packets_client", I64),
-    always("cwr_packets_server", I64),
-    always("ce_packets_client", I64),
-    always("ce_packets_server", I64),
-    always("packets_client", I64),
-    always("packets_server", I64),
-    always("ip_bytes_client", I64),
-    always("ip_bytes_server", I64),
-    always("ip_length_guessed", Bool),
-    always("payload_bytes_client", I64),
-    always("payload_bytes_server", I64),
-    always("duration_us", I64),
-    maybe("anrw_throughput_bps", I64),
-    maybe("anrw_goodput_bps", I64),
-    maybe("download_throughput_bps", I64),
-    maybe("upload_throughput_bps", I64),
-    maybe("application_goodput_bps", I64),
-    maybe("syn_ack_us", I64),
-    maybe("handshake_us", I64),
-    maybe("request_us", I64),
-    maybe("first_byte_us", I64),
-    always("rtt_samples", I64),
-    maybe("rtt_min_us", I64),
-    maybe("rtt_mean_us", I64),
-    maybe("rtt_p50_us", I64),
-    maybe("rtt_max_us", I64),
-    maybe("rtt_near_mean_us", I64),
-    always("retransmission_packets", I64),
-    always("fast_retransmission_packets", I64),
-    always("spurious_retransmission_packets", I64),
-    always("out_of_order_packets", I64),
-    always("retransmitted_bytes_client", I64),
-    always("retransmitted_bytes_server", I64),
-    maybe("retransmission_rate", F64),
-    always("zero_windows_client", I64),
-    always("zero_windows_server", I64),
-    always("resets_client", I64),
-    always("resets_server", I64),
-    always("fin_client", Bool),
-    always("fin_server", Bool),
-    maybe("ttl_server", U8),
-];
-
-/// The row of a flow.
-pub fn row<'a>(source_file: &'a str, flow: &'a Flow) -> Vec<Value<'a>> {
-    let (client, server) = (&flow.client_side, &flow.server_side);
-    let volume = &flow.volume;
-    // Without the SYN, nobody knows how long before the first packet the connection began.
-    let begun = flow.syn_ns.map(|_| volume.start_ns);
-    let since_start =
-        |ns: Option<i64>| Value::from(begun.zip(ns).map(|(start, ns)| us(ns - start)));
-    let (far, near) = round_trips(flow);
-    let [rtt_p50] = far.quantiles([0.5]);
-    let side = flow.capture_side().map(|side| match side {
-        CaptureSide::Client => "client",
-        CaptureSide::Server => "server",
-    });
-    let mut row: Vec<Value<'a>> = vec![
-        source_file.into(),
-        volume.start_ns.into(),
-        flow.client.ip().into(),
-        flow.client.port().into(),
-        flow.server.ip().into(),
-        flow.server.port().into(),
-        flow.ports_reused.into(),
-        side.into(),
-    ];
-    both(&mut row, flow, |side| offered(side, |o| o.mss));
-    both(&mut row, flow, |side| offered(side, |o| o.wscale));
-    both(&mut row, flow, |side| {
-        offered(side, |o| o.known(o.sack_permitted))
-    });
-    both(&mut row, flow, |side| {
-        offered(side, |o| o.known(o.timestamps))
-    });
-    both(&mut row, flow, |side| offered(side, |o| Some(o.ecn_setup)));
-    row.extend([true, false].map(|c| Value::from(flow.shift(c))));
-    row.extend([true, false].map(|c| Value::from(flow.highest_window(c))));
-    both(&mut row, flow, |side| side.sack_packets.into());
-    both(&mut row, flow, |side| side.sack_blocks.into());
-    both(&mut row, flow, |side| side.ece_packets.into());
-    both(&mut row, flow, |side| side.cwr_packets.into());
-    both(&mut row, flow, |side| side.ce_packets.into());
-    row.extend([
-        volume.client.packets.into(),
-        volume.server.packets.into(),
-        volume.client.ip_bytes.into(),
-        volume.server.ip_bytes.into(),
-        volume.is_guessed.into(),
-        volume.client.payload_bytes.into(),
-        volume.server.payload_bytes.into(),
-        us(volume.last_ns - volume.start_ns).into(),
-        volume.anrw_throughput_bps().into(),
-        volume.anrw_goodput_bps().into(),
-        volume.download_throughput_bps().into(),
-        volume.upload_throughput_bps().into(),
-        volume.application_goodput_bps().into(),
-        since_start(flow.syn_ack_ns),
-        since_start(flow.handshake_ns),
-        since_start(client.first_payload_ns),
-        since_start(server.first_payload_ns),
-        far.count().into(),
-        far.min().map(us).into(),
-        far.mean().map(us).into(),
-        rtt_p50.map(us).into(),
-        far.max().map(us).into(),
-        near.mean().map(us).into(),
-        flow.classes.retransmission.into(),
-        flow.classes.fast.into(),
-        flow.classes.spurious.into(),
-        flow.classes.out_of_order.into(),
-        volume.client.ip_bytes_again.into(),
-        volume.server.ip_bytes_again.into(),
-        volume.retransmission_rate().into(),
-    ]);
-    both(&mut row, flow, |side| side.zero_windows.into());
-    both(&mut row, flow, |side| side.resets.into());
-    both(&mut row, flow, |side| (side.fins > 0).into());
-    row.push(flow.ttl_server.into());
-    row
+columns! {
+    /// A flow.
+    pub struct TcpFlowRow<'a> {
+        source_file: &'a str,
+        start_time_ns: i64,
+        client_ip: Ip,
+        client_port: u16,
+        server_ip: Ip,
+        server_port: u16,
+        ports_reused: bool,
+        capture_side: Option<&'static str>,
+        mss_client: Option<u16>,
+        mss_server: Option<u16>,
+        wscale_client: Option<u8>,
+        wscale_server: Option<u8>,
+        sack_permitted_client: Option<bool>,
+        sack_permitted_server: Option<bool>,
+        timestamps_client: Option<bool>,
+        timestamps_server: Option<bool>,
+        ecn_setup_client: Option<bool>,
+        ecn_setup_server: Option<bool>,
+        window_shift_client: Option<u8>,
+        window_shift_server: Option<u8>,
+        highest_window_client: Option<i64>,
+        highest_window_server: Option<i64>,
+        sack_packets_client: u64,
+        sack_packets_server: u64,
+        sack_blocks_client: u64,
+        sack_blocks_server: u64,
+        ece_packets_client: u64,
+        ece_packets_server: u64,
+        cwr_packets_client: u64,
+        cwr_packets_server: u64,
+        ce_packets_client: u64,
+        ce_packets_server: u64,
+        packets_client: u64,
+        packets_server: u64,
+        ip_bytes_client: u64,
+        ip_bytes_server: u64,
+        ip_length_guessed: bool,
+        payload_bytes_client: u64,
+        payload_bytes_server: u64,
+        duration_us: i64,
+        anrw_throughput_bps: Option<i64>,
+        anrw_goodput_bps: Option<i64>,
+        download_throughput_bps: Option<i64>,
+        upload_throughput_bps: Option<i64>,
+        application_goodput_bps: Option<i64>,
+        syn_ack_us: Option<i64>,
+        handshake_us: Option<i64>,
+        request_us: Option<i64>,
+        first_byte_us: Option<i64>,
+        rtt_samples: u64,
+        rtt_min_us: Option<i64>,
+        rtt_mean_us: Option<i64>,
+        rtt_p50_us: Option<i64>,
+        rtt_max_us: Option<i64>,
+        rtt_near_mean_us: Option<i64>,
+        retransmission_packets: u64,
+        fast_retransmission_packets: u64,
+        spurious_retransmission_packets: u64,
+        out_of_order_packets: u64,
+        retransmitted_bytes_client: u64,
+        retransmitted_bytes_server: u64,
+        retransmission_rate: Option<f64>,
+        zero_windows_client: u64,
+        zero_windows_server: u64,
+        resets_client: u64,
+        resets_server: u64,
+        fin_client: bool,
+        fin_server: bool,
+        ttl_server: Option<u8>,
+    }
 }
 
-/// Pushes a cell of the client and one of the server.
-fn both<'a>(row: &mut Vec<Value<'a>>, flow: &'a Flow, cell: impl Fn(&'a Side) -> Value<'a>) {
-    row.extend([cell(&flow.client_side), cell(&flow.server_side)]);
+impl<'a> TcpFlowRow<'a> {
+    /// The row of a flow.
+    pub fn new(source_file: &'a str, flow: &Flow) -> TcpFlowRow<'a> {
+        let (client, server, volume) = (&flow.client_side, &flow.server_side, &flow.volume);
+        // Without the SYN, it is unknown how long before the first packet the connection began.
+        let begun = flow.syn_ns.map(|_| volume.start_ns);
+        let since_start = |ns: Option<i64>| begun.zip(ns).map(|(start, ns)| us(ns - start));
+        let (far, near) = round_trips(flow);
+        let [rtt_p50] = far.quantiles([0.5]);
+        let side = flow.capture_side().map(|side| match side {
+            CaptureSide::Client => "client",
+            CaptureSide::Server => "server",
+        });
+        TcpFlowRow {
+            source_file,
+            start_time_ns: volume.start_ns,
+            client_ip: Ip(flow.client.ip()),
+            client_port: flow.client.port(),
+            server_ip: Ip(flow.server.ip()),
+            server_port: flow.server.port(),
+            ports_reused: flow.ports_reused,
+            capture_side: side,
+            mss_client: offered(client, |o| o.mss),
+            mss_server: offered(server, |o| o.mss),
+            wscale_client: offered(client, |o| o.wscale),
+            wscale_server: offered(server, |o| o.wscale),
+            sack_permitted_client: offered(client, |o| o.known(o.sack_permitted)),
+            sack_permitted_server: offered(server, |o| o.known(o.sack_permitted)),
+            timestamps_client: offered(client, |o| o.known(o.timestamps)),
+            timestamps_server: offered(server, |o| o.known(o.timestamps)),
+            ecn_setup_client: offered(client, |o| Some(o.ecn_setup)),
+            ecn_setup_server: offered(server, |o| Some(o.ecn_setup)),
+            window_shift_client: flow.shift(true),
+            window_shift_server: flow.shift(false),
+            highest_window_client: flow.highest_window(true),
+            highest_window_server: flow.highest_window(false),
+            sack_packets_client: client.sack_packets,
+            sack_packets_server: server.sack_packets,
+            sack_blocks_client: client.sack_blocks,
+            sack_blocks_server: server.sack_blocks,
+            ece_packets_client: client.ece_packets,
+            ece_packets_server: server.ece_packets,
+            cwr_packets_client: client.cwr_packets,
+            cwr_packets_server: server.cwr_packets,
+            ce_packets_client: client.ce_packets,
+            ce_packets_server: server.ce_packets,
+            packets_client: volume.client.packets,
+            packets_server: volume.server.packets,
+            ip_bytes_client: volume.client.ip_bytes,
+            ip_bytes_server: volume.server.ip_bytes,
+            ip_length_guessed: volume.is_guessed,
+            payload_bytes_client: volume.client.payload_bytes,
+            payload_bytes_server: volume.server.payload_bytes,
+            duration_us: us(volume.last_ns - volume.start_ns),
+            anrw_throughput_bps: volume.anrw_throughput_bps(),
+            anrw_goodput_bps: volume.anrw_goodput_bps(),
+            download_throughput_bps: volume.download_throughput_bps(),
+            upload_throughput_bps: volume.upload_throughput_bps(),
+            application_goodput_bps: volume.application_goodput_bps(),
+            syn_ack_us: since_start(flow.syn_ack_ns),
+            handshake_us: since_start(flow.handshake_ns),
+            request_us: since_start(client.first_payload_ns),
+            first_byte_us: since_start(server.first_payload_ns),
+            rtt_samples: far.count(),
+            rtt_min_us: far.min().map(us),
+            rtt_mean_us: far.mean().map(us),
+            rtt_p50_us: rtt_p50.map(us),
+            rtt_max_us: far.max().map(us),
+            rtt_near_mean_us: near.mean().map(us),
+            retransmission_packets: flow.classes.retransmission,
+            fast_retransmission_packets: flow.classes.fast,
+            spurious_retransmission_packets: flow.classes.spurious,
+            out_of_order_packets: flow.classes.out_of_order,
+            retransmitted_bytes_client: volume.client.ip_bytes_again,
+            retransmitted_bytes_server: volume.server.ip_bytes_again,
+            retransmission_rate: volume.retransmission_rate(),
+            zero_windows_client: client.zero_windows,
+            zero_windows_server: server.zero_windows,
+            resets_client: client.resets,
+            resets_server: server.resets,
+            fin_client: client.fins > 0,
+            fin_server: server.fins > 0,
+            ttl_server: flow.ttl_server,
+        }
+    }
 }
 
-fn offered<'a, T: Into<Value<'a>>>(
-    side: &'a Side,
-    cell: impl Fn(&'a Offer) -> Option<T>,
-) -> Value<'a> {
-    side.offer.as_ref().and_then(cell).into()
+fn offered<T>(side: &Side, cell: impl Fn(&Offer) -> Option<T>) -> Option<T> {
+    side.offer.as_ref().and_then(cell)
 }
 
-/// Round trips from the capture to the far end and back, and those to the near end. Where the capture was taken at the server, its own
-/// packets make the long way; else the client's.
+/// Round trips from the capture to the far end and back, and those to the near end. Where the capture was
+/// taken at the server, its own packets make the long way; else the client's.
 fn round_trips(flow: &Flow) -> (&Durations, &Durations) {
     let client = &flow.client_side.round_trips.samples;
     let server = &flow.server_side.round_trips.samples;

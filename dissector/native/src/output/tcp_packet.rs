@@ -1,82 +1,87 @@
-//! Rows of `tcp_packet`: one per TCP segment, with its options in order and what is to be said of it.
+//! Rows of `tcp_packet`: one per TCP segment, with its options in order and the classes and marks that it
+//! has.
 
 use std::fmt::Write;
 
+use firstflight_records::columns;
 use firstflight_wire::tcp::{Flags, Header, TcpOption};
 
-use super::Type::{Bool, I64, String as Text, U8, U16, U32};
-use super::{Column, Value, always, maybe};
-use crate::ip::Segment;
+use super::cells::Ip;
+use crate::net::ip::Segment;
 use crate::tcp::analysis::{Class, Verdict};
 use crate::tcp::{Flow, analysis::Marks};
 
-/// Columns in the order of [`row`].
-pub const COLUMNS: &[Column] = &[
-    always("source_file", Text),
-    always("frame_number", I64),
-    always("time_ns", I64),
-    always("since_start_us", I64),
-    always("from_client", Bool),
-    always("src_ip", Text),
-    always("src_port", U16),
-    always("dst_ip", Text),
-    always("dst_port", U16),
-    always("seq", U32),
-    always("ack", U32),
-    always("flags", Text),
-    always("window", U16),
-    maybe("window_shift", U8),
-    always("checksum", U16),
-    always("urgent", U16),
-    always("header_bytes", U8),
-    always("payload_bytes", U32),
-    always("ip_bytes", U32),
-    always("ttl", U8),
-    always("ecn", U8),
-    always("options", Text),
-    maybe("class", Text),
-    always("marks", Text),
-];
+columns! {
+    /// A segment.
+    pub struct TcpPacketRow<'a> {
+        source_file: &'a str,
+        frame_number: u64,
+        time_ns: i64,
+        since_start_us: i64,
+        from_client: bool,
+        src_ip: Ip,
+        src_port: u16,
+        dst_ip: Ip,
+        dst_port: u16,
+        seq: u32,
+        ack: u32,
+        flags: String,
+        window: u16,
+        window_shift: Option<u8>,
+        checksum: u16,
+        urgent: u16,
+        header_bytes: u8,
+        payload_bytes: u32,
+        ip_bytes: u32,
+        ttl: u8,
+        ecn: u8,
+        options: String,
+        class: Option<&'static str>,
+        marks: String,
+    }
+}
 
-/// The row of `segment`, which belongs to `flow`.
-pub fn row<'a>(
-    source_file: &'a str,
-    (frame_number, ns): (u64, i64),
-    flow: &Flow,
-    segment: &Segment<'_>,
-    verdict: &Verdict,
-) -> Vec<Value<'a>> {
-    let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let header = &segment.header;
-    let from_client = flow.is_from_client(segment);
-    let is_scaled = !header.flags.any(Flags::SYN);
-    vec![
-        source_file.into(),
-        frame_number.into(),
-        ns.into(),
-        (ns - flow.volume.start_ns).div_euclid(1000).into(),
-        from_client.into(),
-        segment.src.ip().into(),
-        segment.src.port().into(),
-        segment.dst.ip().into(),
-        segment.dst.port().into(),
-        header.seq.into(),
-        header.ack.into(),
-        flags(header.flags).into(),
-        header.window.into(),
-        flow.shift(from_client).filter(|_| is_scaled).into(),
-        header.checksum.into(),
-        header.urgent.into(),
-        // The data offset has four bits: at most 60.
-        (header.length as u8).into(),
-        size(segment.length).into(),
-        size(segment.ip_length.bytes).into(),
-        segment.ttl.into(),
-        segment.ecn.into(),
-        options(header).into(),
-        verdict.class.map(class).into(),
-        marks(&verdict.marks).into(),
-    ]
+impl<'a> TcpPacketRow<'a> {
+    /// The row of `segment`, which belongs to `flow`.
+    pub fn new(
+        source_file: &'a str,
+        (frame_number, time_ns): (u64, i64),
+        flow: &Flow,
+        segment: &Segment<'_>,
+        verdict: &Verdict,
+    ) -> TcpPacketRow<'a> {
+        let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let header = &segment.header;
+        let from_client = flow.is_from_client(segment);
+        let is_scaled = !header.flags.any(Flags::SYN);
+        TcpPacketRow {
+            source_file,
+            frame_number,
+            time_ns,
+            since_start_us: (time_ns - flow.volume.start_ns).div_euclid(1000),
+            from_client,
+            src_ip: Ip(segment.src.ip()),
+            src_port: segment.src.port(),
+            dst_ip: Ip(segment.dst.ip()),
+            dst_port: segment.dst.port(),
+            seq: header.seq,
+            ack: header.ack,
+            flags: flags(header.flags),
+            window: header.window,
+            window_shift: flow.shift(from_client).filter(|_| is_scaled),
+            checksum: header.checksum,
+            urgent: header.urgent,
+            // The data offset has four bits: at most 60.
+            header_bytes: header.length as u8,
+            payload_bytes: size(segment.length),
+            ip_bytes: size(segment.ip_length.bytes),
+            ttl: segment.ttl,
+            ecn: segment.ecn,
+            options: options(header),
+            class: verdict.class.map(class),
+            marks: marks(&verdict.marks),
+        }
+    }
 }
 
 fn class(class: Class) -> &'static str {

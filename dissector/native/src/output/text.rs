@@ -1,14 +1,39 @@
-//! Pieces that text cells are made of.
+//! Text cells, and the pieces that they are made of.
 
-/// How text is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    /// As the inside of a JSON string.
-    Json,
+use firstflight_records::{Style, Value};
+
+/// Appends the text of a cell of a text column; nothing for other cells.
+#[inline(always)]
+pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
+        Value::Text(text) if style == Style::Plain => out.extend_from_slice(text.as_bytes()),
+        Value::Text(text) => escape(text, out),
+        Value::Shown(shown) => shown.write(style, out),
+    }
 }
 
-/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction of another.
+/// Appends `text` as the inside of a JSON string.
+fn escape(text: &str, out: &mut Vec<u8>) {
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    // Without an early end, the search is done many bytes at a time.
+    let found = text
+        .as_bytes()
+        .iter()
+        .fold(false, |found, byte| found | is_special(byte));
+    if !found {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    let start = out.len();
+    // A string always has a JSON form, and a vector takes it.
+    let _ = serde_json::to_writer(&mut *out, text);
+    out.pop();
+    out.remove(start);
+}
+
+/// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction
+/// of another.
 #[inline(always)]
 pub(super) fn write_piece<const N: usize>(piece: &[u8; N], length: usize, out: &mut Vec<u8>) {
     let after = out.len() + length;
@@ -27,4 +52,23 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.resize(start + 2 * bytes.len(), 0);
     // There is room for just as many.
     let _ = const_hex::encode_to_slice(bytes, &mut out[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_where_json_asks_for_it() {
+        for plain in ["", "www.example.net", "a\"b\\c\u{1}\n", "\u{e9}\u{7f}"] {
+            let text = |style| {
+                let mut out = Vec::new();
+                write_text(Value::Text(plain), style, &mut out);
+                String::from_utf8(out).unwrap()
+            };
+            assert_eq!(text(Style::Plain), plain);
+            let quoted = format!("\"{}\"", text(Style::Json));
+            assert_eq!(quoted, serde_json::to_string(plain).unwrap());
+        }
+    }
 }

@@ -1,14 +1,15 @@
-//! What Wireshark 4.0 says of a segment under `tcp.analysis`, in one pass: the four exclusive classes and the marks that they
-//! depend on. It judges each segment by the highest numbers that both sides sent and acknowledged before, and by time; the
-//! rules are those of its first pass with default preferences.
+//! Classifies a segment as Wireshark 4.0 does under `tcp.analysis`, in one pass: the four exclusive classes
+//! and the marks that they depend on. It judges each segment by the highest numbers that both sides sent and
+//! acknowledged before, and by time; the rules are those of its first pass with default preferences.
 
 use firstflight_wire::tcp::Flags;
 
-use super::coverage::before;
+use crate::flow::coverage::before;
 
 /// Within this time of the last duplicate ACK, a segment that it asks for is a fast retransmission.
 const FAST_NS: i64 = 20_000_000;
-/// A segment that comes later than this after the highest one is not out of order, while the round trip is unknown.
+/// A segment that comes later than this after the highest one is not out of order, while the round trip is
+/// unknown.
 const OUT_OF_ORDER_NS: i64 = 3_000_000;
 
 /// What a segment that brings nothing new is.
@@ -33,7 +34,7 @@ pub struct Marks {
     pub zero_window_probe_ack: bool,
 }
 
-/// What is said of a segment.
+/// Class and marks of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub class: Option<Class>,
@@ -42,7 +43,7 @@ pub struct Verdict {
 
 /// A segment, as far as it is judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct ObservedSegment {
     pub ns: i64,
     pub seq: u32,
     pub ack: u32,
@@ -53,7 +54,7 @@ pub struct Seen {
     pub length: u32,
 }
 
-impl Seen {
+impl ObservedSegment {
     /// The sequence number after it.
     fn end(&self) -> u32 {
         let virtual_byte = u32::from(self.flags.any(Flags::SYN | Flags::FIN));
@@ -108,105 +109,115 @@ impl Analysis {
     }
 
     /// Whether a SYN from side `from` with this number begins another connection on the same ports.
-    pub fn is_reuse(&self, from: usize, seen: &Seen) -> bool {
-        seen.flags.is_syn()
+    pub fn is_reuse(&self, from: usize, observed: &ObservedSegment) -> bool {
+        observed.flags.is_syn()
             && self.sides[from & 1]
                 .base
-                .is_some_and(|base| base != seen.seq)
+                .is_some_and(|base| base != observed.seq)
     }
 
     /// Judges a segment sent by side `from` (0 or 1).
-    pub fn judge(&mut self, from: usize, seen: &Seen) -> Verdict {
+    pub fn judge(&mut self, from: usize, observed: &ObservedSegment) -> Verdict {
         let [a, b] = &mut self.sides;
         let (fwd, rev) = if from & 1 == 0 { (a, b) } else { (b, a) };
         if let Some(base) = fwd.base {
-            if seen.flags.is_syn() && base == seen.seq {
-                // A copy of the SYN: what a RST said about sequence numbers since is forgotten.
+            if observed.flags.is_syn() && base == observed.seq {
+                // A copy of the SYN: discards what a RST changed in sequence numbers since.
                 fwd.next = fwd.contiguous;
-            } else if seen.flags.is_syn_ack() {
-                fwd.base = Some(seen.seq);
+            } else if observed.flags.is_syn_ack() {
+                fwd.base = Some(observed.seq);
             }
         }
-        let first = if seen.flags.any(Flags::SYN) {
-            seen.seq
+        let first = if observed.flags.any(Flags::SYN) {
+            observed.seq
         } else {
-            seen.seq.wrapping_sub(1)
+            observed.seq.wrapping_sub(1)
         };
         fwd.base.get_or_insert(first);
-        if seen.flags.any(Flags::ACK) {
-            rev.base.get_or_insert(seen.ack.wrapping_sub(1));
+        if observed.flags.any(Flags::ACK) {
+            rev.base.get_or_insert(observed.ack.wrapping_sub(1));
         }
 
-        let mut marks = marks(fwd, rev, seen);
+        let mut marks = marks(fwd, rev, observed);
         if marks.duplicate_ack {
             fwd.duplicates = Some(fwd.duplicates.map_or(1, |n| n.saturating_add(1)));
         }
-        if seen.ack != fwd.last_ack {
+        if observed.ack != fwd.last_ack {
             fwd.duplicates = Some(0);
         }
-        marks.ack_lost_segment = acknowledges_unseen(rev, seen);
-        let class = classify(fwd, rev, seen, &marks, self.first_rtt_ns);
-        fwd.advance(seen, marks);
+        marks.ack_lost_segment = acknowledges_uncaptured(rev, observed);
+        let class = classify(fwd, rev, observed, &marks, self.first_rtt_ns);
+        fwd.advance(observed, marks);
 
-        if seen.flags.is_syn() {
-            self.syn_ns = Some(seen.ns);
+        if observed.flags.is_syn() {
+            self.syn_ns = Some(observed.ns);
         }
-        if seen.flags.any(Flags::ACK) && !seen.flags.any(Flags::SYN) && self.first_rtt_ns.is_none()
+        if observed.flags.any(Flags::ACK)
+            && !observed.flags.any(Flags::SYN)
+            && self.first_rtt_ns.is_none()
         {
             // A round trip of nothing is none.
-            self.first_rtt_ns = self.syn_ns.map(|syn| seen.ns - syn).filter(|&ns| ns != 0);
+            self.first_rtt_ns = self
+                .syn_ns
+                .map(|syn| observed.ns - syn)
+                .filter(|&ns| ns != 0);
         }
         Verdict { class, marks }
     }
 }
 
 impl Side {
-    fn advance(&mut self, seen: &Seen, marks: Marks) {
-        let end = seen.end();
+    fn advance(&mut self, observed: &ObservedSegment, marks: Marks) {
+        let end = observed.end();
         if !marks.zero_window_probe {
             if before(self.next, end) || self.next == 0 {
                 self.next = end;
-                self.next_ns = seen.ns;
+                self.next_ns = observed.ns;
             }
-            if self.contiguous == seen.seq || self.contiguous == 0 {
+            if self.contiguous == observed.seq || self.contiguous == 0 {
                 self.contiguous = self.next;
             }
         }
-        self.window = Some(seen.window);
-        self.last_ack = seen.ack;
-        self.last_ack_ns = seen.ns;
+        self.window = Some(observed.window);
+        self.last_ack = observed.ack;
+        self.last_ack_ns = observed.ns;
         self.marks = marks;
     }
 }
 
 /// Marks that do not depend on the class.
-fn marks(fwd: &Side, rev: &Side, seen: &Seen) -> Marks {
+fn marks(fwd: &Side, rev: &Side, observed: &ObservedSegment) -> Marks {
     let mut marks = Marks::default();
-    if seen.length == 1 && seen.seq == fwd.next && rev.window == Some(0) {
+    if observed.length == 1 && observed.seq == fwd.next && rev.window == Some(0) {
         marks.zero_window_probe = true;
         return marks;
     }
-    marks.zero_window = seen.window == 0 && seen.is_plain();
-    marks.lost_segment = fwd.next != 0 && before(fwd.next, seen.seq) && !seen.flags.any(Flags::RST);
-    marks.keep_alive = seen.length <= 1 && seen.seq == fwd.next.wrapping_sub(1) && seen.is_plain();
-    let repeats = seen.length == 0
-        && fwd.window == Some(seen.window)
-        && seen.seq == fwd.next
-        && seen.ack == fwd.last_ack
-        && seen.is_plain();
-    if repeats && seen.window != 0 && rev.marks.keep_alive {
+    marks.zero_window = observed.window == 0 && observed.is_plain();
+    marks.lost_segment =
+        fwd.next != 0 && before(fwd.next, observed.seq) && !observed.flags.any(Flags::RST);
+    marks.keep_alive =
+        observed.length <= 1 && observed.seq == fwd.next.wrapping_sub(1) && observed.is_plain();
+    let repeats = observed.length == 0
+        && fwd.window == Some(observed.window)
+        && observed.seq == fwd.next
+        && observed.ack == fwd.last_ack
+        && observed.is_plain();
+    if repeats && observed.window != 0 && rev.marks.keep_alive {
         marks.keep_alive_ack = true;
-    } else if repeats && seen.window == 0 && rev.marks.zero_window_probe {
+    } else if repeats && observed.window == 0 && rev.marks.zero_window_probe {
         marks.zero_window_probe_ack = true;
     } else {
-        marks.duplicate_ack = repeats && seen.window != 0;
+        marks.duplicate_ack = repeats && observed.window != 0;
     }
     marks
 }
 
-/// Whether `seen` acknowledges what was not captured; each loss is said once.
-fn acknowledges_unseen(rev: &mut Side, seen: &Seen) -> bool {
-    if rev.contiguous == 0 || !before(rev.contiguous, seen.ack) || !seen.flags.any(Flags::ACK) {
+/// Whether `observed` acknowledges what was not captured; each loss counts once.
+fn acknowledges_uncaptured(rev: &mut Side, observed: &ObservedSegment) -> bool {
+    if rev.contiguous == 0
+        || !before(rev.contiguous, observed.ack)
+        || !observed.flags.any(Flags::ACK)
+    {
         return false;
     }
     if before(rev.contiguous, rev.next) {
@@ -221,31 +232,31 @@ fn acknowledges_unseen(rev: &mut Side, seen: &Seen) -> bool {
 fn classify(
     fwd: &Side,
     rev: &Side,
-    seen: &Seen,
+    observed: &ObservedSegment,
     marks: &Marks,
     first_rtt_ns: Option<i64>,
 ) -> Option<Class> {
-    if !seen.is_in_sequence() || marks.keep_alive {
+    if !observed.is_in_sequence() || marks.keep_alive {
         return None;
     }
     // One byte below the next expected one, and more after it: what follows a zero window probe.
-    let follows_probe = seen.length > 1 && seen.seq == fwd.next.wrapping_sub(1);
-    let is_old = fwd.next != 0 && before(seen.seq, fwd.next) && !follows_probe;
-    let payload_end = seen.seq.wrapping_add(seen.length);
-    if seen.length > 0 && rev.last_ack != 0 && !before(rev.last_ack, payload_end) {
+    let follows_probe = observed.length > 1 && observed.seq == fwd.next.wrapping_sub(1);
+    let is_old = fwd.next != 0 && before(observed.seq, fwd.next) && !follows_probe;
+    let payload_end = observed.seq.wrapping_add(observed.length);
+    if observed.length > 0 && rev.last_ack != 0 && !before(rev.last_ack, payload_end) {
         return Some(Class::Spurious);
     }
     if !is_old {
         return None;
     }
     if rev.duplicates.is_none_or(|n| n >= 2)
-        && rev.last_ack == seen.seq
-        && (0..FAST_NS).contains(&(seen.ns - rev.last_ack_ns))
+        && rev.last_ack == observed.seq
+        && (0..FAST_NS).contains(&(observed.ns - rev.last_ack_ns))
     {
         return Some(Class::Fast);
     }
     let limit = first_rtt_ns.unwrap_or(OUT_OF_ORDER_NS);
-    if (0..limit).contains(&(seen.ns - fwd.next_ns)) && fwd.next != seen.end() {
+    if (0..limit).contains(&(observed.ns - fwd.next_ns)) && fwd.next != observed.end() {
         return Some(Class::OutOfOrder);
     }
     Some(Class::Retransmission)

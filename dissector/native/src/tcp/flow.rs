@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use firstflight_wire::tcp::{Flags, TcpOption};
 
-use super::analysis::{Analysis, Class, Seen, Verdict};
-use super::coverage::Coverage;
+use super::analysis::{Analysis, Class, ObservedSegment, Verdict};
 use super::rtt::RoundTrips;
-use crate::flow_table::Live;
-use crate::ip::Segment;
-use crate::volume::{Carried, Volume};
+use crate::flow::coverage::Coverage;
+use crate::flow::table::Live;
+use crate::flow::volume::{Carried, Volume};
+use crate::net::ip::Segment;
 
 /// Largest shift that counts (RFC 7323 2.3).
 const MAX_SHIFT: u8 = 14;
@@ -28,16 +28,16 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether an option that was `seen` or not was offered; `None` if nobody knows.
-    pub fn known(&self, seen: bool) -> Option<bool> {
-        (seen || !self.is_cut).then_some(seen)
+    /// Whether an option that was `observed` or not was offered; `None` if that is unknown.
+    pub fn known(&self, observed: bool) -> Option<bool> {
+        (observed || !self.is_cut).then_some(observed)
     }
 }
 
 /// What one side did.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// `None`: its SYN was not seen.
+    /// `None`: its SYN was not observed.
     pub offer: Option<Offer>,
     pub sack_packets: u64,
     pub sack_blocks: u64,
@@ -64,7 +64,7 @@ pub struct Classes {
     pub out_of_order: u64,
 }
 
-/// The end nearer to the place of capture, told from the handshake's times.
+/// The end nearer to the place of capture, computed from the handshake's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureSide {
     Client,
@@ -131,7 +131,7 @@ impl Flow {
     /// Whether `segment` begins another flow on the same ports.
     pub fn is_reuse(&self, ns: i64, segment: &Segment<'_>) -> bool {
         let from = usize::from(!self.is_from_client(segment));
-        self.analysis.is_reuse(from, &seen(ns, segment))
+        self.analysis.is_reuse(from, &observed(ns, segment))
     }
 
     /// Whether nothing more is to come but late packets.
@@ -143,8 +143,8 @@ impl Flow {
     /// Takes a segment.
     pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Verdict {
         let from_client = self.is_from_client(segment);
-        let seen = seen(ns, segment);
-        let verdict = self.analysis.judge(usize::from(!from_client), &seen);
+        let observed = observed(ns, segment);
+        let verdict = self.analysis.judge(usize::from(!from_client), &observed);
         self.count(&verdict);
         self.times(ns, from_client, segment);
         let (side, other) = if from_client {
@@ -158,9 +158,11 @@ impl Flow {
             side.offer.get_or_insert(offer);
         }
         // A SYN takes up the number before the first byte.
-        let first = seen.seq.wrapping_add(u32::from(seen.flags.any(Flags::SYN)));
-        let new_payload = side.coverage.add(first, seen.length);
-        if seen.length > 0 {
+        let first = observed
+            .seq
+            .wrapping_add(u32::from(observed.flags.any(Flags::SYN)));
+        let new_payload = side.coverage.add(first, observed.length);
+        if observed.length > 0 {
             side.first_payload_ns.get_or_insert(ns);
         }
         self.volume.packet(&Carried {
@@ -171,13 +173,14 @@ impl Flow {
             is_again: verdict
                 .class
                 .is_some_and(|class| class != Class::OutOfOrder),
-            has_payload: seen.length > 0,
+            has_payload: observed.length > 0,
             new_payload: u64::from(new_payload),
         });
         verdict
     }
 
-    /// Shift of the windows that a side announces; `None` if a SYN was not seen, or cut, 0 unless both offered it (RFC 7323 2.2).
+    /// Shift of the windows that a side announces; `None` if a SYN was not observed, or cut, 0 unless both
+    /// offered it (RFC 7323 2.2).
     pub fn shift(&self, from_client: bool) -> Option<u8> {
         let (own, other) = if from_client {
             (&self.client_side, &self.server_side)
@@ -288,8 +291,8 @@ impl Side {
     }
 }
 
-fn seen(ns: i64, segment: &Segment<'_>) -> Seen {
-    Seen {
+fn observed(ns: i64, segment: &Segment<'_>) -> ObservedSegment {
+    ObservedSegment {
         ns,
         seq: segment.header.seq,
         ack: segment.header.ack,

@@ -1,7 +1,6 @@
 //! TCP flows: which segment belongs to which, and when one is over.
 
 pub mod analysis;
-pub mod coverage;
 pub mod flow;
 pub mod rtt;
 
@@ -10,8 +9,9 @@ use std::net::SocketAddr;
 
 use firstflight_wire::tcp::Flags;
 
-use crate::flow_table::{Bounds, FlowTable};
-use crate::ip::Segment;
+use crate::flow::expiry::Bounds;
+use crate::flow::table::FlowTable;
+use crate::net::ip::Segment;
 
 pub use analysis::Verdict;
 pub use flow::Flow;
@@ -37,14 +37,18 @@ impl Tcp {
         }
     }
 
-    /// Takes a segment; gives its flow and what is to be said of it, or `None` if its flow was written out before.
+    /// Attributes a segment to its flow; returns the flow and the verdict on the segment, or `None` if the
+    /// flow was written out before.
     pub fn segment(&mut self, ns: i64, segment: &Segment<'_>) -> Option<(&Flow, Verdict)> {
         let key = tuple(segment.src, segment.dst);
         let is_reuse = self
             .table
             .get_mut(&key)
             .map(|flow| flow.is_reuse(ns, segment));
-        if is_reuse.is_none() && !segment.header.flags.any(Flags::SYN) && self.table.is_gone(&key) {
+        if is_reuse.is_none()
+            && !segment.header.flags.any(Flags::SYN)
+            && self.table.was_removed(&key)
+        {
             self.late += 1;
             return None;
         }
@@ -77,7 +81,7 @@ impl Tcp {
 
     /// Flows written out early because there were too many.
     pub fn evicted(&self) -> u64 {
-        self.table.evicted
+        self.table.evicted()
     }
 }
 

@@ -1,9 +1,10 @@
-//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first that echoes it.
+//! Round trips from TCP timestamps (RFC 7323): from the first packet with a value to the first that echoes
+//! it.
 
 use std::collections::VecDeque;
 
-use super::coverage::before;
-use crate::quantiles::Durations;
+use crate::flow::coverage::before;
+use crate::flow::quantiles::Durations;
 
 /// Values that wait for their echo; while there are as many, new ones are passed over.
 const MAX_WAITING: usize = 1024;

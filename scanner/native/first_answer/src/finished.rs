@@ -69,7 +69,7 @@ impl FinishedProbe {
 }
 
 impl Record for FinishedProbe {
-    type Columns = Columns<'static>;
+    type Columns = Columns;
 
     fn target(&self) -> &TargetRef {
         &self.target
@@ -92,7 +92,7 @@ impl Record for FinishedProbe {
     }
 }
 
-impl records::Columns for Columns<'static> {
+impl records::Columns for Columns {
     type Row<'a> = Row<'a>;
 
     fn schema() -> Arc<Schema> {

@@ -2,227 +2,232 @@
 //! test compares the two.
 
 use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 
 use arrow_array::builder::{ArrayBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
-use arrow_array::types::{Float32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use firstflight_records::{Column, Record, Row as _, Style, Type, Value, Visitor, columns};
 use serde::Serialize;
-
-/// A Rust type that fills a column.
-trait Cell {
-    type Builder: ArrayBuilder + Default;
-    const TYPE: DataType;
-    const NULLABLE: bool;
-    fn append(&self, to: &mut Self::Builder);
-}
-
-macro_rules! number_cells {
-    ($($rust:ty, $arrow:ty, $data:ident;)*) => {$(
-        impl Cell for $rust {
-            type Builder = PrimitiveBuilder<$arrow>;
-            const TYPE: DataType = DataType::$data;
-            const NULLABLE: bool = false;
-            fn append(&self, to: &mut Self::Builder) {
-                to.append_value(*self);
-            }
-        }
-        impl Cell for Option<$rust> {
-            type Builder = PrimitiveBuilder<$arrow>;
-            const TYPE: DataType = DataType::$data;
-            const NULLABLE: bool = true;
-            fn append(&self, to: &mut Self::Builder) {
-                to.append_option(*self);
-            }
-        }
-    )*};
-}
-
-number_cells! {
-    u8, UInt8Type, UInt8;
-    u16, UInt16Type, UInt16;
-    u32, UInt32Type, UInt32;
-    i64, Int64Type, Int64;
-    f32, Float32Type, Float32;
-}
-
-impl Cell for bool {
-    type Builder = BooleanBuilder;
-    const TYPE: DataType = DataType::Boolean;
-    const NULLABLE: bool = false;
-    fn append(&self, to: &mut BooleanBuilder) {
-        to.append_value(*self);
-    }
-}
-
-impl Cell for Option<bool> {
-    type Builder = BooleanBuilder;
-    const TYPE: DataType = DataType::Boolean;
-    const NULLABLE: bool = true;
-    fn append(&self, to: &mut BooleanBuilder) {
-        to.append_option(*self);
-    }
-}
 
 /// Text that mostly exists already.
 pub type Text<'a> = Cow<'a, str>;
 
-impl Cell for Text<'_> {
-    type Builder = StringBuilder;
-    const TYPE: DataType = DataType::Utf8;
-    const NULLABLE: bool = false;
-    fn append(&self, to: &mut StringBuilder) {
-        to.append_value(self);
+columns! {
+    /// One record.
+    #[derive(Debug, Default, Serialize)]
+    pub struct Row<'a> {
+        /// Line of the target in the input; first column of segments, absent from JSON.
+        #[serde(skip)]
+        target: u32,
+        domain: Text<'a>,
+        ip: Text<'a>,
+        port: u16,
+        outcome: Text<'a>,
+        sent_at: Option<i64>,
+        src_ip: Option<Text<'a>>,
+        src_port: Option<u16>,
+        initial_size: Option<u16>,
+        version: Option<Text<'a>>,
+        client_cid: Option<Text<'a>>,
+        attempts: u8,
+        retried: bool,
+        hello_retry: bool,
+        ack_us: Option<i64>,
+        sh_us: Option<i64>,
+        ack_to_sh_us: Option<i64>,
+        sh_to_handshake_us: Option<i64>,
+        retry_us: Option<i64>,
+        ack_delay_raw: Option<i64>,
+        ack_delay_us: Option<i64>,
+        ack_datagram_bytes: Option<u16>,
+        ack_frames: Option<Text<'a>>,
+        ack_eliciting: Option<bool>,
+        ack_pn: Option<i64>,
+        sh_pn: Option<i64>,
+        ack_largest: Option<i64>,
+        first_ack_range: Option<i64>,
+        gap_before_sh: Option<bool>,
+        partial_ack_us: Option<i64>,
+        bytes_sent: u32,
+        bytes_received: u32,
+        datagrams_received: u16,
+        amplification: Option<f32>,
+        discarded: u16,
+        after_close: u16,
+        ttl: Option<u8>,
+        close_code: Option<i64>,
+        server_cid: Option<Text<'a>>,
+        close_reason: Option<Text<'a>>,
+        version_list: Option<Text<'a>>,
+        icmp_type: Option<u8>,
+        icmp_code: Option<u8>,
+        detail: Option<Text<'a>>,
     }
 }
 
-impl Cell for Option<Text<'_>> {
-    type Builder = StringBuilder;
-    const TYPE: DataType = DataType::Utf8;
-    const NULLABLE: bool = true;
-    fn append(&self, to: &mut StringBuilder) {
-        to.append_option(self.as_deref());
+/// Rows on their way to a segment.
+pub struct Columns {
+    builders: Vec<Builder>,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Columns {
+            builders: Row::columns().iter().map(Builder::new).collect(),
+        }
     }
 }
 
-macro_rules! columns {
-    ($($name:ident: $type:ty,)*) => {
-        /// One record.
-        #[derive(Debug, Default, Serialize)]
-        pub struct Row<'a> {
-            /// Line of the target in the input; first column of segments, absent from JSON.
-            #[serde(skip)]
-            pub target: u32,
-            $(pub $name: $type,)*
-        }
+impl Columns {
+    /// Adds a row.
+    pub fn push(&mut self, row: &Row<'_>) {
+        row.visit(&mut Cells(self.builders.iter_mut()));
+    }
 
-        /// Rows on their way to a segment.
-        #[derive(Default)]
-        pub struct Columns<'a> {
-            target: <u32 as Cell>::Builder,
-            $($name: <$type as Cell>::Builder,)*
-            lifetime: std::marker::PhantomData<&'a ()>,
-        }
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.builders.first().map_or(0, |b| b.array().len())
+    }
 
-        impl<'a> Columns<'a> {
-            /// Adds a row.
-            pub fn push(&mut self, row: &Row<'_>) {
-                row.target.append(&mut self.target);
-                $(row.$name.append(&mut self.$name);)*
-            }
+    /// All rows as a batch; empties the columns.
+    pub fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        let columns: Vec<ArrayRef> = self
+            .builders
+            .iter_mut()
+            .map(|b| b.array_mut().finish())
+            .collect();
+        RecordBatch::try_new(schema, columns)
+    }
 
-            /// Number of rows.
-            pub fn len(&self) -> usize {
-                self.target.len()
-            }
+    /// Names and types of a segment's columns.
+    pub fn schema() -> Arc<Schema> {
+        let fields = Row::columns();
+        let fields = fields
+            .iter()
+            .map(|c| Field::new(c.name, arrow_type(c.kind), c.nullable));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
 
-            /// All rows as a batch; empties the columns.
-            pub fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
-                let columns: Vec<ArrayRef> = vec![
-                    Arc::new(self.target.finish()),
-                    $(Arc::new(self.$name.finish()),)*
-                ];
-                RecordBatch::try_new(schema, columns)
-            }
+fn arrow_type(kind: Type) -> DataType {
+    match kind {
+        Type::String => DataType::Utf8,
+        Type::Bool => DataType::Boolean,
+        Type::U8 => DataType::UInt8,
+        Type::U16 => DataType::UInt16,
+        Type::U32 => DataType::UInt32,
+        Type::I64 => DataType::Int64,
+        Type::F32 => DataType::Float32,
+        Type::F64 => DataType::Float64,
+    }
+}
 
-            /// Names and types of a segment's columns.
-            pub fn schema() -> Arc<Schema> {
-                Arc::new(Schema::new(vec![
-                    Field::new("target", DataType::UInt32, false),
-                    $(Field::new(stringify!($name), <$type as Cell>::TYPE, <$type as Cell>::NULLABLE),)*
-                ]))
-            }
+/// The cells of one column.
+enum Builder {
+    Text(StringBuilder),
+    Bool(BooleanBuilder),
+    U8(PrimitiveBuilder<UInt8Type>),
+    U16(PrimitiveBuilder<UInt16Type>),
+    U32(PrimitiveBuilder<UInt32Type>),
+    I64(PrimitiveBuilder<Int64Type>),
+    F32(PrimitiveBuilder<Float32Type>),
+    F64(PrimitiveBuilder<Float64Type>),
+}
+
+/// Does the same with the builder of any type.
+macro_rules! each {
+    ($builder:expr, $name:ident => $do:expr) => {
+        match $builder {
+            Builder::Text($name) => $do,
+            Builder::Bool($name) => $do,
+            Builder::U8($name) => $do,
+            Builder::U16($name) => $do,
+            Builder::U32($name) => $do,
+            Builder::I64($name) => $do,
+            Builder::F32($name) => $do,
+            Builder::F64($name) => $do,
         }
     };
 }
 
-columns! {
-    domain: Text<'a>,
-    ip: Text<'a>,
-    port: u16,
-    outcome: Text<'a>,
-    sent_at: Option<i64>,
-    src_ip: Option<Text<'a>>,
-    src_port: Option<u16>,
-    initial_size: Option<u16>,
-    version: Option<Text<'a>>,
-    client_cid: Option<Text<'a>>,
-    attempts: u8,
-    retried: bool,
-    hello_retry: bool,
-    ack_us: Option<i64>,
-    sh_us: Option<i64>,
-    ack_to_sh_us: Option<i64>,
-    sh_to_handshake_us: Option<i64>,
-    retry_us: Option<i64>,
-    ack_delay_raw: Option<i64>,
-    ack_delay_us: Option<i64>,
-    ack_datagram_bytes: Option<u16>,
-    ack_frames: Option<Text<'a>>,
-    ack_eliciting: Option<bool>,
-    ack_pn: Option<i64>,
-    sh_pn: Option<i64>,
-    ack_largest: Option<i64>,
-    first_ack_range: Option<i64>,
-    gap_before_sh: Option<bool>,
-    partial_ack_us: Option<i64>,
-    bytes_sent: u32,
-    bytes_received: u32,
-    datagrams_received: u16,
-    amplification: Option<f32>,
-    discarded: u16,
-    after_close: u16,
-    ttl: Option<u8>,
-    close_code: Option<i64>,
-    server_cid: Option<Text<'a>>,
-    close_reason: Option<Text<'a>>,
-    version_list: Option<Text<'a>>,
-    icmp_type: Option<u8>,
-    icmp_code: Option<u8>,
-    detail: Option<Text<'a>>,
+impl Builder {
+    fn new(column: &Column) -> Builder {
+        match column.kind {
+            Type::String => Builder::Text(StringBuilder::new()),
+            Type::Bool => Builder::Bool(BooleanBuilder::new()),
+            Type::U8 => Builder::U8(PrimitiveBuilder::new()),
+            Type::U16 => Builder::U16(PrimitiveBuilder::new()),
+            Type::U32 => Builder::U32(PrimitiveBuilder::new()),
+            Type::I64 => Builder::I64(PrimitiveBuilder::new()),
+            Type::F32 => Builder::F32(PrimitiveBuilder::new()),
+            Type::F64 => Builder::F64(PrimitiveBuilder::new()),
+        }
+    }
+
+    fn array(&self) -> &dyn ArrayBuilder {
+        each!(self, builder => builder)
+    }
+
+    fn array_mut(&mut self) -> &mut dyn ArrayBuilder {
+        each!(self, builder => builder)
+    }
+
+    /// Adds a cell. One of another type becomes null, which the batch refuses where null is not allowed.
+    fn push(&mut self, value: Value<'_>) {
+        match (self, value) {
+            (Builder::Text(to), Value::Text(text)) => to.append_value(text),
+            (Builder::Text(to), Value::Shown(shown)) => {
+                let mut text = Vec::new();
+                shown.write(Style::Plain, &mut text);
+                to.append_value(String::from_utf8_lossy(&text));
+            }
+            (Builder::Bool(to), Value::Bool(value)) => to.append_value(value),
+            // A cell of these columns is an integer of the same type.
+            (Builder::U8(to), Value::Int(value)) => to.append_value(value as u8),
+            (Builder::U16(to), Value::Int(value)) => to.append_value(value as u16),
+            (Builder::U32(to), Value::Int(value)) => to.append_value(value as u32),
+            (Builder::I64(to), Value::Int(value)) => to.append_value(value),
+            (Builder::F32(to), Value::Float(value)) => to.append_value(value as f32),
+            (Builder::F64(to), Value::Float(value)) => to.append_value(value),
+            (builder, _) => each!(builder, to => to.append_null()),
+        }
+    }
+}
+
+/// Distributes the cells of a row to their columns.
+struct Cells<'a>(slice::IterMut<'a, Builder>);
+
+impl Visitor for Cells<'_> {
+    fn value(&mut self, value: Value<'_>) {
+        if let Some(builder) = self.0.next() {
+            builder.push(value);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// (name, type, nullable) of the columns that the YAML file says come from the prober.
-    fn described() -> Vec<(String, String, bool)> {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../schemas/records/quic_probe.yaml"
-        );
-        let text = std::fs::read_to_string(path).unwrap();
-        let value = |line: &str, key: &str| {
-            let rest = line.split_once(&format!("{key}: "))?.1;
-            Some(rest.split([',', '}']).next()?.to_owned())
-        };
-        text.lines()
-            .filter(|line| value(line, "from").as_deref() == Some("prober"))
-            .map(|l| {
-                (
-                    value(l, "name").unwrap(),
-                    value(l, "type").unwrap(),
-                    l.contains("nullable: true"),
-                )
-            })
-            .collect()
-    }
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use firstflight_records::described;
 
     #[test]
     fn columns_are_those_of_the_description() {
-        let names = |data: &DataType| match data {
-            DataType::Utf8 => "string".to_owned(),
-            DataType::Boolean => "bool".to_owned(),
-            other => other.to_string().to_lowercase(),
-        };
-        let schema = Columns::schema();
-        let ours: Vec<_> = schema.fields()[1..]
-            .iter()
-            .map(|f| (f.name().clone(), names(f.data_type()), f.is_nullable()))
+        let described: Vec<_> = described("quic_probe")
+            .unwrap()
+            .into_iter()
+            .filter(|column| column.from == "prober")
+            .map(|column| (column.name, column.kind, column.nullable))
             .collect();
-        assert_eq!(ours, described());
+        let ours: Vec<_> = Row::columns()[1..]
+            .iter()
+            .map(|column| (column.name.into(), column.kind.to_string(), column.nullable))
+            .collect();
+        assert_eq!(ours, described);
     }
 
     #[test]
@@ -233,13 +238,50 @@ mod tests {
             ..Row::default()
         };
         let json: serde_json::Value = serde_json::to_value(&row).unwrap();
-        assert_eq!(
-            json.as_object().unwrap().len(),
-            Columns::schema().fields().len() - 1
-        );
+        let names: Vec<&str> = Row::columns()[1..].iter().map(|c| c.name).collect();
+        let written = serde_json::to_string(&row).unwrap();
+        let places: Vec<_> = names
+            .iter()
+            .map(|name| written.find(&format!("\"{name}\":")))
+            .collect();
+        assert_eq!(json.as_object().unwrap().len(), names.len());
+        assert!(places.iter().all(Option::is_some) && places.is_sorted());
         assert_eq!(
             (&json["ack_us"], &json["sh_us"]),
             (&7.into(), &serde_json::Value::Null)
         );
+    }
+
+    #[test]
+    fn a_batch_has_the_cells_of_its_rows() {
+        let mut columns = Columns::default();
+        for target in [2, u32::MAX] {
+            columns.push(&Row {
+                target,
+                ip: "192.0.2.1".into(),
+                ack_us: (target == 2).then_some(-1),
+                amplification: Some(0.1),
+                ttl: Some(255),
+                gap_before_sh: Some(true),
+                ..Row::default()
+            });
+        }
+        assert_eq!(columns.len(), 2);
+        let batch = columns.finish(Columns::schema()).unwrap();
+        assert_eq!(columns.len(), 0);
+        let column = |name: &str| batch.column_by_name(name).unwrap().clone();
+        let targets = column("target");
+        assert_eq!(
+            targets.as_primitive::<UInt32Type>().values(),
+            &[2, u32::MAX]
+        );
+        let acks = column("ack_us");
+        assert_eq!(acks.as_primitive::<Int64Type>().value(0), -1);
+        assert!(acks.is_null(1) && !acks.is_null(0));
+        let shares = column("amplification");
+        assert_eq!(shares.as_primitive::<Float32Type>().values(), &[0.1, 0.1]);
+        assert_eq!(column("ttl").as_primitive::<UInt8Type>().value(1), 255);
+        assert!(column("gap_before_sh").as_boolean().value(0));
+        assert_eq!(column("ip").as_string::<i32>().value(1), "192.0.2.1");
     }
 }

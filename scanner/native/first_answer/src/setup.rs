@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         report::dry_run(&lists, options.rate);
         return Ok(u8::from(lists.targets.rejected > 0));
     }
-    let outputs = Outputs::<Columns<'static>>::open(&output_options(options))?;
+    let outputs = Outputs::<Columns>::open(&output_options(options))?;
     let Lists { policy, targets } = lists;
     let mut counts = Counts::default();
     counts.tally.targets = targets.len() as u64;

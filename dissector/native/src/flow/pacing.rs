@@ -1,0 +1,233 @@
+//! How evenly a sender sends: gaps between packets and trains of packets, per direction of a five-tuple.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::flow::coverage::Coverage;
+use crate::flow::expiry::Bounds;
+use crate::flow::quantiles::Durations;
+use crate::flow::table::{FlowTable, Live};
+
+/// Gaps of one direction that are kept one by one; beyond, quantiles come from a histogram.
+const EXACT_GAPS: usize = 1 << 17;
+/// The same for all directions of a capture together.
+const EXACT_GAPS_IN_ALL: usize = 1 << 22;
+
+/// Transport protocols that have ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// One direction of a five-tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Direction {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    pub protocol: Protocol,
+}
+
+/// A packet, as far as pacing is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub ns: i64,
+    /// Total length of the IP packet.
+    pub ip_bytes: u64,
+    /// Bytes of UDP or TCP payload.
+    pub payload: u32,
+    /// TCP: sequence number of the first of them.
+    pub seq: Option<u32>,
+}
+
+/// What was seen of one direction.
+#[derive(Clone, Debug)]
+pub struct Pacing {
+    pub direction: Direction,
+    pub start_ns: i64,
+    pub last_ns: i64,
+    pub packets: u64,
+    pub ip_bytes: u64,
+    /// Payload; of TCP each byte of the stream once.
+    pub payload_bytes: u64,
+    pub gaps: Durations,
+    /// Number of trains that have ended, by their length in packets.
+    trains: BTreeMap<u64, u64>,
+    train: u64,
+    seen: Coverage,
+}
+
+impl Live for Pacing {
+    fn last_ns(&self) -> i64 {
+        self.last_ns
+    }
+}
+
+impl Pacing {
+    fn new(direction: Direction, ns: i64) -> Pacing {
+        Pacing {
+            direction,
+            start_ns: ns,
+            last_ns: ns,
+            packets: 0,
+            ip_bytes: 0,
+            payload_bytes: 0,
+            gaps: Durations::default(),
+            trains: BTreeMap::new(),
+            train: 0,
+            seen: Coverage::default(),
+        }
+    }
+
+    fn packet(&mut self, sent: &Sent, train_gap_ns: i64) {
+        if self.packets > 0 {
+            let gap = sent.ns - self.last_ns;
+            self.gaps.add(gap);
+            if gap >= train_gap_ns {
+                *self.trains.entry(self.train).or_default() += 1;
+                self.train = 0;
+            }
+        }
+        self.train += 1;
+        self.packets += 1;
+        self.last_ns = sent.ns;
+        self.ip_bytes += sent.ip_bytes;
+        let new = sent
+            .seq
+            .map_or(sent.payload, |seq| self.seen.add(seq, sent.payload));
+        self.payload_bytes += u64::from(new);
+    }
+
+    /// Number of trains by their length in packets; the one that goes on ends here.
+    pub fn trains(&self) -> BTreeMap<u64, u64> {
+        let mut trains = self.trains.clone();
+        if self.train > 0 {
+            *trains.entry(self.train).or_default() += 1;
+        }
+        trains
+    }
+
+    /// Share of packets that stand in trains of at most `length`.
+    pub fn share_in_trains(&self, length: u64) -> f64 {
+        let trains = self.trains();
+        let packets: u64 = trains.range(..=length).map(|(n, trains)| n * trains).sum();
+        packets as f64 / self.packets as f64
+    }
+
+    /// Payload in bits per second from the first to the last packet; `None` if no time passed.
+    pub fn goodput_bps(&self) -> Option<i64> {
+        crate::flow::volume::bits_per_second(self.payload_bytes, self.last_ns - self.start_ns)
+    }
+}
+
+/// The directions that are being watched.
+pub struct Pacings {
+    table: FlowTable<Direction, Pacing>,
+    train_gap_ns: i64,
+    kept: usize,
+}
+
+impl Pacings {
+    /// `train_gap_ns`: a gap as long as this ends a train.
+    pub fn new(bounds: Bounds, train_gap_ns: i64) -> Pacings {
+        Pacings {
+            table: FlowTable::new(bounds),
+            train_gap_ns,
+            kept: 0,
+        }
+    }
+
+    pub fn packet(&mut self, direction: Direction, sent: &Sent) {
+        if self.table.get_mut(&direction).is_none() {
+            self.table
+                .insert(direction, Pacing::new(direction, sent.ns));
+        }
+        let Some(pacing) = self.table.get_mut(&direction) else {
+            return;
+        };
+        let before = pacing.gaps.kept();
+        pacing.packet(sent, self.train_gap_ns);
+        self.kept += pacing.gaps.kept() - before;
+        if pacing.gaps.kept() > EXACT_GAPS || self.kept > EXACT_GAPS_IN_ALL {
+            self.kept -= pacing.gaps.kept();
+            pacing.gaps.compress();
+        }
+    }
+
+    /// A direction that is over by `now_ns`, if there is one; call it until there is none.
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Pacing>> {
+        let over = self.table.expired(now_ns);
+        self.forget(over)
+    }
+
+    /// Any direction left: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Pacing>> {
+        let over = self.table.drain();
+        self.forget(over)
+    }
+
+    /// Directions written out early because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.table.evicted()
+    }
+
+    fn forget(&mut self, over: Option<Box<Pacing>>) -> Option<Box<Pacing>> {
+        self.kept -= over.as_ref().map_or(0, |pacing| pacing.gaps.kept());
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        idle_ns: 60_000_000_000,
+        closing_ns: 60_000_000_000,
+        max_live: 100,
+    };
+
+    fn pacing(times: &[i64]) -> Box<Pacing> {
+        let direction = Direction {
+            src: ([192, 0, 2, 1], 1).into(),
+            dst: ([192, 0, 2, 2], 2).into(),
+            protocol: Protocol::Udp,
+        };
+        let mut pacings = Pacings::new(BOUNDS, 100);
+        for &ns in times {
+            let sent = Sent {
+                ns,
+                ip_bytes: 128,
+                payload: 100,
+                seq: None,
+            };
+            pacings.packet(direction, &sent);
+        }
+        pacings.drain().unwrap()
+    }
+
+    #[test]
+    fn a_train_ends_with_a_gap_of_the_threshold() {
+        let p = pacing(&[0, 99, 199, 200, 300, 1000]);
+        assert_eq!(p.trains(), BTreeMap::from([(1, 2), (2, 2)]));
+        assert_eq!(p.share_in_trains(1), 2.0 / 6.0);
+        assert_eq!(p.share_in_trains(5), 1.0);
+        assert_eq!(p.gaps.quantiles([0.5]), [Some(100)]);
+    }
+
+    #[test]
+    fn a_lone_packet_is_a_train() {
+        let p = pacing(&[5]);
+        assert_eq!(p.trains(), BTreeMap::from([(1, 1)]));
+        assert_eq!((p.goodput_bps(), p.share_in_trains(5)), (None, 1.0));
+    }
+
+    #[test]
+    fn many_gaps_are_kept_in_buckets() {
+        let times: Vec<i64> = (0..=EXACT_GAPS as i64 + 5).map(|n| n * 1000).collect();
+        let p = pacing(&times);
+        assert!(!p.gaps.is_exact());
+        assert_eq!(p.gaps.quantiles([0.5]), [Some(1000)]);
+        assert_eq!(p.trains(), BTreeMap::from([(1, times.len() as u64)]));
+    }
+}

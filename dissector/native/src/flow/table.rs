@@ -1,0 +1,174 @@
+//! Live flows by key.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+
+use super::expiry::{Bounds, Expiry};
+use super::tombstones::Tombstones;
+
+/// Flows written out whose late packets are still distinguished from new flows.
+const REMEMBERED: usize = 1 << 17;
+
+/// What a table must know of a flow.
+pub trait Live {
+    /// Time of its last packet.
+    fn last_ns(&self) -> i64;
+}
+
+/// The live flows.
+pub struct FlowTable<K, V> {
+    flows: HashMap<K, (u64, Box<V>)>,
+    next_id: u64,
+    /// A key may come again, so a number stands before it.
+    expiry: Expiry<(u64, K)>,
+    tombstones: Tombstones,
+    hasher: RandomState,
+}
+
+impl<K: Copy + Ord + Hash, V: Live> FlowTable<K, V> {
+    pub fn new(bounds: Bounds) -> Self {
+        FlowTable {
+            flows: HashMap::new(),
+            next_id: 0,
+            expiry: Expiry::new(bounds),
+            tombstones: Tombstones::new(REMEMBERED),
+            hasher: RandomState::new(),
+        }
+    }
+
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.flows.get_mut(key).map(|(_, flow)| flow.as_mut())
+    }
+
+    /// Whether a flow of that key was written out not long ago.
+    pub fn was_removed(&self, key: &K) -> bool {
+        self.tombstones.contains(self.hasher.hash_one(key))
+    }
+
+    /// Puts a flow in; returns the one that it replaces, if there was one.
+    pub fn insert(&mut self, key: K, flow: V) -> Option<Box<V>> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.expiry.add((id, key), flow.last_ns());
+        self.flows
+            .insert(key, (id, Box::new(flow)))
+            .map(|(_, old)| old)
+    }
+
+    /// Marks the flow of `key` as closed by its packet at `now_ns`.
+    pub fn closed(&mut self, key: K, now_ns: i64) {
+        if let Some((id, _)) = self.flows.get(&key) {
+            self.expiry.close((*id, key), now_ns);
+        }
+    }
+
+    /// A flow that is over by `now_ns`, if there is one; call it until there is none.
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<V>> {
+        let flows = &self.flows;
+        let last_ns = |(id, key): (u64, K)| live(flows, id, &key).map(V::last_ns);
+        let (_, key) = self.expiry.expired(now_ns, flows.len(), last_ns)?;
+        self.remove(&key)
+    }
+
+    /// Any live flow, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<V>> {
+        while let Some((id, key)) = self.expiry.drain() {
+            if live(&self.flows, id, &key).is_some() {
+                return self.remove(&key);
+            }
+        }
+        None
+    }
+
+    /// Flows written out early because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.expiry.evicted()
+    }
+
+    fn remove(&mut self, key: &K) -> Option<Box<V>> {
+        let (_, flow) = self.flows.remove(key)?;
+        self.tombstones.add(self.hasher.hash_one(key));
+        Some(flow)
+    }
+}
+
+/// The flow of `key`, if it is still the one that got the number `id`.
+fn live<'a, K: Eq + Hash, V>(
+    flows: &'a HashMap<K, (u64, Box<V>)>,
+    id: u64,
+    key: &K,
+) -> Option<&'a V> {
+    let (live, flow) = flows.get(key)?;
+    (*live == id).then_some(flow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Flow(i64);
+
+    impl Live for Flow {
+        fn last_ns(&self) -> i64 {
+            self.0
+        }
+    }
+
+    fn table(max_live: usize) -> FlowTable<u8, Flow> {
+        FlowTable::new(Bounds {
+            idle_ns: 60,
+            closing_ns: 10,
+            max_live,
+        })
+    }
+
+    #[test]
+    fn idle_flows_expire_and_active_ones_stay() {
+        let mut t = table(9);
+        t.insert(1, Flow(0));
+        t.insert(2, Flow(0));
+        t.get_mut(&2).unwrap().0 = 30;
+        assert!(t.expired(60).is_none());
+        assert_eq!(t.expired(61).map(|f| f.0), Some(0));
+        assert!(t.expired(61).is_none() && t.was_removed(&1) && !t.was_removed(&2));
+        assert_eq!(t.expired(91).map(|f| f.0), Some(30));
+    }
+
+    #[test]
+    fn closed_flows_expire_sooner_but_not_their_successors() {
+        let mut t = table(9);
+        t.insert(1, Flow(0));
+        t.closed(1, 0);
+        assert!(t.insert(1, Flow(5)).is_some());
+        assert!(t.expired(20).is_none());
+        t.closed(1, 20);
+        assert_eq!(t.expired(31).map(|f| f.0), Some(5));
+        assert!(t.drain().is_none());
+    }
+
+    #[test]
+    fn of_too_many_the_one_idle_for_longest_expires_not_the_newest() {
+        let mut t = table(3);
+        for (key, ns) in [(1, 1), (2, 2), (3, 3)] {
+            t.insert(key, Flow(ns));
+            t.get_mut(&key).unwrap().0 = 10 + ns;
+        }
+        // The newest has sent one packet only, and yet is the last that was active.
+        t.insert(4, Flow(20));
+        assert_eq!(t.expired(20).map(|f| f.0), Some(11));
+        assert!(t.expired(20).is_none());
+    }
+
+    #[test]
+    fn an_active_flow_is_not_evicted() {
+        let mut t = table(1);
+        t.insert(1, Flow(1));
+        t.insert(2, Flow(2));
+        // The first stays active, so the second is idle for longest.
+        t.get_mut(&1).unwrap().0 = 3;
+        assert_eq!(t.expired(3).map(|f| f.0), Some(2));
+        assert_eq!((t.evicted(), t.expired(3).is_none()), (1, true));
+        assert_eq!(t.drain().map(|f| f.0), Some(3));
+    }
+}

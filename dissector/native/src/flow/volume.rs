@@ -1,0 +1,173 @@
+//! Throughput, for QUIC and TCP by the same rules (docs/definitions.md, "From a capture").
+
+/// A packet, as far as volumes are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    pub ns: i64,
+    pub from_client: bool,
+    /// Total length of the IP packet.
+    pub ip_bytes: u64,
+    /// That length is what was captured, because the header gives none.
+    pub is_guessed: bool,
+    /// It is a retransmission.
+    pub is_again: bool,
+    /// It carries application data.
+    pub has_payload: bool,
+    /// Bytes of application data that were not seen before.
+    pub new_payload: u64,
+}
+
+/// What one side sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SideVolume {
+    pub packets: u64,
+    pub ip_bytes: u64,
+    /// Of these, in retransmissions.
+    pub ip_bytes_again: u64,
+    /// Application data, each byte once.
+    pub payload_bytes: u64,
+    /// Time of its last packet with application data, and `ip_bytes` up to there.
+    until_payload: Option<(i64, u64)>,
+}
+
+/// What a connection carried.
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    pub start_ns: i64,
+    pub last_ns: i64,
+    pub client: SideVolume,
+    pub server: SideVolume,
+    /// Some length was taken from what was captured.
+    pub is_guessed: bool,
+}
+
+impl Volume {
+    pub fn new(start_ns: i64) -> Volume {
+        Volume {
+            start_ns,
+            last_ns: start_ns,
+            client: SideVolume::default(),
+            server: SideVolume::default(),
+            is_guessed: false,
+        }
+    }
+
+    pub fn packet(&mut self, carried: &Carried) {
+        self.last_ns = self.last_ns.max(carried.ns);
+        self.is_guessed |= carried.is_guessed;
+        let side = if carried.from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        side.packets += 1;
+        side.ip_bytes += carried.ip_bytes;
+        if carried.is_again {
+            side.ip_bytes_again += carried.ip_bytes;
+        }
+        side.payload_bytes += carried.new_payload;
+        if carried.has_payload {
+            side.until_payload = Some((carried.ns, side.ip_bytes));
+        }
+    }
+
+    /// Takes packets of one side, of which nothing else is known.
+    pub fn sealed(&mut self, from_client: bool, packets: u64, ip_bytes: u64) {
+        let side = if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        side.packets += packets;
+        side.ip_bytes += ip_bytes;
+    }
+
+    /// Both directions' IP total lengths over the time from the first to the last packet.
+    pub fn anrw_throughput_bps(&self) -> Option<i64> {
+        let bytes = self.client.ip_bytes + self.server.ip_bytes;
+        bits_per_second(bytes, self.last_ns - self.start_ns)
+    }
+
+    /// The same without retransmissions.
+    pub fn anrw_goodput_bps(&self) -> Option<i64> {
+        let once = |side: &SideVolume| side.ip_bytes - side.ip_bytes_again;
+        let bytes = once(&self.client) + once(&self.server);
+        bits_per_second(bytes, self.last_ns - self.start_ns)
+    }
+
+    /// IP total lengths from the server over the time from the first packet to the server's last with
+    /// application data.
+    pub fn download_throughput_bps(&self) -> Option<i64> {
+        self.throughput_bps(&self.server)
+    }
+
+    /// The same from the client.
+    pub fn upload_throughput_bps(&self) -> Option<i64> {
+        self.throughput_bps(&self.client)
+    }
+
+    /// The server's application data, each byte once, over the time of [`Volume::download_throughput_bps`].
+    pub fn application_goodput_bps(&self) -> Option<i64> {
+        let (ns, _) = self.server.until_payload?;
+        bits_per_second(self.server.payload_bytes, ns - self.start_ns)
+    }
+
+    /// Share of the bytes observed that are in retransmissions; `None` if nothing was sent.
+    pub fn retransmission_rate(&self) -> Option<f64> {
+        let all = self.client.ip_bytes + self.server.ip_bytes;
+        let again = self.client.ip_bytes_again + self.server.ip_bytes_again;
+        (all > 0).then(|| again as f64 / all as f64)
+    }
+
+    fn throughput_bps(&self, side: &SideVolume) -> Option<i64> {
+        let (ns, bytes) = side.until_payload?;
+        bits_per_second(bytes, ns - self.start_ns)
+    }
+}
+
+/// Bits per second of `bytes` in `ns` nanoseconds, floored; `None` if no time passed.
+pub fn bits_per_second(bytes: u64, ns: i64) -> Option<i64> {
+    if ns <= 0 {
+        return None;
+    }
+    let ns = ns.unsigned_abs();
+    // A division of 128 bits takes many times as long as one of 64.
+    match bytes.checked_mul(8_000_000_000) {
+        Some(bits) => i64::try_from(bits / ns).ok(),
+        None => i64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(ns)).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_four_rates() {
+        let mut volume = Volume::new(0);
+        for (ns, from_client, ip_bytes, is_again, new_payload) in [
+            (0, true, 60, false, 0),
+            (500_000_000, false, 1040, false, 1000),
+            (700_000_000, false, 1040, true, 0),
+            (1_000_000_000, false, 540, false, 500),
+            (2_000_000_000, false, 40, false, 0),
+        ] {
+            volume.packet(&Carried {
+                ns,
+                from_client,
+                ip_bytes,
+                is_guessed: false,
+                is_again,
+                has_payload: ip_bytes > 100,
+                new_payload,
+            });
+        }
+        assert_eq!(volume.anrw_throughput_bps(), Some(2720 * 4));
+        assert_eq!(volume.anrw_goodput_bps(), Some(1680 * 4));
+        assert_eq!(volume.download_throughput_bps(), Some(2620 * 8));
+        assert_eq!(volume.application_goodput_bps(), Some(1500 * 8));
+        assert_eq!(volume.upload_throughput_bps(), None);
+        assert_eq!(volume.retransmission_rate(), Some(1040.0 / 2720.0));
+        assert_eq!(Volume::new(3).anrw_throughput_bps(), None);
+    }
+}

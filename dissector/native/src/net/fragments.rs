@@ -1,0 +1,156 @@
+//! IP fragments put together (RFC 791 3.2, RFC 8200 4.5), in bounded memory.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::net::ip::{Fragment, FragmentKey};
+
+/// A datagram that is not whole after this time is given up (60 s in RFC 8200 4.5; an observer need not wait
+/// as long).
+const WAIT_NS: i64 = 30_000_000_000;
+/// Datagrams that are waited for at a time; the oldest goes first.
+const MAX_WAITING: usize = 256;
+/// Fragments of one datagram.
+const MAX_PARTS: usize = 256;
+/// A datagram's payload has at most so many bytes.
+const MAX_LENGTH: usize = 65_535;
+
+/// Fragments that wait for others.
+#[derive(Default)]
+pub struct Fragments {
+    waiting: HashMap<FragmentKey, Partial>,
+    order: VecDeque<(i64, FragmentKey)>,
+    /// Fragments of datagrams that never became whole, or that contradicted each other.
+    pub lost: u64,
+}
+
+/// A packet put together.
+#[derive(Debug)]
+pub struct Whole {
+    /// Without any trace of fragmentation.
+    pub packet: Vec<u8>,
+    /// Total lengths of its fragments, copies included.
+    pub ip_bytes: usize,
+}
+
+struct Partial {
+    since_ns: i64,
+    ip_bytes: usize,
+    /// Offset and bytes, in order.
+    parts: Vec<(usize, Vec<u8>)>,
+    /// Length of the payload, once the last fragment was seen.
+    end: Option<usize>,
+    head: Vec<u8>,
+}
+
+impl Fragments {
+    /// Takes a fragment that was captured at `ns`; gives the whole IP packet if it was the last missing one.
+    pub fn add(&mut self, ns: i64, fragment: &Fragment<'_>) -> Option<Whole> {
+        self.forget(ns);
+        let end = fragment.offset + fragment.payload.len();
+        if fragment.is_cut || end > MAX_LENGTH {
+            self.give_up(&fragment.key);
+            self.lost += 1;
+            return None;
+        }
+        let order = &mut self.order;
+        let partial = self.waiting.entry(fragment.key).or_insert_with(|| {
+            order.push_back((ns, fragment.key));
+            Partial {
+                since_ns: ns,
+                ip_bytes: 0,
+                parts: Vec::new(),
+                end: None,
+                head: Vec::new(),
+            }
+        });
+        if !partial.put(fragment, end) {
+            self.give_up(&fragment.key);
+            self.lost += 1;
+            return None;
+        }
+        partial.ip_bytes += fragment.ip_bytes;
+        if !partial.is_whole() {
+            return None;
+        }
+        let whole = self.waiting.remove(&fragment.key)?;
+        let payload: Vec<u8> = whole.parts.into_iter().flat_map(|(_, part)| part).collect();
+        let packet = crate::net::ip::unfragmented(&whole.head, fragment.key.protocol, &payload)?;
+        Some(Whole {
+            packet,
+            ip_bytes: whole.ip_bytes,
+        })
+    }
+
+    /// At the end of a capture: how many fragments led to no datagram.
+    pub fn left(&self) -> u64 {
+        let waiting: usize = self.waiting.values().map(|p| p.parts.len()).sum();
+        self.lost + waiting as u64
+    }
+
+    fn forget(&mut self, ns: i64) {
+        while let Some(&(since_ns, key)) = self.order.front() {
+            if since_ns + WAIT_NS >= ns && self.order.len() <= MAX_WAITING {
+                return;
+            }
+            self.order.pop_front();
+            // The same key may have begun again since.
+            if self
+                .waiting
+                .get(&key)
+                .is_some_and(|p| p.since_ns == since_ns)
+            {
+                self.give_up(&key);
+            }
+        }
+    }
+
+    fn give_up(&mut self, key: &FragmentKey) {
+        if let Some(partial) = self.waiting.remove(key) {
+            self.lost += partial.parts.len() as u64;
+        }
+    }
+}
+
+impl Partial {
+    /// Whether the fragment fits the others; a copy does.
+    fn put(&mut self, fragment: &Fragment<'_>, end: usize) -> bool {
+        if !fragment.more {
+            if self.end.is_some_and(|known| known != end) {
+                return false;
+            }
+            self.end = Some(end);
+        }
+        if fragment.offset == 0 {
+            self.head = fragment.head.to_vec();
+        }
+        let at = self.parts.partition_point(|(o, _)| *o < fragment.offset);
+        if let Some((offset, part)) = self.parts.get(at)
+            && *offset == fragment.offset
+        {
+            return part == fragment.payload;
+        }
+        let overlaps_before = at > 0
+            && self
+                .parts
+                .get(at - 1)
+                .is_some_and(|(o, part)| o + part.len() > fragment.offset);
+        let overlaps_after = self.parts.get(at).is_some_and(|(o, _)| *o < end);
+        if overlaps_before || overlaps_after || self.parts.len() >= MAX_PARTS {
+            return false;
+        }
+        self.parts
+            .insert(at, (fragment.offset, fragment.payload.to_vec()));
+        true
+    }
+
+    fn is_whole(&self) -> bool {
+        let mut next = 0;
+        for (offset, part) in &self.parts {
+            if *offset != next {
+                return false;
+            }
+            next += part.len();
+        }
+        self.end == Some(next)
+    }
+}

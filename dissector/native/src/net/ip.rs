@@ -1,0 +1,541 @@
+//! IPv4 and IPv6 packets: the UDP datagram, TCP segment or ICMP error in them (RFC 791, 8200, 768, 792,
+//! 4443).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use firstflight_wire::{ConnectionId, Reader, tcp};
+
+/// What volumes are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpLength {
+    /// Total length of the IP packet as sent, header included.
+    pub bytes: usize,
+    /// The header holds zero (segmentation offload), so `bytes` is the length of the captured frame.
+    pub is_guessed: bool,
+}
+
+/// A UDP datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// What was captured of the payload.
+    pub payload: &'a [u8],
+    /// Length of the payload as sent; larger than `payload.len()` if the capture cut it.
+    pub length: usize,
+    pub ip_length: IpLength,
+}
+
+/// A TCP segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// ECN field of the IP header (RFC 3168 5): 0 none, 1 and 2 capable, 3 congestion experienced.
+    pub ecn: u8,
+    pub header: tcp::Header<'a>,
+    /// Bytes of payload as sent.
+    pub length: usize,
+    pub ip_length: IpLength,
+}
+
+/// An ICMP message that quotes a UDP datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcmpError {
+    pub kind: u8,
+    pub code: u8,
+    /// Whether it reports that nobody listens on the port: final (RFC 792, RFC 4443 3.1).
+    pub port_unreachable: bool,
+    /// Source and destination of the datagram that is quoted.
+    pub quoted_src: SocketAddr,
+    pub quoted_dst: SocketAddr,
+    /// Source connection ID in it, if it is a long header and so much of it is quoted.
+    pub quoted_scid: Option<ConnectionId>,
+    /// Who sent the message.
+    pub source: IpAddr,
+}
+
+/// What an IP packet holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    Udp(Datagram<'a>),
+    Tcp(Segment<'a>),
+    Icmp(IcmpError),
+    /// Another protocol, or ICMP that quotes none of UDP.
+    Other,
+    /// A fragment of a datagram: see [`fragment`].
+    Fragment,
+    /// Headers cut short or contradictory.
+    Broken,
+}
+
+impl Content<'_> {
+    /// Marks the packet as one that came in fragments of so many bytes together.
+    pub fn came_in(&mut self, ip_bytes: usize) {
+        let sent = IpLength {
+            bytes: ip_bytes,
+            is_guessed: false,
+        };
+        match self {
+            Content::Udp(datagram) => datagram.ip_length = sent,
+            Content::Tcp(segment) => segment.ip_length = sent,
+            _ => {}
+        }
+    }
+}
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+/// Which fragments belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    pub protocol: u8,
+}
+
+/// A fragment of an IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    pub key: FragmentKey,
+    /// Place of its payload in that of the whole packet.
+    pub offset: usize,
+    /// Others follow.
+    pub more: bool,
+    pub payload: &'a [u8],
+    /// The capture holds less of it than was sent.
+    pub is_cut: bool,
+    /// Total length of the fragment, header included.
+    pub ip_bytes: usize,
+    /// The fixed part of the IP header.
+    pub head: &'a [u8],
+}
+
+/// The fragment in `packet`; `None` if it is none, or broken.
+pub fn fragment(packet: &[u8]) -> Option<Fragment<'_>> {
+    let header = header(packet, 0).filter(|h| h.is_fragment)?;
+    let head = packet.get(..if header.src.is_ipv4() { 20 } else { 40 })?;
+    let key = FragmentKey {
+        src: header.src,
+        dst: header.dst,
+        id: header.fragment_id,
+        protocol: header.protocol,
+    };
+    Some(Fragment {
+        key,
+        offset: header.fragment_offset,
+        more: header.more_fragments,
+        payload: header.payload,
+        is_cut: header.payload.len() < header.length,
+        ip_bytes: header.ip_length.bytes,
+        head,
+    })
+}
+
+/// The packet that `head` (of the first fragment) and the fragments' `payload` make; `None` if it is too long
+/// for an IP packet.
+pub fn unfragmented(head: &[u8], protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = head.to_vec();
+    match *packet.first()? >> 4 {
+        4 => {
+            let total = u16::try_from(head.len() + payload.len()).ok()?;
+            // Options are left out, so the header has five words.
+            *packet.first_mut()? = 0x45;
+            packet.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
+            packet.get_mut(6..8)?.fill(0);
+        }
+        _ => {
+            let length = u16::try_from(payload.len()).ok()?;
+            packet.get_mut(4..6)?.copy_from_slice(&length.to_be_bytes());
+            *packet.get_mut(6)? = protocol;
+        }
+    }
+    packet.extend_from_slice(payload);
+    Some(packet)
+}
+
+/// IP header fields that matter here.
+struct Header<'a> {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    ttl: u8,
+    ecn: u8,
+    is_fragment: bool,
+    /// In bytes.
+    fragment_offset: usize,
+    more_fragments: bool,
+    fragment_id: u32,
+    payload: &'a [u8],
+    /// Length of the payload as sent.
+    length: usize,
+    ip_length: IpLength,
+}
+
+/// What `packet` (an IP packet, perhaps with link padding behind it) holds. `cut` bytes more were on the
+/// wire.
+pub fn content(packet: &[u8], cut: usize) -> Content<'_> {
+    let Some(header) = header(packet, cut) else {
+        return Content::Broken;
+    };
+    if header.is_fragment {
+        return Content::Fragment;
+    }
+    match header.protocol {
+        UDP => udp(&header).map_or(Content::Broken, Content::Udp),
+        TCP => tcp(&header).map_or(Content::Broken, Content::Tcp),
+        ICMP | ICMPV6 => {
+            icmp(&header, header.protocol == ICMPV6).map_or(Content::Other, Content::Icmp)
+        }
+        _ => Content::Other,
+    }
+}
+
+#[inline(always)]
+fn header(packet: &[u8], cut: usize) -> Option<Header<'_>> {
+    match packet.first()? >> 4 {
+        4 => ipv4(packet, cut),
+        6 => ipv6(packet, cut),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn ipv4(packet: &[u8], cut: usize) -> Option<Header<'_>> {
+    let fixed = packet.first_chunk::<20>()?;
+    let header_len = usize::from(fixed[0] & 0x0f) * 4;
+    // A total length of zero stands for a segment that the network card was to cut: take what was on the wire
+    // then.
+    let stated = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let ip_length = ip_length(stated, stated, packet.len() + cut);
+    let length = ip_length
+        .bytes
+        .checked_sub(header_len)
+        .filter(|_| header_len >= 20)?;
+    let payload = packet.get(header_len..)?;
+    let place = u16::from_be_bytes([fixed[6], fixed[7]]);
+    let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *fixed;
+    Some(Header {
+        src: Ipv4Addr::new(s0, s1, s2, s3).into(),
+        dst: Ipv4Addr::new(d0, d1, d2, d3).into(),
+        protocol: fixed[9],
+        ttl: fixed[8],
+        ecn: fixed[1] & 3,
+        // More Fragments, or an offset.
+        is_fragment: place & 0x3fff != 0,
+        fragment_offset: usize::from(place & 0x1fff) * 8,
+        more_fragments: place & 0x2000 != 0,
+        fragment_id: u32::from(u16::from_be_bytes([fixed[4], fixed[5]])),
+        payload: &payload[..payload.len().min(length)],
+        length,
+        ip_length,
+    })
+}
+
+/// `stated`: length in the header; `total`: the packet's length by that; `seen`: by the capture.
+fn ip_length(stated: usize, total: usize, seen: usize) -> IpLength {
+    IpLength {
+        bytes: if stated == 0 { seen } else { total },
+        is_guessed: stated == 0,
+    }
+}
+
+fn ipv6(packet: &[u8], cut: usize) -> Option<Header<'_>> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const AUTHENTICATION: u8 = 51;
+    const DESTINATION: u8 = 60;
+    const MOBILITY: u8 = 135;
+    const HIP: u8 = 139;
+    const SHIM6: u8 = 140;
+    const EXTENSIONS: [u8; 8] = [
+        HOP_BY_HOP,
+        ROUTING,
+        FRAGMENT,
+        AUTHENTICATION,
+        DESTINATION,
+        MOBILITY,
+        HIP,
+        SHIM6,
+    ];
+    let mut r = Reader::new(packet);
+    let first = r.u32().ok()?;
+    let stated = usize::from(r.u16().ok()?);
+    let (mut protocol, ttl) = (r.u8().ok()?, r.u8().ok()?);
+    let src = Ipv6Addr::from(r.array::<16>().ok()?);
+    let dst = Ipv6Addr::from(r.array::<16>().ok()?);
+    let ip_length = ip_length(stated, stated + 40, packet.len() + cut);
+    let mut length = ip_length.bytes.checked_sub(40)?;
+    let mut is_fragment = false;
+    let (mut place, mut fragment_id) = (0, 0);
+    while !is_fragment && EXTENSIONS.contains(&protocol) {
+        let extension = protocol;
+        protocol = r.u8().ok()?;
+        let second = usize::from(r.u8().ok()?);
+        let size = match extension {
+            FRAGMENT => 8,
+            // In units of four bytes (RFC 4302 2.2).
+            AUTHENTICATION => 4 * (second + 2),
+            _ => 8 * (second + 1),
+        };
+        let rest = r.bytes(size - 2).ok()?;
+        // Offset and M flag both zero: an atomic fragment (RFC 6946), which is whole.
+        if let (FRAGMENT, &[high, low, a, b, c, d]) = (extension, rest) {
+            place = u16::from_be_bytes([high, low]);
+            fragment_id = u32::from_be_bytes([a, b, c, d]);
+            is_fragment = place & 0xfff9 != 0;
+        }
+        length = length.checked_sub(size)?;
+    }
+    let payload = &r.rest()[..r.len().min(length)];
+    Some(Header {
+        src: src.into(),
+        dst: dst.into(),
+        protocol,
+        ttl,
+        // Version, traffic class, flow label: the class's lowest two bits.
+        ecn: (first >> 20) as u8 & 3,
+        is_fragment,
+        fragment_offset: usize::from(place & 0xfff8),
+        more_fragments: place & 1 != 0,
+        fragment_id,
+        payload,
+        length,
+        ip_length,
+    })
+}
+
+#[inline(always)]
+fn udp<'a>(header: &Header<'a>) -> Option<Datagram<'a>> {
+    let mut r = Reader::new(header.payload);
+    let (src_port, dst_port) = (r.u16().ok()?, r.u16().ok()?);
+    let stated = usize::from(r.u16().ok()?);
+    r.u16().ok()?;
+    // Zero: a jumbogram or a segment to be cut; else the length covers the header and fits the IP packet.
+    let length = if stated == 0 { header.length } else { stated }.checked_sub(8)?;
+    if length > header.length.checked_sub(8)? {
+        return None;
+    }
+    Some(Datagram {
+        src: SocketAddr::new(header.src, src_port),
+        dst: SocketAddr::new(header.dst, dst_port),
+        ttl: header.ttl,
+        payload: &r.rest()[..r.len().min(length)],
+        length,
+        ip_length: header.ip_length,
+    })
+}
+
+fn tcp<'a>(header: &Header<'a>) -> Option<Segment<'a>> {
+    let segment = tcp::Header::parse(header.payload).ok()?;
+    Some(Segment {
+        src: SocketAddr::new(header.src, segment.src_port),
+        dst: SocketAddr::new(header.dst, segment.dst_port),
+        ttl: header.ttl,
+        ecn: header.ecn,
+        header: segment,
+        length: header.length.checked_sub(segment.length)?,
+        ip_length: header.ip_length,
+    })
+}
+
+fn icmp(outer: &Header<'_>, v6: bool) -> Option<IcmpError> {
+    let mut r = Reader::new(outer.payload);
+    let (kind, code) = (r.u8().ok()?, r.u8().ok()?);
+    r.bytes(6).ok()?;
+    // Errors: destination unreachable, source quench, redirect, time exceeded, parameter problem; in ICMPv6
+    // all below 128.
+    let is_error = if v6 {
+        kind < 128
+    } else {
+        [3, 4, 5, 11, 12].contains(&kind)
+    };
+    let quoted = header(r.rest(), 0).filter(|h| is_error && h.protocol == UDP && !h.is_fragment)?;
+    let mut ports = Reader::new(quoted.payload);
+    let (src_port, dst_port) = (ports.u16().ok()?, ports.u16().ok()?);
+    Some(IcmpError {
+        kind,
+        code,
+        port_unreachable: (kind, code) == if v6 { (1, 4) } else { (3, 3) },
+        quoted_src: SocketAddr::new(quoted.src, src_port),
+        quoted_dst: SocketAddr::new(quoted.dst, dst_port),
+        quoted_scid: ports.bytes(4).ok().and_then(|_| long_header_scid(ports)),
+        source: outer.src,
+    })
+}
+
+/// Source connection ID of a packet with a long header (RFC 8999 5.1).
+fn long_header_scid(mut packet: Reader<'_>) -> Option<ConnectionId> {
+    let is_long = packet.u8().ok()? & 0x80 != 0;
+    packet.bytes(4).ok().filter(|_| is_long)?;
+    packet.vec8().ok()?;
+    ConnectionId::new(packet.vec8().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let mut p = vec![
+            0x45, 0, 0, 0, 0, 0, 0, 0, 61, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+        ];
+        p[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+        p[6..8].copy_from_slice(&flags.to_be_bytes());
+        p.extend(payload);
+        p
+    }
+
+    fn v6(next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut p = vec![0x60, 0, 0, 0, 0, payload.len() as u8, next, 61];
+        p.extend([[0; 15].as_slice(), &[1], &[0; 15], &[2]].concat());
+        p.extend(payload);
+        p
+    }
+
+    fn udp_bytes(payload: &[u8]) -> Vec<u8> {
+        let mut u = vec![0x1f, 0x90, 0x01, 0xbb, 0, 8 + payload.len() as u8, 0, 0];
+        u.extend(payload);
+        u
+    }
+
+    #[test]
+    fn udp_over_both_families() {
+        let mut padded = v4(UDP, 0x4000, &udp_bytes(b"quic"));
+        padded.extend([0; 10]);
+        let Content::Udp(d) = content(&padded, 0) else {
+            panic!("no UDP")
+        };
+        assert_eq!((d.payload, d.length, d.ttl), (&b"quic"[..], 4, 61));
+        assert_eq!(
+            (d.src.to_string(), d.dst.to_string()),
+            ("192.0.2.1:8080".into(), "192.0.2.2:443".into())
+        );
+
+        let extensions = [&[
+            60, 0, 0, 0, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, UDP, 0, 0, 0, 0, 0, 0, 9,
+        ][..]];
+        let packet = v6(0, &[extensions.concat(), udp_bytes(b"six")].concat());
+        let Content::Udp(d) = content(&packet, 0) else {
+            panic!("no UDP")
+        };
+        assert_eq!(
+            (d.payload, d.dst.to_string()),
+            (&b"six"[..], "[::2]:443".to_string())
+        );
+    }
+
+    #[test]
+    fn every_extension_header_is_passed_over() {
+        // Two bytes, and what follows them: an authentication header counts in units of four.
+        for (kind, header) in [
+            (0, [UDP, 0].as_slice()),
+            (43, &[UDP, 0]),
+            (51, &[UDP, 4]),
+            (60, &[UDP, 0]),
+            (135, &[UDP, 0]),
+            (139, &[UDP, 0]),
+            (140, &[UDP, 0]),
+        ] {
+            let mut header = header.to_vec();
+            header.resize(if kind == 51 { 24 } else { 8 }, 0);
+            let packet = v6(kind, &[header, udp_bytes(b"six")].concat());
+            let Content::Udp(d) = content(&packet, 0) else {
+                panic!("no UDP behind {kind}")
+            };
+            assert_eq!((d.payload, d.length), (&b"six"[..], 3), "{kind}");
+        }
+    }
+
+    #[test]
+    fn cut_and_broken_packets() {
+        let whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
+        let Content::Udp(d) = content(&whole[..33], 0) else {
+            panic!("no UDP")
+        };
+        assert_eq!((d.payload.len(), d.length), (5, 10));
+        assert_eq!(content(&whole[..25], 0), Content::Broken);
+        assert_eq!(content(&[], 0), Content::Broken);
+        assert_eq!(content(&[0x75; 40], 0), Content::Broken);
+        // The UDP length is greater than that of the IP packet.
+        let mut long = udp_bytes(b"x");
+        long[5] = 100;
+        assert_eq!(content(&v4(UDP, 0, &long), 0), Content::Broken);
+    }
+
+    #[test]
+    fn a_total_length_of_zero_is_that_of_the_frame() {
+        let mut whole = v4(UDP, 0, &udp_bytes(b"0123456789"));
+        whole[2..4].fill(0);
+        let Content::Udp(d) = content(&whole[..33], 70_000) else {
+            panic!("no UDP")
+        };
+        let expected = IpLength {
+            bytes: 70_033,
+            is_guessed: true,
+        };
+        assert_eq!(d.ip_length, expected);
+    }
+
+    #[test]
+    fn fragments_are_told() {
+        assert_eq!(
+            content(&v4(UDP, 0x2000, &udp_bytes(b"x")), 0),
+            Content::Fragment
+        );
+        assert_eq!(content(&v4(UDP, 0x0001, b"x"), 0), Content::Fragment);
+        assert_eq!(
+            content(&v6(44, &[UDP, 0, 0, 1, 0, 0, 0, 9, 1]), 0),
+            Content::Fragment
+        );
+    }
+
+    #[test]
+    fn port_unreachable_quotes_the_tuple() {
+        let quoted = v4(UDP, 0, &udp_bytes(&[0; 20]));
+        let message = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &quoted[..28]].concat();
+        let Content::Icmp(e) = content(&v4(ICMP, 0, &message), 0) else {
+            panic!("no ICMP")
+        };
+        assert!(e.port_unreachable);
+        assert_eq!((e.quoted_src.port(), e.quoted_dst.port()), (8080, 443));
+        assert_eq!(
+            (e.source.to_string(), e.quoted_scid),
+            ("192.0.2.1".into(), None)
+        );
+        let mut initial = vec![0xc3, 0, 0, 0, 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 2, 7, 9];
+        for (bytes, scid) in [(17, Some(ConnectionId::new(&[7, 9]).unwrap())), (16, None)] {
+            initial.truncate(bytes);
+            let message = [
+                &[3, 3, 0, 0, 0, 0, 0, 0][..],
+                &v4(UDP, 0, &udp_bytes(&initial)),
+            ];
+            let Content::Icmp(e) = content(&v4(ICMP, 0, &message.concat()), 0) else {
+                panic!("no ICMP")
+            };
+            assert_eq!(e.quoted_scid, scid, "{bytes} bytes quoted");
+        }
+        let message = [&[1, 4, 0, 0, 0, 0, 0, 0][..], &v6(UDP, &udp_bytes(b"x"))].concat();
+        let Content::Icmp(e) = content(&v6(ICMPV6, &message), 0) else {
+            panic!("no ICMPv6")
+        };
+        assert!(e.port_unreachable && e.quoted_dst.is_ipv6());
+        // An echo request is no error.
+        assert_eq!(
+            content(
+                &v4(ICMP, 0, &[&[8, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()),
+                0
+            ),
+            Content::Other
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! From a frame to the datagram or segment in it: link types, IP headers, fragments.
+
+pub mod fragments;
+pub mod ip;
+pub mod link;

@@ -1,0 +1,162 @@
+//! Rows for a Parquet file that wait until those of the captures before them are written.
+
+use std::io::{self, BufReader, Read};
+
+use firstflight_records::{Row, Style, Value, Visitor};
+
+use super::text::write_text;
+use super::write_buffer::{Place, WriteBuffer};
+
+/// Rows of one kind, in order, each behind its length.
+pub(super) struct Deferred {
+    buffer: WriteBuffer,
+}
+
+impl Deferred {
+    pub(super) fn new() -> Deferred {
+        Deferred {
+            buffer: WriteBuffer::new(Place::Aside(None)),
+        }
+    }
+
+    pub(super) fn write_row(&mut self, row: &(impl Row + ?Sized)) -> io::Result<()> {
+        let out = &mut self.buffer.bytes;
+        let start = out.len();
+        out.extend([0; 4]);
+        row.visit(&mut Encoder { out });
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        self.buffer.settle()
+    }
+
+    /// Passes every row to `write`.
+    pub(super) fn replay(
+        self,
+        mut write: impl FnMut(&EncodedRow<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut rows = BufReader::with_capacity(1 << 16, self.buffer.into_reader()?);
+        let mut row = Vec::new();
+        let mut length = [0; 4];
+        while rows.by_ref().take(4).read_exact(&mut length).is_ok() {
+            let length = u32::from_le_bytes(length);
+            row.clear();
+            rows.by_ref().take(length.into()).read_to_end(&mut row)?;
+            write(&EncodedRow(&row))?;
+        }
+        Ok(())
+    }
+}
+
+struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl Visitor for Encoder<'_> {
+    fn value(&mut self, value: Value<'_>) {
+        let out = &mut *self.out;
+        match value {
+            Value::Null => out.push(0),
+            Value::Bool(b) => out.extend([1, u8::from(b)]),
+            Value::Int(i) => {
+                out.push(2);
+                out.extend(i.to_le_bytes());
+            }
+            Value::Float(f) => {
+                out.push(3);
+                out.extend(f.to_le_bytes());
+            }
+            text => {
+                out.push(4);
+                let start = out.len();
+                out.extend([0; 4]);
+                write_text(text, Style::Plain, out);
+                let length = (out.len() - start - 4) as u32;
+                out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// A row as it was kept.
+pub(super) struct EncodedRow<'a>(&'a [u8]);
+
+impl Row for EncodedRow<'_> {
+    /// A row that was damaged lacks cells, and the Parquet file refuses it.
+    fn visit(&self, to: &mut impl Visitor) {
+        let mut rest = self.0;
+        while let Some(value) = decode(&mut rest) {
+            to.value(value);
+        }
+    }
+}
+
+fn decode<'a>(rest: &mut &'a [u8]) -> Option<Value<'a>> {
+    Some(match rest.split_off_first()? {
+        0 => Value::Null,
+        1 => Value::Bool(*rest.split_off_first()? == 1),
+        2 => Value::Int(i64::from_le_bytes(array(rest)?)),
+        3 => Value::Float(f64::from_le_bytes(array(rest)?)),
+        4 => {
+            let length = u32::from_le_bytes(array(rest)?);
+            let text = rest.split_off(..usize::try_from(length).ok()?)?;
+            Value::Text(std::str::from_utf8(text).ok()?)
+        }
+        _ => return None,
+    })
+}
+
+fn array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    rest.split_off(..N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Found(Vec<String>);
+
+    impl Visitor for Found {
+        fn value(&mut self, value: Value<'_>) {
+            self.0.push(match value {
+                Value::Null => "null".into(),
+                Value::Bool(value) => format!("{value:?}"),
+                Value::Int(value) => format!("{value:?}"),
+                Value::Float(value) => format!("{value:?}"),
+                Value::Text(value) => format!("{value:?}"),
+                Value::Shown(_) => unreachable!("shown cells are deferred as text"),
+            });
+        }
+    }
+
+    #[test]
+    fn rows_come_back_in_order() {
+        let long = "x".repeat(100);
+        let row = |n: i64| {
+            [
+                Value::Null,
+                Value::Bool(true),
+                Value::Int(n),
+                Value::Float(0.5),
+                Value::Text("\u{e9}\n"),
+                Value::Text(&long),
+            ]
+        };
+        for count in [0, 3, 60_000] {
+            let mut deferred = Deferred::new();
+            for n in 0..count {
+                deferred.write_row(&row(n)[..]).unwrap();
+            }
+            let mut next = 0;
+            let read = deferred.replay(|found| {
+                let (mut cells, mut expected) = (Found(Vec::new()), Found(Vec::new()));
+                found.visit(&mut cells);
+                row(next)[..].visit(&mut expected);
+                assert_eq!(cells.0, expected.0);
+                next += 1;
+                Ok(())
+            });
+            read.unwrap();
+            assert_eq!(next, count);
+        }
+    }
+}

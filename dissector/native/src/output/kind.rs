@@ -1,0 +1,78 @@
+//! Record kinds and formats.
+
+use clap::ValueEnum;
+use firstflight_records::{Column, Record};
+
+use super::pacing::PacingRow;
+use super::quic_connection::ConnectionRow;
+use super::quic_packet::QuicPacketRow;
+use super::tcp_flow::TcpFlowRow;
+use super::tcp_packet::TcpPacketRow;
+
+/// Record kinds, as in schemas/records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Kind {
+    #[value(name = "quic_connection")]
+    QuicConnection,
+    #[value(name = "quic_packet")]
+    QuicPacket,
+    #[value(name = "tcp_flow")]
+    TcpFlow,
+    #[value(name = "tcp_packet")]
+    TcpPacket,
+    #[value(name = "pacing")]
+    Pacing,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::QuicConnection => "quic_connection",
+            Kind::QuicPacket => "quic_packet",
+            Kind::TcpFlow => "tcp_flow",
+            Kind::TcpPacket => "tcp_packet",
+            Kind::Pacing => "pacing",
+        }
+    }
+
+    /// The columns of its rows, in order.
+    pub fn columns(self) -> Vec<Column> {
+        match self {
+            Kind::QuicConnection => ConnectionRow::columns(),
+            Kind::QuicPacket => QuicPacketRow::columns(),
+            Kind::TcpFlow => TcpFlowRow::columns(),
+            Kind::TcpPacket => TcpPacketRow::columns(),
+            Kind::Pacing => PacingRow::columns(),
+        }
+    }
+}
+
+/// Formats of record files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Jsonl,
+    Parquet,
+}
+
+impl Format {
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+            Format::Parquet => "parquet",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for kind in Kind::value_variants() {
+            let value = kind.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), kind.name());
+        }
+    }
+}

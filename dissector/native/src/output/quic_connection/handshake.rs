@@ -1,0 +1,75 @@
+//! What both sides agreed on in the handshake, and what was sent before the client's address was validated.
+
+use firstflight_records::columns;
+use firstflight_wire::transport::TransportParameters;
+
+use super::super::cells::{Parameters, QuicVersion};
+use super::is_retried;
+use crate::quic::connection::Connection;
+use crate::quic::timeline::CaptureSide;
+
+columns! {
+    /// What both sides agreed on.
+    pub(super) struct Negotiated<'a> {
+        version_used: QuicVersion,
+        cipher_suite: Option<&'static str>,
+        alpn_selected: Option<&'a str>,
+        transport_parameters_client: Option<Parameters<'a>>,
+        transport_parameters_server: Option<Parameters<'a>>,
+        min_ack_delay_id_client: Option<String>,
+        min_ack_delay_us_client: Option<u64>,
+        min_ack_delay_id_server: Option<String>,
+        min_ack_delay_us_server: Option<u64>,
+        certificate_bytes: Option<u64>,
+        certificate_message_bytes: Option<u64>,
+    }
+}
+
+impl<'a> Negotiated<'a> {
+    pub(super) fn new(c: &'a Connection) -> Negotiated<'a> {
+        let fields = &c.server_fields;
+        let client = c.hello.transport_parameters.as_deref();
+        let server = fields.transport_parameters.as_deref();
+        let min_ack_delay =
+            |extension: Option<&[u8]>| TransportParameters::new(extension?).min_ack_delay();
+        let (of_client, of_server) = (min_ack_delay(client), min_ack_delay(server));
+        let code_point = |found: Option<(u64, u64)>| found.map(|(id, _)| format!("{id:#x}"));
+        Negotiated {
+            version_used: QuicVersion(c.version_in_use),
+            cipher_suite: c.cipher_suite().map(|suite| suite.name()),
+            alpn_selected: fields.alpn.as_deref(),
+            transport_parameters_client: client.map(Parameters),
+            transport_parameters_server: server.map(Parameters),
+            min_ack_delay_id_client: code_point(of_client),
+            min_ack_delay_us_client: of_client.map(|(_, us)| us),
+            min_ack_delay_id_server: code_point(of_server),
+            min_ack_delay_us_server: of_server.map(|(_, us)| us),
+            certificate_bytes: fields.certificate_bytes,
+            certificate_message_bytes: fields.certificate_message_bytes,
+        }
+    }
+}
+
+columns! {
+    /// Bytes before address validation, and the end at which the capture was made.
+    pub(super) struct Validation {
+        amplification: Option<f64>,
+        unvalidated_bytes_client: Option<u64>,
+        unvalidated_bytes_server: Option<u64>,
+        capture_side: Option<&'static str>,
+    }
+}
+
+impl Validation {
+    pub(super) fn new(c: &Connection) -> Validation {
+        let exchange = &c.timeline.exchange;
+        // A token validated the address before the first byte that counts.
+        let is_measured = !is_retried(&c.timeline) && c.datagrams.server > 0 && exchange.is_sure();
+        Validation {
+            amplification: exchange.amplification().filter(|_| is_measured),
+            unvalidated_bytes_client: is_measured.then_some(exchange.client_bytes),
+            unvalidated_bytes_server: is_measured.then_some(exchange.server_bytes),
+            capture_side: exchange.capture_side().map(CaptureSide::name),
+        }
+    }
+}

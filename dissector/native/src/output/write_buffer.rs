@@ -1,0 +1,152 @@
+//! Bytes that are buffered until there are enough to be written together.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use crate::temporary::nameless;
+
+/// Bytes written together, and where in a file they begin: at a multiple of this. Half the cost of writing a
+/// file is that of pages of which a part is written.
+const BLOCK: usize = 1 << 18;
+/// The same where others write, too.
+const SHARED_BLOCK: usize = 1 << 16;
+/// Bytes of a long row.
+const ROW: usize = 1 << 13;
+/// Bytes that are kept in memory for a later writer.
+const ASIDE: usize = 1 << 20;
+
+/// Where the bytes go.
+pub(super) enum Place {
+    /// Others write there, too: what is appended between two calls of [`WriteBuffer::settle`] is written in
+    /// one piece.
+    Shared(Box<dyn Write + Send>),
+    /// A file of our own.
+    Own(File),
+    /// Kept for a later writer: in memory, and when they are too many in a file without a name.
+    Aside(Option<File>),
+}
+
+/// Bytes that are to be written to a place.
+pub(super) struct WriteBuffer {
+    /// To be appended to; then call [`WriteBuffer::settle`].
+    pub(super) bytes: Vec<u8>,
+    place: Place,
+    /// Bytes written before.
+    written: usize,
+}
+
+impl WriteBuffer {
+    pub(super) fn new(place: Place) -> WriteBuffer {
+        let usual = match place {
+            Place::Own(_) => BLOCK + ROW,
+            Place::Shared(_) => SHARED_BLOCK + ROW,
+            Place::Aside(_) => 0,
+        };
+        WriteBuffer {
+            bytes: Vec::with_capacity(usual),
+            place,
+            written: 0,
+        }
+    }
+
+    /// Writes, if there is enough.
+    #[inline]
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let length = self.bytes.len();
+        match self.place {
+            Place::Shared(_) if length >= SHARED_BLOCK => self.write_out(length),
+            Place::Aside(_) if length >= ASIDE => self.write_out(length),
+            Place::Own(_) if self.written % BLOCK + length >= BLOCK => {
+                self.write_out(length - (self.written + length) % BLOCK)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all bytes out.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.write_out(self.bytes.len())?;
+        match &mut self.place {
+            Place::Shared(out) => out.flush(),
+            Place::Own(_) | Place::Aside(_) => Ok(()),
+        }
+    }
+
+    /// Appends the content of `other`.
+    pub(super) fn append(&mut self, other: WriteBuffer) -> io::Result<()> {
+        let mut aside = other.into_reader()?;
+        while aside
+            .by_ref()
+            .take(BLOCK as u64)
+            .read_to_end(&mut self.bytes)?
+            > 0
+        {
+            match self.place {
+                Place::Own(_) => self.settle()?,
+                // Nothing may come between the pieces.
+                Place::Shared(_) | Place::Aside(_) => self.write_out(self.bytes.len())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole content, from the beginning.
+    pub(super) fn into_reader(self) -> io::Result<impl Read> {
+        let written: Box<dyn Read> = match self.place {
+            Place::Aside(Some(mut file)) => {
+                file.seek(SeekFrom::Start(0))?;
+                Box::new(file)
+            }
+            _ => Box::new(io::empty()),
+        };
+        Ok(written.chain(io::Cursor::new(self.bytes)))
+    }
+
+    fn write_out(&mut self, length: usize) -> io::Result<()> {
+        let out: &mut dyn Write = match &mut self.place {
+            Place::Shared(out) => out,
+            Place::Own(file) => file,
+            Place::Aside(Some(file)) => file,
+            Place::Aside(none) => none.insert(nameless()?),
+        };
+        for block in self.bytes[..length].chunks(BLOCK) {
+            out.write_all(block)?;
+        }
+        self.bytes.drain(..length);
+        self.written += length;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_in_order_whatever_their_way() {
+        for total in [0, 5, BLOCK - 1, BLOCK, 3 * ASIDE + 7] {
+            let bytes: Vec<u8> = (0..total).map(|i| (i % 251) as u8).collect();
+            let mut own = WriteBuffer::new(Place::Own(nameless().unwrap()));
+            own.bytes.extend(b"before");
+            for _ in 0..2 {
+                let mut aside = WriteBuffer::new(Place::Aside(None));
+                for piece in bytes.chunks(1000) {
+                    aside.bytes.extend_from_slice(piece);
+                    aside.settle().unwrap();
+                }
+                let is_spilled = matches!(aside.place, Place::Aside(Some(_)));
+                assert_eq!(is_spilled, total > ASIDE);
+                own.append(aside).unwrap();
+                assert!(own.bytes.len() < BLOCK && own.written.is_multiple_of(BLOCK));
+            }
+            own.flush().unwrap();
+            let Place::Own(mut file) = own.place else {
+                unreachable!()
+            };
+            file.seek(SeekFrom::Start(0)).unwrap();
+            let mut found = Vec::new();
+            file.read_to_end(&mut found).unwrap();
+            assert_eq!(found, [b"before", &bytes[..], &bytes[..]].concat());
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A datagram of a connection: its packets, opened where keys are known, and who processes each of them.
+
+use std::borrow::Cow;
+
+use firstflight_wire::{
+    Error, Frame, Frames, Packet, PacketType, Reader, Version, parse_cut_header, parse_packet,
+    retry_is_intact,
+};
+use smallvec::SmallVec;
+
+use super::decrypt::space;
+use super::frames::NewPacket;
+use super::path::Path;
+use super::scratch::Bytes;
+use super::{Arrival, Connection};
+use crate::flow::volume::Carried;
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::{LoggedHeader, PacketLog, logged, note, summary, unparsed};
+use crate::quic::recovery::PayloadSummary;
+use crate::quic::timeline::{At, CUT};
+
+/// Where and how a packet came.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    arrival: &'a Arrival,
+    at: At,
+    from_client: bool,
+    path: Path,
+    keyring: &'a Keyring,
+}
+
+impl Connection {
+    /// Takes a datagram. Its bytes are opened in place.
+    pub(super) fn datagram(
+        &mut self,
+        keyring: &Keyring,
+        arrival: &Arrival,
+        (from_client, path): (bool, Path),
+        first: Option<&Packet>,
+        datagram: &mut Bytes<'_>,
+        mut log: PacketLog<'_>,
+    ) {
+        self.merge_counts();
+        self.last_ns = self.last_ns.max(arrival.ns);
+        self.datagrams.add(from_client, 1);
+        let at = At {
+            ns: arrival.ns,
+            datagram: self.datagrams.server,
+        };
+        let place = Place {
+            arrival,
+            at,
+            from_client,
+            path,
+            keyring,
+        };
+        if !from_client {
+            self.timeline
+                .server_datagram(arrival.ns, arrival.length, arrival.ttl);
+            if arrival.length == 0 {
+                self.timeline.undecrypted(at.ns, "empty datagram");
+            }
+        }
+        self.payload = PayloadSummary::default();
+        let sealed = datagram.sealed;
+        // A long header needs no length of a connection ID to be parsed by.
+        let mut first = first.filter(|packet| packet.kind != PacketType::OneRtt);
+        let mut start = 0;
+        while start < sealed.len() {
+            // Some stacks fill a datagram with zeros behind its last packet.
+            if start > 0 && is_zeros(&sealed[start..]) {
+                break;
+            }
+            let parsed = match first.take() {
+                Some(first) => Ok(Cow::Borrowed(first)),
+                None => {
+                    let cid_length = self.short_cid_length(from_client, &sealed[start..]);
+                    parse_packet(sealed, start, cid_length).map(Cow::Owned)
+                }
+            };
+            let packet = match &parsed {
+                Ok(packet) => packet.as_ref(),
+                Err(error) => {
+                    let is_cut = arrival.is_cut(sealed) && *error == Error::Truncated;
+                    let left = is_cut.then(|| parse_cut_header(sealed, start)).flatten();
+                    if let Some(packet) = left {
+                        self.packets.add(from_client, 1);
+                        self.cut_packet(&packet, place, &mut log);
+                    } else {
+                        let what = if is_cut { CUT } else { "header does not parse" };
+                        self.undecrypted(at, from_client, what);
+                        note(&mut log, || unparsed(sealed.len() - start, *error));
+                    }
+                    break;
+                }
+            };
+            start = packet.end;
+            self.packets.add(from_client, 1);
+            self.packet(packet, place, datagram, &mut log);
+        }
+        if arrival.is_cut(sealed) {
+            self.datagram_cut(at, from_client, sealed);
+        }
+        self.volume.packet(&Carried {
+            ns: arrival.ns,
+            from_client,
+            ip_bytes: arrival.ip_length.bytes as u64,
+            is_guessed: arrival.ip_length.is_guessed,
+            is_again: self.payload.is_again(),
+            has_payload: self.payload.has_payload,
+            new_payload: self.payload.new_payload,
+        });
+        if from_client {
+            self.timeline
+                .client_datagram(arrival.ns, arrival.length, arrival.ttl);
+        } else {
+            self.timeline.server_datagram_end();
+        }
+        if self.closed {
+            self.release();
+        }
+        self.update_count_only();
+    }
+
+    fn undecrypted(&mut self, at: At, from_client: bool, what: &'static str) {
+        self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
+        if !from_client {
+            self.timeline.undecrypted(at.ns, what);
+        }
+    }
+
+    /// The capture holds no more of a datagram than `sealed`.
+    fn datagram_cut(&mut self, at: At, from_client: bool, sealed: &[u8]) {
+        self.is_cut = true;
+        let begins_long = sealed.first().is_none_or(|byte| byte & 0x80 != 0);
+        if !from_client {
+            self.timeline.server_cut(at, begins_long);
+        } else if begins_long {
+            self.timeline.client_cut(at);
+        }
+    }
+
+    /// A packet of which the capture holds a header alone.
+    fn cut_packet(&mut self, packet: &Packet, place: Place<'_>, log: &mut PacketLog<'_>) {
+        if packet.kind == PacketType::Initial && place.from_client {
+            self.cut_initial(packet, place.at.ns);
+        }
+        let is_handshake = packet.kind == PacketType::Handshake;
+        if is_handshake && self.handshake_packet(packet, place) {
+            self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
+        } else {
+            self.undecrypted(place.at, place.from_client, CUT);
+        }
+        note(log, || {
+            let header = LoggedHeader {
+                first_byte: Some(packet.first_byte),
+                ..LoggedHeader::default()
+            };
+            logged(packet, header, None, Some(CUT.into()))
+        });
+    }
+
+    /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the
+    /// server's that continues the handshake.
+    fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
+        if place.from_client {
+            self.timeline.client_handshake();
+            return false;
+        }
+        let goes_on = packet.dcid == self.client_scid && self.is_from_server(packet);
+        if goes_on {
+            self.timeline.server_handshake(place.at);
+        }
+        goes_on
+    }
+
+    fn packet(
+        &mut self,
+        packet: &Packet,
+        place: Place<'_>,
+        datagram: &mut Bytes<'_>,
+        log: &mut PacketLog<'_>,
+    ) {
+        let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
+        match packet.kind {
+            PacketType::Initial
+            | PacketType::Handshake
+            | PacketType::ZeroRtt
+            | PacketType::OneRtt => return self.protected(packet, place, datagram, log),
+            PacketType::Retry if !from_client => self.retry(packet, at, sealed),
+            PacketType::VersionNegotiation if !from_client => {
+                let versions: Result<Vec<Version>, Error> =
+                    packet.versions(sealed).map(Iterator::collect);
+                let echoed = packet.dcid == self.client_scid && packet.scid == self.odcid;
+                // One that does not answer the Initial is dropped by the client (RFC 9000 6.2): as if it had
+                // not come.
+                if let Some(list) = versions.ok().filter(|_| echoed) {
+                    self.timeline
+                        .version_negotiation(at.ns, self.version, &list);
+                }
+            }
+            _ => self.undecrypted(at, from_client, "packet of another version or kind"),
+        }
+        note(log, || {
+            logged(packet, LoggedHeader::of(packet, sealed), None, None)
+        });
+    }
+
+    fn retry(&mut self, packet: &Packet, at: At, datagram: &[u8]) {
+        let echoed = packet.dcid == self.client_scid && packet.version == self.version_in_use;
+        // The client drops one without a token, and one that changes nothing (RFC 9000 17.2.5).
+        let useless = packet.token(datagram).is_empty() || packet.scid == self.odcid;
+        if !echoed || !useless && !retry_is_intact(datagram, packet, &self.odcid) {
+            self.timeline
+                .undecrypted(at.ns, "Retry with wrong integrity tag or connection ID");
+        } else if !useless && self.timeline.retry(at.ns) {
+            self.retry_scid = Some(packet.scid);
+            self.server_cids.add(packet.scid);
+        }
+    }
+
+    /// An Initial, Handshake, 0-RTT or 1-RTT packet.
+    fn protected(
+        &mut self,
+        packet: &Packet,
+        place: Place<'_>,
+        datagram: &mut Bytes<'_>,
+        log: &mut PacketLog<'_>,
+    ) {
+        let (at, from_client) = (place.at, place.from_client);
+        let sealed = datagram.sealed;
+        let is_initial = packet.kind == PacketType::Initial;
+        if !from_client && is_initial && !(packet.token.is_empty() && self.is_from_server(packet)) {
+            let why = Some("token, or another connection ID than before".into());
+            return note(log, || {
+                logged(packet, LoggedHeader::of(packet, sealed), None, why)
+            });
+        }
+        // Not for this client, whatever keys open it (RFC 9000 5.2).
+        if is_initial && !from_client && packet.dcid != self.client_scid {
+            self.undecrypted(at, from_client, "Initial to another connection ID");
+            return note(log, || {
+                let why = Some("another connection ID".into());
+                logged(packet, LoggedHeader::of(packet, sealed), None, why)
+            });
+        }
+        let goes_on = packet.kind == PacketType::Handshake && self.handshake_packet(packet, place);
+        let header = if log.is_some() {
+            LoggedHeader::of(packet, sealed)
+        } else {
+            LoggedHeader::default()
+        };
+        let opened = match self.decrypt(place.keyring, packet, from_client, datagram, at.ns) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let what = if is_initial {
+                    "Initial that does not authenticate"
+                } else {
+                    "packet that no key opens"
+                };
+                if goes_on {
+                    // That is no sign of a broken server.
+                    self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
+                } else {
+                    self.undecrypted(at, from_client, what);
+                }
+                // Without keys for it, there is no reason to report.
+                let why = is_initial.then(|| error.to_string());
+                return note(log, || logged(packet, header, None, why));
+            }
+        };
+        if is_initial && !from_client {
+            if self.server_scid.is_none() {
+                self.new_connection_id(false, packet.scid);
+            }
+            self.names_itself(packet.scid);
+        }
+        let number = opened.packet_number;
+        let space = space(packet.kind);
+        if self.numbers(space, from_client).is_repeat(number) {
+            return note(log, || {
+                logged(packet, header, Some(&opened), Some("seen before".into()))
+            });
+        }
+        // A packet counts as a whole or not at all: one broken frame makes the rest doubtful.
+        let mut frames = FrameList::new();
+        if let Err(error) = read_frames(opened.payload, is_initial, &mut frames) {
+            if is_initial && !from_client {
+                self.timeline
+                    .malformed(at.ns, &format!("Initial {number} opened: {error}"));
+            }
+            return note(log, || {
+                logged(packet, header, Some(&opened), Some(error.to_string()))
+            });
+        }
+        note(log, || {
+            logged(packet, header, Some(&opened), Some(summary(&frames)))
+        });
+        if packet.kind == PacketType::OneRtt && from_client {
+            self.client_moves(place.path, number, &frames);
+        }
+        self.frames(&NewPacket {
+            space,
+            from_client,
+            at,
+            number,
+            frames: &frames,
+            datagram_bytes: place.arrival.length,
+            // Without keys it is unknown what arrived.
+            with_bytes: !place.keyring.is_empty(),
+        });
+    }
+}
+
+/// The frames of a packet: rarely more than a few.
+type FrameList<'a> = SmallVec<[Frame<'a>; 8]>;
+
+pub(super) fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0) && Reader::new(bytes).skip_zeros() == bytes.len()
+}
+
+/// Reads the frames of a packet. An Initial must hold some, and none that it must not hold (RFC 9000 12.4); a
+/// close of the application's kind is read all the same: it ends the connection whatever its type.
+fn read_frames<'a>(
+    payload: &'a [u8],
+    is_initial: bool,
+    frames: &mut FrameList<'a>,
+) -> Result<(), Error> {
+    for frame in Frames::new(payload) {
+        frames.push(frame?);
+    }
+    if !is_initial {
+        return Ok(());
+    }
+    let allowed = |frame: &Frame<'_>| {
+        frame.allowed_in_initial() || matches!(frame, Frame::ApplicationClose { .. })
+    };
+    if frames.is_empty() {
+        return Err(Error::Malformed("packet without frames"));
+    }
+    if !frames.iter().all(allowed) {
+        return Err(Error::Malformed("frame that no Initial may hold"));
+    }
+    Ok(())
+}

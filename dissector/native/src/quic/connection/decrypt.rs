@@ -1,0 +1,204 @@
+//! Opening a connection's packets: Initials by their connection ID, the rest by a key log's secrets.
+
+use firstflight_wire::{
+    ConnectionId, InitialSecret, KeyMaterial, OpenError, Opened, Packet, PacketType, Version,
+};
+
+use super::Connection;
+use super::duplicates::Duplicates;
+use super::hello::HelloReader;
+use super::protection::Protection;
+use super::scratch::Bytes;
+use crate::quic::keylog::Keyring;
+use crate::quic::recovery::Space;
+
+/// What opens Initials of one version and connection ID; the keys of a side are derived when they are needed.
+pub(super) struct InitialKeys {
+    secret: InitialSecret,
+    client: Option<KeyMaterial>,
+    server: Option<KeyMaterial>,
+}
+
+impl InitialKeys {
+    /// `None` for a version that is not known.
+    pub(super) fn new(version: Version, dcid: &ConnectionId) -> Option<Box<InitialKeys>> {
+        Some(Box::new(InitialKeys {
+            secret: InitialSecret::new(version, dcid)?,
+            client: None,
+            server: None,
+        }))
+    }
+
+    fn of(&mut self, from_client: bool) -> KeyMaterial {
+        let secret = &self.secret;
+        if from_client {
+            *self.client.get_or_insert_with(|| secret.client())
+        } else {
+            *self.server.get_or_insert_with(|| secret.server())
+        }
+    }
+}
+
+impl Connection {
+    /// Opens an Initial, Handshake, 0-RTT or 1-RTT packet in place.
+    pub(super) fn decrypt<'a>(
+        &mut self,
+        keyring: &Keyring,
+        packet: &Packet,
+        from_client: bool,
+        datagram: &'a mut Bytes<'_>,
+        ns: i64,
+    ) -> Result<Opened<'a>, OpenError> {
+        if packet.kind == PacketType::Initial {
+            return self.decrypt_initial(packet, from_client, datagram, ns);
+        }
+        self.protection.ask(keyring, self.hello.random.as_ref());
+        // A short header holds no version: it is that of the long ones before.
+        let version = if packet.kind == PacketType::OneRtt {
+            self.version_in_use
+        } else {
+            packet.version
+        };
+        let largest = self.numbers(space(packet.kind), from_client).largest();
+        let opened = self
+            .protection
+            .decrypt(version, from_client, datagram, packet, largest)?;
+        if packet.kind != PacketType::OneRtt {
+            self.version_in_use = packet.version;
+            if !from_client {
+                self.server_cids.add(packet.scid);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Opens an Initial. The client's first one after a Retry changes the keys of both sides (RFC 9001 5.2).
+    fn decrypt_initial<'a>(
+        &mut self,
+        packet: &Packet,
+        from_client: bool,
+        datagram: &'a mut Bytes<'_>,
+        ns: i64,
+    ) -> Result<Opened<'a>, OpenError> {
+        let follows_retry = from_client && self.follows_retry(packet);
+        // The client goes on with a version that the server offered (RFC 9000 6.2).
+        let follows_offer = from_client
+            && packet.version != self.version_in_use
+            && self.timeline.offers(packet.version);
+        let initial_dcid = if follows_retry || follows_offer {
+            packet.dcid
+        } else {
+            self.initial_dcid
+        };
+        // Either side may go over to a compatible version (RFC 9368 2.3), whose keys come from the same
+        // connection ID.
+        let largest = self.numbers(Space::Initial, from_client).largest();
+        let is_in_use = packet.version == self.version_in_use && initial_dcid == self.initial_dcid;
+        let kept = self.initial_keys.take_if(|_| is_in_use);
+        let keys = kept.or_else(|| InitialKeys::new(packet.version, &initial_dcid));
+        let mut keys = keys.ok_or(OpenError::Unauthentic)?;
+        let (bytes, cache) = datagram.copy_and_keys();
+        let opened = cache
+            .keys(&keys.of(from_client).into())
+            .open(bytes, packet, largest);
+        if opened.is_ok() || is_in_use {
+            self.initial_keys = Some(keys);
+        }
+        let opened = opened?;
+        self.initial_dcid = initial_dcid;
+        if follows_retry {
+            self.follow_retry(ns);
+        }
+        if follows_offer {
+            // Another handshake, with a ClientHello and packet numbers of its own.
+            *self.numbers(Space::Initial, true) = Duplicates::default();
+            self.hello_reader = HelloReader::default();
+            self.protection = Protection::default();
+            self.timeline.follow_offer();
+            self.recovery.begin_again();
+        }
+        self.version_in_use = packet.version;
+        // Of use when the server's direction is not in the capture.
+        if from_client && packet.dcid != self.odcid && Some(packet.dcid) != self.retry_scid {
+            self.names_itself(packet.dcid);
+            self.server_cids.add(packet.dcid);
+        }
+        Ok(opened)
+    }
+
+    /// The server's connection ID is `scid`, if no other was seen, and the capture did not cut where one may
+    /// have stood.
+    pub(super) fn names_itself(&mut self, scid: ConnectionId) {
+        if !self.timeline.server_is_cut() {
+            self.server_scid.get_or_insert(scid);
+        }
+    }
+
+    /// Whether an Initial of the client is its first one after a Retry.
+    fn follows_retry(&self, packet: &Packet) -> bool {
+        !self.retry_followed && Some(packet.dcid) == self.retry_scid
+    }
+
+    fn follow_retry(&mut self, ns: i64) {
+        self.retry_followed = true;
+        self.server_scid = None;
+        *self.numbers(Space::Initial, false) = Duplicates::default();
+        self.hello_reader = HelloReader::default();
+        self.timeline.follow_retry(ns);
+        self.recovery.begin_again();
+    }
+
+    /// An Initial of the client of which the capture holds no more than a header.
+    pub(super) fn cut_initial(&mut self, packet: &Packet, ns: i64) {
+        if self.follows_retry(packet) {
+            self.initial_dcid = packet.dcid;
+            self.initial_keys = None;
+            self.follow_retry(ns);
+        }
+    }
+
+    /// Whether `later`, which `packet` began, is this connection after a Retry that is not in the capture: a
+    /// token, another connection ID to send it to, the same client, packet numbers that go on (RFC 9000
+    /// 17.2.5).
+    pub(super) fn is_continued_by(&self, later: &Connection, packet: &Packet) -> bool {
+        let largest = |c: &Connection| c.client_numbers[Space::Initial as usize].largest();
+        let goes_on = largest(self)
+            .zip(largest(later))
+            .is_some_and(|(a, b)| a < b);
+        // A client chooses a new connection ID for each connection, if any; some make a new ClientHello
+        // (aioquic).
+        let is_same_client = self.client_scid == later.client_scid
+            && (!self.client_scid.is_empty() || self.hello.random == later.hello.random);
+        let is_unanswered = self.retry_scid.is_none() && self.server_scid.is_none();
+        is_unanswered
+            && !packet.token.is_empty()
+            && self.version == later.version
+            && goes_on
+            && is_same_client
+    }
+
+    /// Records a Retry that is not in the capture: the client's next Initial shows that it came.
+    pub(super) fn missed_retry(&mut self, scid: ConnectionId) {
+        self.timeline.retry_missed = true;
+        self.retry_scid = Some(scid);
+        self.server_cids.add(scid);
+    }
+
+    pub(super) fn numbers(&mut self, space: Space, from_client: bool) -> &mut Duplicates {
+        let numbers = if from_client {
+            &mut self.client_numbers
+        } else {
+            &mut self.server_numbers
+        };
+        &mut numbers[space as usize]
+    }
+}
+
+/// The packet number space that packets of a kind belong to (RFC 9000 12.3).
+pub(super) fn space(kind: PacketType) -> Space {
+    match kind {
+        PacketType::Initial => Space::Initial,
+        PacketType::Handshake => Space::Handshake,
+        _ => Space::Application,
+    }
+}

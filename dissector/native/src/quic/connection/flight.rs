@@ -1,0 +1,94 @@
+//! What the server sends under Handshake keys: EncryptedExtensions and its certificate.
+
+use firstflight_wire::CryptoStream;
+use firstflight_wire::tls::{EncryptedExtensions, certificate_chain_bytes, number, read_message};
+use firstflight_wire::{Error, Reader};
+
+use super::hello::text;
+
+/// A server's handshake messages are not followed above this size; a long chain has 20 kB.
+const BUDGET: usize = 131_072;
+
+/// What was read so far.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFields {
+    /// The application protocol chosen.
+    pub alpn: Option<Box<str>>,
+    /// Body of the transport parameters extension.
+    pub transport_parameters: Option<Box<[u8]>>,
+    /// All certificates, DER; `None` as well if they are compressed.
+    pub certificate_bytes: Option<u64>,
+    /// The Certificate or CompressedCertificate message with its header.
+    pub certificate_message_bytes: Option<u64>,
+}
+
+/// Reads the server's CRYPTO stream in Handshake packets.
+#[derive(Debug)]
+pub(super) struct FlightReader {
+    stream: CryptoStream,
+    /// Messages up to here were read.
+    read: usize,
+    is_over: bool,
+}
+
+impl Default for FlightReader {
+    fn default() -> Self {
+        FlightReader {
+            stream: CryptoStream::new(BUDGET),
+            read: 0,
+            is_over: false,
+        }
+    }
+}
+
+impl FlightReader {
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+        self.stream = CryptoStream::new(0);
+    }
+
+    /// Takes CRYPTO data and adds the messages that are whole to `fields`.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut ServerFields) {
+        if self.is_over || self.stream.insert(offset, data) != Ok(true) {
+            return;
+        }
+        loop {
+            let rest = self.stream.contiguous().get(self.read..);
+            let mut r = Reader::new(rest.unwrap_or_default());
+            let before = r.len();
+            match read_message(&mut r) {
+                Ok((kind, body)) => {
+                    message(kind, body, fields);
+                    self.is_over |= kind == number::FINISHED;
+                    self.read += before - r.len();
+                }
+                Err(Error::Truncated) => break,
+                Err(_) => self.is_over = true,
+            }
+            if self.is_over {
+                self.end();
+                break;
+            }
+        }
+    }
+}
+
+fn message(kind: u8, body: &[u8], fields: &mut ServerFields) {
+    let size = body.len() as u64 + 4;
+    match kind {
+        number::ENCRYPTED_EXTENSIONS => {
+            if let Ok(found) = EncryptedExtensions::parse(body) {
+                fields.alpn = found.alpn.map(text);
+                let parameters = found.transport_parameters;
+                fields.transport_parameters = parameters.map(|p| p.as_bytes().into());
+            }
+        }
+        number::CERTIFICATE => {
+            fields.certificate_bytes = certificate_chain_bytes(body).ok();
+            fields.certificate_message_bytes = Some(size);
+        }
+        number::COMPRESSED_CERTIFICATE => fields.certificate_message_bytes = Some(size),
+        _ => {}
+    }
+}

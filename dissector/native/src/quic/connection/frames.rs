@@ -1,0 +1,153 @@
+//! What the frames of an opened packet add to its connection.
+
+use firstflight_wire::tls::{HelloKind, ServerHello, read_message};
+use firstflight_wire::transport::{TransportParameters, id};
+use firstflight_wire::{CipherSuite, Frame, Reader};
+
+use super::Connection;
+use crate::quic::recovery::{AckDelay, Space};
+use crate::quic::timeline::{At, ServerInitial};
+
+/// An opened packet that was not seen before.
+pub(super) struct NewPacket<'a> {
+    pub space: Space,
+    pub from_client: bool,
+    pub at: At,
+    pub number: u64,
+    pub frames: &'a [Frame<'a>],
+    /// UDP payload of its datagram.
+    pub datagram_bytes: usize,
+    /// Whether bytes sent again are of interest.
+    pub with_bytes: bool,
+}
+
+/// How a connection was closed.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    pub ns: i64,
+    pub by_client: bool,
+    /// By the application (0x1d) rather than the transport (0x1c).
+    pub by_application: bool,
+    pub code: u64,
+    pub reason: String,
+}
+
+impl Connection {
+    /// Takes the frames of a packet.
+    pub(super) fn frames(&mut self, packet: &NewPacket<'_>) {
+        let (space, from_client, ns) = (packet.space, packet.from_client, packet.at.ns);
+        let payload = self.recovery.packet(
+            space,
+            from_client,
+            packet.number,
+            ns,
+            packet.frames,
+            packet.with_bytes,
+        );
+        self.payload.add(&payload);
+        match (space, from_client) {
+            (Space::Initial, true) => self.client_initial(ns, packet.number, packet.frames),
+            (Space::Initial, false) => self.timeline.server_initial(&ServerInitial {
+                at: packet.at,
+                packet_number: packet.number,
+                frames: packet.frames,
+                datagram_bytes: packet.datagram_bytes,
+            }),
+            (_, true) => {}
+            (_, false) => self.timeline.server_protected(space, ns, packet.frames),
+        }
+        for frame in packet.frames {
+            match frame {
+                Frame::Crypto { offset, data } if !from_client => match space {
+                    Space::Initial => self.server_hello(*offset, data),
+                    Space::Handshake => self.server_flight(*offset, data),
+                    Space::Application => {}
+                },
+                Frame::HandshakeDone if !from_client => {
+                    self.recovery.handshake_confirmed = true;
+                }
+                Frame::NewConnectionId { cid, .. } => self.new_connection_id(from_client, *cid),
+                Frame::ConnectionClose { code, reason, .. } => {
+                    self.close(packet, false, *code, reason)
+                }
+                Frame::ApplicationClose { code, reason } => self.close(packet, true, *code, reason),
+                _ => {}
+            }
+        }
+    }
+
+    fn close(&mut self, packet: &NewPacket<'_>, by_application: bool, code: u64, reason: &[u8]) {
+        self.closed = true;
+        self.closing.get_or_insert_with(|| {
+            Box::new(Closing {
+                ns: packet.at.ns,
+                by_client: packet.from_client,
+                by_application,
+                code,
+                reason: String::from_utf8_lossy(reason).into_owned(),
+            })
+        });
+    }
+
+    /// The suite that the ServerHello chooses, when one packet holds enough of it.
+    fn server_hello(&mut self, offset: u64, data: &[u8]) {
+        if self.protection.suite.is_some() || offset != 0 && !self.timeline.hello_retry {
+            return;
+        }
+        if let Ok((_, body)) = read_message(&mut Reader::new(data))
+            && let Ok(hello) = ServerHello::parse(body)
+            && hello.kind == HelloKind::ServerHello
+        {
+            self.protection.suite = CipherSuite::from_number(hello.cipher_suite);
+        }
+    }
+
+    fn server_flight(&mut self, offset: u64, data: &[u8]) {
+        let knew = self.server_fields.transport_parameters.is_some();
+        let fields = &mut self.server_fields;
+        self.flight_reader.crypto(offset, data, fields);
+        let Some(parameters) = fields.transport_parameters.as_deref().filter(|_| !knew) else {
+            return;
+        };
+        let parameters = TransportParameters::new(parameters);
+        let integer = |id, default| parameters.integer(id).ok().flatten().unwrap_or(default);
+        let default = AckDelay::default();
+        self.recovery.ack_delay = AckDelay {
+            exponent: integer(id::ACK_DELAY_EXPONENT, default.exponent),
+            max_ms: integer(id::MAX_ACK_DELAY, default.max_ms),
+        };
+        if let Ok(Some(cid)) = parameters.preferred_address_cid() {
+            self.new_connection_id(false, cid);
+        }
+    }
+
+    fn client_initial(&mut self, ns: i64, number: u64, frames: &[Frame<'_>]) {
+        for frame in frames {
+            let Frame::Crypto { offset, data } = frame else {
+                continue;
+            };
+            self.hello_reader.crypto(*offset, data, &mut self.hello);
+        }
+        // All CRYPTO frames of the packet were read first, so that the message's length is known if it can
+        // be.
+        for frame in frames {
+            let Frame::Crypto { offset, data } = frame else {
+                continue;
+            };
+            if let Some(second) = self
+                .hello_reader
+                .second_hello()
+                .filter(|second| offset >= second)
+                && self.timeline.hello_retry
+                && self.timeline.attempt.hello.from != second
+            {
+                self.timeline.second_hello(ns, second);
+            }
+            let end = self
+                .hello_reader
+                .hello_end(self.timeline.attempt.hello.from);
+            self.timeline
+                .client_hello(ns, number, *offset, data.len(), end);
+        }
+    }
+}

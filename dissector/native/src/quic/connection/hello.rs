@@ -1,0 +1,121 @@
+//! The fields of the client's ClientHello, and where in the CRYPTO stream it ends.
+
+use std::borrow::Cow;
+
+use firstflight_wire::CryptoStream;
+use firstflight_wire::tls::{ClientHello, number, read_message};
+use firstflight_wire::{Error, Reader};
+use smallvec::SmallVec;
+
+/// A ClientHello is refused above this size; those with several key shares have about 2 kB.
+const BUDGET: usize = 16_384;
+
+/// Fields of the first ClientHello.
+#[derive(Clone, Debug, Default)]
+pub struct HelloFields {
+    pub sni: Option<Box<str>>,
+    /// Application protocols offered, joined by commas.
+    pub alpn: Option<Box<str>>,
+    /// Body of the transport parameters extension.
+    pub transport_parameters: Option<Box<[u8]>>,
+    /// What key logs know the connection by.
+    pub random: Option<[u8; 32]>,
+}
+
+/// Reads the client's CRYPTO stream up to the end of its ClientHello.
+#[derive(Debug)]
+pub(super) struct HelloReader {
+    stream: CryptoStream,
+    /// Where the first ClientHello ends, once its header was seen.
+    first_end: Option<u64>,
+    is_read: bool,
+}
+
+impl Default for HelloReader {
+    fn default() -> Self {
+        HelloReader {
+            stream: CryptoStream::new(BUDGET),
+            first_end: None,
+            is_read: false,
+        }
+    }
+}
+
+impl HelloReader {
+    /// Takes CRYPTO data of the client and fills `fields` as soon as the first ClientHello is whole.
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8], fields: &mut HelloFields) {
+        if self.is_read || self.stream.insert(offset, data) != Ok(true) {
+            return;
+        }
+        let mut r = Reader::new(self.stream.contiguous());
+        let message = read_message(&mut r);
+        if self.first_end.is_none()
+            && let &[_, a, b, c, ..] = self.stream.contiguous()
+        {
+            self.first_end = Some(4 + u64::from(u32::from_be_bytes([0, a, b, c])));
+        }
+        // Type, length and legacy_version stand before the random.
+        if let Some(random) = self
+            .stream
+            .contiguous()
+            .get(6..)
+            .and_then(<[u8]>::first_chunk)
+        {
+            fields.random = Some(*random);
+        }
+        match message {
+            Err(Error::Truncated) => return,
+            Ok((number::CLIENT_HELLO, body)) => {
+                if let Ok(hello) = ClientHello::parse(body) {
+                    let parameters = hello.transport_parameters;
+                    *fields = HelloFields {
+                        sni: hello.sni.map(text),
+                        alpn: joined(hello.alpn()),
+                        transport_parameters: parameters.map(|p| p.as_bytes().into()),
+                        random: Some(hello.random),
+                    };
+                }
+            }
+            _ => {}
+        }
+        self.end();
+    }
+
+    /// Nothing more is to be read.
+    pub(super) fn end(&mut self) {
+        self.is_read = true;
+        self.stream = CryptoStream::new(0);
+    }
+
+    /// Where a second ClientHello would begin.
+    pub(super) fn second_hello(&self) -> Option<u64> {
+        self.first_end
+    }
+
+    /// Where the ClientHello that begins at `from` ends, if that is known.
+    pub(super) fn hello_end(&self, from: u64) -> Option<u64> {
+        self.first_end.filter(|_| from == 0)
+    }
+}
+
+/// Bytes as text; what is not UTF-8 is escaped rather than lost.
+pub(super) fn text(bytes: &[u8]) -> Box<str> {
+    readable(bytes).into()
+}
+
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(
+        |_| Cow::Owned(bytes.escape_ascii().to_string()),
+        Cow::Borrowed,
+    )
+}
+
+/// Protocols joined by commas; `None` if there are none, or one without a name.
+fn joined<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Option<Box<str>> {
+    let names: SmallVec<[Cow<'a, str>; 8]> = protocols.map(readable).collect();
+    let list = match names.as_slice() {
+        [one] => one.as_ref().into(),
+        several => several.join(",").into_boxed_str(),
+    };
+    Some(list).filter(|list| !list.is_empty())
+}

@@ -1,0 +1,254 @@
+//! One QUIC connection: its ends, the keys that decrypt its packets, what each packet adds to its state.
+
+mod begin;
+mod cids;
+mod count_only;
+mod datagram;
+mod decrypt;
+mod directory;
+mod duplicates;
+mod flight;
+mod frames;
+mod hello;
+mod path;
+mod prefetch;
+mod protection;
+mod scratch;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use flight::ServerFields;
+pub use frames::Closing;
+pub use hello::HelloFields;
+pub use table::{Counters, Limits, Table};
+
+use std::net::SocketAddr;
+
+use firstflight_wire::{CipherSuite, ConnectionId, Packet, Version};
+
+use smallvec::SmallVec;
+
+use crate::flow::volume::Volume;
+use crate::net::ip::IpLength;
+use crate::quic::recovery::{PayloadSummary, Recovery};
+use crate::quic::timeline::{Timeline, Windows};
+use cids::Cids;
+use count_only::CountOnly;
+use decrypt::InitialKeys;
+use duplicates::Duplicates;
+use flight::FlightReader;
+use hello::HelloReader;
+use path::{Path, Paths};
+use protection::Protection;
+
+/// When and how a datagram was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Nanoseconds since 1970, UTC.
+    pub ns: i64,
+    pub frame_number: u64,
+    /// UDP payload as sent.
+    pub length: usize,
+    pub ip_length: IpLength,
+    pub ttl: u8,
+}
+
+impl Arrival {
+    /// Whether the capture holds no more of the datagram than `captured`, and less than was sent.
+    fn is_cut(&self, captured: &[u8]) -> bool {
+        self.length > captured.len()
+    }
+}
+
+/// A count for each side.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sides {
+    pub client: u32,
+    pub server: u32,
+}
+
+impl Sides {
+    fn add(&mut self, from_client: bool, n: u32) {
+        let side = if from_client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        *side = side.saturating_add(n);
+    }
+}
+
+/// A connection: five-tuple and the client's original destination connection ID.
+///
+/// In the order given, because what each datagram needs stands in few cache lines at the front.
+#[repr(C, align(64))]
+pub struct Connection {
+    pub last_ns: i64,
+    count_only: CountOnly,
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+    paths: Paths,
+    client_cids: Cids,
+    server_cids: Cids,
+    /// Of the client's first packet.
+    pub version: Version,
+    /// The same, until another is negotiated.
+    pub version_in_use: Version,
+    pub odcid: ConnectionId,
+    pub client_scid: ConnectionId,
+    pub server_scid: Option<ConnectionId>,
+    /// Those that the table does not know yet.
+    new_server_cids: SmallVec<[ConnectionId; 1]>,
+    /// Source connection ID of a valid Retry, which the client's next Initial goes to.
+    retry_scid: Option<ConnectionId>,
+    retry_followed: bool,
+    /// What Initial keys come from, and those for the version in use while they are needed.
+    initial_dcid: ConnectionId,
+    initial_keys: Option<Box<InitialKeys>>,
+    protection: Protection,
+    client_numbers: [Duplicates; 3],
+    server_numbers: [Duplicates; 3],
+    hello_reader: HelloReader,
+    pub hello: HelloFields,
+    flight_reader: FlightReader,
+    pub server_fields: ServerFields,
+    pub timeline: Timeline,
+    pub recovery: Recovery,
+    pub volume: Volume,
+    /// Of the datagram that is being read.
+    payload: PayloadSummary,
+    /// QUIC packets.
+    pub packets: Sides,
+    pub datagrams: Sides,
+    pub undecrypted_packets: u32,
+    /// The capture cut some datagram of it.
+    pub is_cut: bool,
+    /// Some packet of it held a CONNECTION_CLOSE.
+    pub closed: bool,
+    pub closing: Option<Box<Closing>>,
+}
+
+impl Connection {
+    /// A connection begun by the client's `packet`.
+    fn new((client, server): Path, packet: &Packet, ns: i64, windows: Windows) -> Self {
+        Connection {
+            last_ns: ns,
+            count_only: CountOnly::default(),
+            client,
+            server,
+            paths: Paths::default(),
+            client_cids: Cids::new(packet.scid),
+            server_cids: Cids::new(packet.dcid),
+            version: packet.version,
+            version_in_use: packet.version,
+            odcid: packet.dcid,
+            client_scid: packet.scid,
+            server_scid: None,
+            new_server_cids: SmallVec::new(),
+            retry_scid: None,
+            retry_followed: false,
+            initial_dcid: packet.dcid,
+            initial_keys: None,
+            protection: Protection::default(),
+            client_numbers: Default::default(),
+            server_numbers: Default::default(),
+            hello_reader: HelloReader::default(),
+            hello: HelloFields::default(),
+            flight_reader: FlightReader::default(),
+            server_fields: ServerFields::default(),
+            timeline: Timeline::new(ns, windows),
+            recovery: Recovery::default(),
+            volume: Volume::new(ns),
+            payload: PayloadSummary::default(),
+            packets: Sides::default(),
+            datagrams: Sides::default(),
+            undecrypted_packets: 0,
+            is_cut: false,
+            closed: false,
+            closing: None,
+        }
+    }
+
+    /// Connection IDs that packets of one side may go to.
+    fn cids_to(&self, from_client: bool) -> &Cids {
+        if from_client {
+            &self.server_cids
+        } else {
+            &self.client_cids
+        }
+    }
+
+    /// Whether a packet of the client has been opened.
+    fn has_decrypted(&self) -> bool {
+        self.client_numbers
+            .iter()
+            .any(|space| space.largest().is_some())
+    }
+
+    /// Whether a long header's destination connection ID is one that this side may send to.
+    fn owns(&self, from_client: bool, dcid: &[u8]) -> bool {
+        self.cids_to(from_client).owns(dcid)
+    }
+
+    /// Whether a long header of the server names the connection ID that it chose in its first Initial; the
+    /// client drops what does not (RFC 9000 7.2).
+    fn is_from_server(&self, packet: &Packet) -> bool {
+        self.server_scid.is_none_or(|known| known == packet.scid)
+    }
+
+    /// Whether a short header of `datagram` carries the receiver's connection ID.
+    fn owns_short(&self, from_client: bool, datagram: &[u8]) -> bool {
+        datagram
+            .get(1..)
+            .is_some_and(|rest| self.cids_to(from_client).owns_short(rest))
+    }
+
+    /// Length of the connection ID in a short header that begins `bytes`.
+    fn short_cid_length(&self, from_client: bool, bytes: &[u8]) -> usize {
+        let cids = self.cids_to(from_client);
+        bytes
+            .get(1..)
+            .and_then(|rest| cids.of_short(rest))
+            .map(|cid| cid.len())
+            .or_else(|| cids.length())
+            .unwrap_or(0)
+    }
+
+    /// The cipher suite that the server chose.
+    pub fn cipher_suite(&self) -> Option<CipherSuite> {
+        self.protection.suite
+    }
+
+    /// Whether the key logs hold what opens 1-RTT packets of both sides.
+    pub fn has_keys(&self) -> bool {
+        self.protection.has_one_rtt()
+    }
+
+    /// Whether all that was sent once there were 1-RTT keys can be known: there are keys, and the capture cut
+    /// nothing.
+    pub fn is_open(&self) -> bool {
+        self.has_keys() && !self.is_cut
+    }
+
+    /// Key updates of client and server.
+    pub fn key_updates(&self) -> (u64, u64) {
+        self.protection.key_updates()
+    }
+
+    /// Releases what is hardly needed once the connection is closed: it is kept for late packets only.
+    fn release(&mut self) {
+        self.drop_keys();
+        self.recovery.end();
+        self.hello_reader.end();
+        self.flight_reader.end();
+    }
+
+    /// Drops keys that can be derived again.
+    fn drop_keys(&mut self) {
+        self.initial_keys = None;
+        self.protection.release();
+    }
+}

@@ -1,0 +1,307 @@
+//! Which connection a datagram belongs to.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+
+use firstflight_wire::{Packet, PacketType, parse_packet, skim};
+use slotmap::SlotMap;
+
+use super::begin::Begun;
+use super::directory::{Directory, Id, Tuple, Tuples};
+use super::scratch::{Bytes, Scratch};
+use super::{Arrival, Connection};
+use crate::flow::expiry::{Bounds, Expiry};
+use crate::flow::tombstones::Tombstones;
+use crate::net::ip::{Datagram, IcmpError};
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::PacketLog;
+use crate::quic::recovery;
+use crate::quic::timeline::Windows;
+
+/// Hashes of connections written out, two for each, whose late packets are still distinguished from new
+/// connections.
+const REMEMBERED: usize = 1 << 18;
+
+/// What bounds a table.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub windows: Windows,
+    pub bounds: Bounds,
+    /// Ports to look at; empty: all.
+    pub ports: Vec<u16>,
+}
+
+/// Packets that became no part of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Of connections that had been written out.
+    pub late: u64,
+    /// UDP that begins no connection and belongs to none.
+    pub other_udp: u64,
+}
+
+/// The live connections.
+pub struct Table {
+    pub(super) limits: Limits,
+    /// Boxed: a table of large values would keep room for as many again.
+    pub(super) connections: SlotMap<Id, Box<Connection>>,
+    pub(super) by_tuple: Tuples,
+    pub(super) by_cid: Directory,
+    pub(super) keyring: Keyring,
+    pub(super) expiry: Expiry<Id>,
+    /// The memory of a connection that was written out.
+    pub(super) spare: Option<Box<Connection>>,
+    pub(super) tombstones: Tombstones,
+    pub(super) scratch: Scratch,
+    pub counters: Counters,
+}
+
+impl Table {
+    pub fn new(limits: Limits, keyring: Keyring) -> Table {
+        let expiry = Expiry::new(limits.bounds);
+        Table {
+            limits,
+            connections: SlotMap::with_key(),
+            by_tuple: Tuples::default(),
+            by_cid: Directory::default(),
+            keyring,
+            expiry,
+            spare: None,
+            tombstones: Tombstones::new(REMEMBERED),
+            scratch: Scratch::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes a datagram; gives the connection that it belongs to and whether the client sent it.
+    pub fn datagram(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        log: PacketLog<'_>,
+    ) -> Option<(&Connection, bool)> {
+        let (src, dst) = (&datagram.src, &datagram.dst);
+        let is_asked_for = |port| self.limits.ports.contains(&port);
+        if !self.limits.ports.is_empty() && !is_asked_for(src.port()) && !is_asked_for(dst.port()) {
+            return None;
+        }
+        let tuple = self.by_tuple.tuple(src, dst);
+        let bytes = datagram.payload;
+        // Most packets are such; of the others, the whole header is wanted.
+        if let Some(skimmed) = skim(bytes, 0) {
+            let address = skimmed.dcid.map_or(Address::Short(bytes), Address::Long);
+            let found = self.find(tuple, src, dst, address);
+            if let Found::Id(id, from_client) = found
+                && log.is_none()
+                && let Some(connection) = self.connections.get_mut(id)
+                && connection.only_counts(arrival, from_client, bytes)
+            {
+                return self.connections.get(id).map(|c| (&**c, from_client));
+            }
+            let first = parse_packet(bytes, 0, 0).ok();
+            return self.take(arrival, datagram, tuple, first.as_ref(), found, log);
+        }
+        let first = parse_packet(bytes, 0, 0).ok();
+        let address = match &first {
+            Some(packet) if packet.kind == PacketType::OneRtt => Address::Short(bytes),
+            Some(packet) => Address::Long(packet.dcid.as_slice()),
+            None => Address::Unreadable,
+        };
+        let found = self.find(tuple, src, dst, address);
+        self.take(arrival, datagram, tuple, first.as_ref(), found, log)
+    }
+
+    /// Passes a datagram to the connection that was found, or begins one. `first` is its first packet.
+    fn take(
+        &mut self,
+        arrival: &Arrival,
+        datagram: &Datagram<'_>,
+        tuple: Tuple,
+        first: Option<&Packet>,
+        found: Found,
+        mut log: PacketLog<'_>,
+    ) -> Option<(&Connection, bool)> {
+        let (id, from_client) = if let Found::Id(id, from_client) = found {
+            (id, from_client)
+        } else {
+            let begun = self.moved_or_begun(arrival, datagram, tuple, first, &mut log);
+            match (begun, found) {
+                (Begun::New(id), _) => {
+                    return self.connections.get(id).map(|c| (&**c, true));
+                }
+                (Begun::Id(id, from_client), _)
+                | (Begun::No, Found::TupleOnly(id, from_client)) => (id, from_client),
+                (Begun::Late, _) => {
+                    self.counters.late += 1;
+                    return None;
+                }
+                (Begun::No, _) => {
+                    self.counters.other_udp += 1;
+                    return None;
+                }
+            }
+        };
+        let remembered = recovery::remembered(self.connections.len());
+        let connection = self.connections.get_mut(id)?;
+        connection.recovery.remembered = remembered;
+        let (src, dst) = (datagram.src, datagram.dst);
+        let path = if from_client { (src, dst) } else { (dst, src) };
+        let was_closed = connection.closed;
+        connection.datagram(
+            &self.keyring,
+            arrival,
+            (from_client, path),
+            first,
+            &mut Bytes::new(datagram.payload, &mut self.scratch),
+            log,
+        );
+        for cid in connection.new_server_cids.drain(..) {
+            self.by_cid.add(cid, id);
+        }
+        if connection.closed && !was_closed {
+            self.expiry.close(id, arrival.ns);
+        }
+        self.connections.get(id).map(|c| (&**c, from_client))
+    }
+
+    /// Brings what the datagrams between these addresses will need of their connections into the cache, all
+    /// together: one after the other, each would wait for memory by itself.
+    pub fn prefetch<'a>(&self, ends: impl Iterator<Item = (&'a SocketAddr, &'a SocketAddr)>) {
+        let mut touched = 0;
+        for (src, dst) in ends {
+            let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
+            if let Some(connection) = ids.last().and_then(|id| self.connections.get(*id)) {
+                touched ^= connection.prefetch();
+            }
+        }
+        black_box(touched);
+    }
+
+    /// Takes a key log that the capture holds.
+    pub fn key_log(&mut self, text: &[u8]) {
+        self.keyring.add(text);
+    }
+
+    /// Takes an ICMP error; gives the connection whose datagram it quotes. Without a connection ID in the
+    /// quote, anybody who guesses the ports may have sent it: then only the server's own word is final.
+    pub fn icmp(&mut self, arrival: &Arrival, error: &IcmpError) -> Option<&Connection> {
+        let (src, dst) = (&error.quoted_src, &error.quoted_dst);
+        let ids = self.by_tuple.get(self.by_tuple.tuple(src, dst));
+        let connections = &self.connections;
+        let sent = |id: &&Id| {
+            connections.get(**id).is_some_and(|c| {
+                c.client == *src
+                    && c.sender(src, dst).is_some()
+                    && error.quoted_scid.is_none_or(|scid| scid == c.client_scid)
+            })
+        };
+        let id = *ids.iter().rev().find(sent)?;
+        let connection = self.connections.get_mut(id)?;
+        let proven = error.quoted_scid.is_some() || error.source == dst.ip();
+        let is_final = error.port_unreachable && proven;
+        connection
+            .timeline
+            .icmp_error(arrival.ns, error.kind, error.code, is_final);
+        Some(&*connection)
+    }
+
+    /// A connection that is over by the time `now_ns`, if there is one; call it until there is none.
+    #[inline]
+    pub fn expired(&mut self, now_ns: i64) -> Option<Box<Connection>> {
+        let connections = &self.connections;
+        let last_ns = |id| connections.get(id).map(|connection| connection.last_ns);
+        let id = self.expiry.expired(now_ns, connections.len(), last_ns)?;
+        self.remove(id)
+    }
+
+    /// Any live connection, oldest first: for the end of a capture.
+    pub fn drain(&mut self) -> Option<Box<Connection>> {
+        while let Some(id) = self.expiry.drain() {
+            if let Some(connection) = self.remove(id) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Connections written out early because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.expiry.evicted()
+    }
+
+    fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
+        let mut connection = self.connections.remove(id)?;
+        connection.prefetch_row();
+        connection.merge_counts();
+        for (client, server) in connection.other_paths() {
+            self.by_tuple
+                .remove(self.by_tuple.tuple(client, server), id);
+        }
+        let tuple = self.by_tuple.tuple(&connection.client, &connection.server);
+        self.by_tuple.remove(tuple, id);
+        for cid in connection.server_cids.iter() {
+            self.by_cid.remove(cid, id);
+        }
+        self.tombstones
+            .add(self.by_tuple.with_cid(tuple, &connection.odcid));
+        self.tombstones.add(tuple.hash());
+        Some(connection)
+    }
+
+    /// Takes back a connection that was written out: the next one reuses its memory.
+    pub fn give_back(&mut self, connection: Box<Connection>) {
+        self.spare = Some(connection);
+    }
+
+    /// Finds the live connection by tuple and connection ID.
+    fn find(
+        &self,
+        tuple: Tuple,
+        src: &SocketAddr,
+        dst: &SocketAddr,
+        address: Address<'_>,
+    ) -> Found {
+        let mut found = Found::Nothing;
+        for &id in self.by_tuple.get(tuple).iter().rev() {
+            let Some(connection) = self.connections.get(id) else {
+                continue;
+            };
+            let Some(from_client) = connection.sender(src, dst) else {
+                continue;
+            };
+            let is_addressed = match address {
+                Address::Short(datagram) => connection.owns_short(from_client, datagram),
+                Address::Long(cid) => connection.owns(from_client, cid),
+                Address::Unreadable => false,
+            };
+            if is_addressed {
+                return Found::Id(id, from_client);
+            }
+            // By the tuple alone it was meant for the newest connection, forged or not.
+            if let Found::Nothing = found {
+                found = Found::TupleOnly(id, from_client);
+            }
+        }
+        found
+    }
+}
+
+/// What a datagram's first packet is addressed to.
+#[derive(Clone, Copy)]
+enum Address<'a> {
+    /// The connection ID in a long header.
+    Long(&'a [u8]),
+    /// A short header begins this datagram.
+    Short(&'a [u8]),
+    Unreadable,
+}
+
+/// A connection, and whether its client sent the datagram.
+#[derive(Clone, Copy)]
+enum Found {
+    /// By tuple and connection ID.
+    Id(Id, bool),
+    /// By tuple; the connection ID is none of its.
+    TupleOnly(Id, bool),
+    Nothing,
+}

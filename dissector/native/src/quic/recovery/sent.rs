@@ -1,0 +1,474 @@
+//! Packets that one side sent in one packet number space, until they are long acknowledged.
+
+use std::collections::VecDeque;
+
+use firstflight_wire::{Ack, Frame};
+use smallvec::SmallVec;
+
+use crate::flow::coverage::Coverage;
+
+/// Packets remembered at least; older ones are forgotten.
+pub(super) const PACKETS: usize = 256;
+/// Streams whose highest byte is remembered, and repetitions awaiting an acknowledgement.
+const STREAMS: usize = 256;
+/// Stands for the CRYPTO stream beside stream IDs, which have at most 62 bits.
+const CRYPTO: u64 = u64::MAX;
+
+/// Bytes of a stream: its ID or [`CRYPTO`], first offset, offset after the last.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    stream: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Carried {
+    fn of(frame: &Frame<'_>) -> Option<Carried> {
+        let (stream, offset, data) = match frame {
+            Frame::Crypto { offset, data } => (CRYPTO, *offset, *data),
+            Frame::Stream {
+                id, offset, data, ..
+            } => (*id, *offset, *data),
+            _ => return None,
+        };
+        let end = offset + data.len() as u64;
+        (!data.is_empty()).then_some(Carried {
+            stream,
+            start: offset,
+            end,
+        })
+    }
+
+    fn overlaps(&self, other: &Carried) -> bool {
+        self.stream == other.stream && self.start < other.end && other.start < self.end
+    }
+}
+
+#[derive(Debug)]
+struct Packet {
+    number: u64,
+    ns: i64,
+    is_eliciting: bool,
+    is_acknowledged: bool,
+    /// A packet with a lower number carried some of the same bytes.
+    is_repeat: bool,
+}
+
+/// What the packets of a datagram carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PayloadSummary {
+    /// CRYPTO or STREAM bytes that a packet with a lower number had carried or passed over.
+    repeats: bool,
+    /// Other bytes of CRYPTO, STREAM or DATAGRAM frames.
+    brings: bool,
+    /// STREAM or DATAGRAM bytes.
+    pub has_payload: bool,
+    /// How many of these were not seen before.
+    pub new_payload: u64,
+}
+
+impl PayloadSummary {
+    /// Adds what another packet of the datagram carried.
+    pub fn add(&mut self, other: &PayloadSummary) {
+        self.repeats |= other.repeats;
+        self.brings |= other.brings;
+        self.has_payload |= other.has_payload;
+        self.new_payload += other.new_payload;
+    }
+
+    /// Whether the datagram is a retransmission: it carries bytes, and none for the first time.
+    pub fn is_again(&self) -> bool {
+        self.repeats && !self.brings
+    }
+}
+
+/// A stream of which something was sent.
+#[derive(Debug)]
+struct Stream {
+    id: u64,
+    /// Highest offset sent.
+    highest: u64,
+    /// Which bytes were seen, by the lowest 32 bits of their offsets.
+    seen: Coverage,
+}
+
+/// What an ACK frame newly acknowledged, if that gives a sample (RFC 9002 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewlyAcknowledged {
+    /// When the largest acknowledged packet was sent.
+    pub sent_ns: i64,
+}
+
+/// Sent packets of a space, and which of them repeat bytes for nothing.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// By packet number.
+    packets: VecDeque<Packet>,
+    /// Highest packet number.
+    latest: Option<u64>,
+    /// Packet numbers and what these packets carried, by packet number.
+    carried: VecDeque<(u64, Carried)>,
+    streams: Vec<Stream>,
+    /// (packet that first carried the bytes, number of packets that carried them again).
+    repeated: Vec<(u64, u32)>,
+    /// Packets with bytes whose first packet was acknowledged.
+    pub spurious: u32,
+}
+
+impl Sent {
+    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries,
+    /// and return it. `remembered`: how many packets to keep.
+    pub fn packet(
+        &mut self,
+        number: u64,
+        ns: i64,
+        frames: &[Frame<'_>],
+        with_bytes: bool,
+        remembered: usize,
+    ) -> PayloadSummary {
+        let of_interest = if with_bytes { frames } else { &[] };
+        let carried: SmallVec<[Carried; 4]> = of_interest.iter().filter_map(Carried::of).collect();
+        // Nearly all packets carry new bytes, and need no search.
+        let mut is_repeat = false;
+        if carried.iter().any(|one| self.was_reached(one)) {
+            if let Some((first, is_acknowledged)) = self.first_with(number, &carried) {
+                is_repeat = true;
+                if is_acknowledged {
+                    self.spurious = self.spurious.saturating_add(1);
+                } else {
+                    self.repeats(first, 1);
+                }
+            } else {
+                // It comes late: what was taken for the first to carry the bytes carried them again.
+                let times = self.repeats_earlier(number, &carried);
+                self.repeats(number, times);
+            }
+        }
+        let mut payload = self.summarize(number, &carried);
+        for one in &carried {
+            let new = self.reached(one);
+            if one.stream != CRYPTO {
+                payload.has_payload = true;
+                payload.new_payload += new;
+            }
+        }
+        for frame in of_interest {
+            if let Frame::Datagram { data } = frame {
+                payload.has_payload = true;
+                payload.brings = true;
+                payload.new_payload += data.len() as u64;
+            }
+        }
+        self.latest = self.latest.max(Some(number));
+        let place = self.packets.partition_point(|p| p.number < number);
+        let packet = Packet {
+            number,
+            ns,
+            is_eliciting: frames.iter().any(Frame::is_ack_eliciting),
+            is_acknowledged: false,
+            is_repeat,
+        };
+        self.packets.insert(place, packet);
+        if !carried.is_empty() {
+            let place = self.carried.partition_point(|(n, _)| *n < number);
+            for (i, one) in carried.into_iter().enumerate() {
+                self.carried.insert(place + i, (number, one));
+            }
+        }
+        while self.packets.len() > remembered
+            && let Some(oldest) = self.packets.pop_front()
+        {
+            while self
+                .carried
+                .front()
+                .is_some_and(|(n, _)| *n == oldest.number)
+            {
+                self.carried.pop_front();
+            }
+        }
+        payload
+    }
+
+    /// No acknowledgement comes any more: keeps what distinguishes new bytes of streams from old ones; `None`
+    /// if there were none.
+    pub fn end(mut self: Box<Sent>) -> Option<Box<Sent>> {
+        if self.streams.iter().all(|stream| stream.id == CRYPTO) {
+            return None;
+        }
+        self.packets = VecDeque::new();
+        self.carried = VecDeque::new();
+        self.repeated = Vec::new();
+        Some(self)
+    }
+
+    /// Whether bytes of a new packet go beyond what packets with lower numbers carried: senders send a stream
+    /// in order.
+    fn summarize(&self, number: u64, carried: &[Carried]) -> PayloadSummary {
+        let is_late = self.latest.is_some_and(|latest| latest > number);
+        let mut payload = PayloadSummary::default();
+        for one in carried {
+            let before = if is_late {
+                self.highest_before(number, one.stream)
+            } else {
+                self.highest(one.stream)
+            };
+            if before.is_some_and(|highest| one.end <= highest) {
+                payload.repeats = true;
+            } else {
+                payload.brings = true;
+            }
+        }
+        payload
+    }
+
+    /// Highest offset sent of a stream.
+    fn highest(&self, stream: u64) -> Option<u64> {
+        let known = self.streams.iter().find(|known| known.id == stream);
+        known.map(|known| known.highest)
+    }
+
+    /// The same in packets before `number`, of those remembered.
+    fn highest_before(&self, number: u64, stream: u64) -> Option<u64> {
+        let before = self.carried.iter().take_while(|(n, _)| *n < number);
+        before
+            .filter(|(_, one)| one.stream == stream)
+            .map(|(_, one)| one.end)
+            .max()
+    }
+
+    fn was_reached(&self, one: &Carried) -> bool {
+        self.highest(one.stream)
+            .is_some_and(|highest| one.start < highest)
+    }
+
+    fn packet_with_number(&mut self, number: u64) -> Option<&mut Packet> {
+        let place = self.packets.binary_search_by_key(&number, |p| p.number);
+        place.ok().and_then(|place| self.packets.get_mut(place))
+    }
+
+    /// Marks the packets above `number` with some of these bytes as repetitions, and counts those that were
+    /// none.
+    fn repeats_earlier(&mut self, number: u64, carried: &[Carried]) -> u32 {
+        let above = self.carried.partition_point(|(n, _)| *n <= number);
+        let later = self.carried.range(above..);
+        let sharing: Vec<u64> = later
+            .filter(|(_, one)| carried.iter().any(|other| one.overlaps(other)))
+            .map(|(n, _)| *n)
+            .collect();
+        let mut times = 0;
+        for number in sharing {
+            if let Some(packet) = self.packet_with_number(number).filter(|p| !p.is_repeat) {
+                packet.is_repeat = true;
+                times += 1;
+            }
+        }
+        times
+    }
+
+    /// Number of the packet before `number` that first carried some of these bytes, and whether it is
+    /// acknowledged.
+    fn first_with(&mut self, number: u64, carried: &[Carried]) -> Option<(u64, bool)> {
+        let (first, _) = self
+            .carried
+            .iter()
+            .take_while(|(n, _)| *n < number)
+            .find(|(_, one)| carried.iter().any(|other| one.overlaps(other)))?;
+        let first = *first;
+        let packet = self.packet_with_number(first)?;
+        Some((first, packet.is_acknowledged))
+    }
+
+    fn repeats(&mut self, first: u64, times: u32) {
+        if let Some((_, known)) = self.repeated.iter_mut().find(|(n, _)| *n == first) {
+            *known = known.saturating_add(times);
+        } else if times > 0 && self.repeated.len() < STREAMS {
+            self.repeated.push((first, times));
+        }
+    }
+
+    /// Takes note of bytes; gives how many of them were not seen before (of CRYPTO: 0).
+    fn reached(&mut self, carried: &Carried) -> u64 {
+        let known = self.streams.iter_mut().find(|s| s.id == carried.stream);
+        let stream = match known {
+            Some(known) => known,
+            None => {
+                if self.streams.len() == STREAMS {
+                    self.streams.remove(0);
+                }
+                self.streams.push(Stream {
+                    id: carried.stream,
+                    highest: 0,
+                    seen: Coverage::starting_at(0),
+                });
+                let Some(last) = self.streams.last_mut() else {
+                    return 0;
+                };
+                last
+            }
+        };
+        stream.highest = carried.end.max(stream.highest);
+        if carried.stream == CRYPTO {
+            return 0;
+        }
+        // A datagram's bytes: far fewer than 2^32.
+        let length = (carried.end - carried.start) as u32;
+        u64::from(stream.seen.add(carried.start as u32, length))
+    }
+
+    /// The peer sent an ACK frame.
+    pub fn acknowledge(&mut self, ack: &Ack<'_>) -> Option<NewlyAcknowledged> {
+        let mut largest = None;
+        let mut any_eliciting = false;
+        for range in ack.ranges() {
+            let from = self.packets.partition_point(|p| p.number < *range.start());
+            if from == 0 && self.packets.front().is_none_or(|p| p.number > *range.end()) {
+                break;
+            }
+            for packet in self.packets.range_mut(from..) {
+                if packet.number > *range.end() {
+                    break;
+                }
+                if packet.is_acknowledged {
+                    continue;
+                }
+                packet.is_acknowledged = true;
+                any_eliciting |= packet.is_eliciting;
+                if packet.number == ack.largest {
+                    largest = Some(packet.ns);
+                }
+                if let Some(at) = self.repeated.iter().position(|(n, _)| *n == packet.number) {
+                    let (_, times) = self.repeated.swap_remove(at);
+                    self.spurious = self.spurious.saturating_add(times);
+                }
+            }
+        }
+        largest
+            .filter(|_| any_eliciting)
+            .map(|sent_ns| NewlyAcknowledged { sent_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::{Frames, Writer, write_ack};
+
+    fn acknowledge(sent: &mut Sent, ranges: &[(u64, u64)]) -> Option<NewlyAcknowledged> {
+        let mut buf = [0; 64];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, ranges[0].0, 0, ranges).unwrap();
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(w.written()).next() else {
+            panic!("no ACK")
+        };
+        sent.acknowledge(&ack)
+    }
+
+    fn stream(id: u64, offset: u64, data: &[u8]) -> Frame<'_> {
+        Frame::Stream {
+            id,
+            offset,
+            fin: false,
+            data,
+        }
+    }
+
+    #[test]
+    fn samples_need_the_largest_new_and_something_that_elicits() {
+        let mut sent = Sent::default();
+        sent.packet(0, 10, &[Frame::Ping], true, PACKETS);
+        sent.packet(1, 20, &[Frame::Padding { length: 3 }], true, PACKETS);
+        sent.packet(2, 30, &[Frame::Ping], true, PACKETS);
+        assert_eq!(
+            acknowledge(&mut sent, &[(1, 0)]),
+            Some(NewlyAcknowledged { sent_ns: 20 })
+        );
+        assert_eq!(acknowledge(&mut sent, &[(1, 0)]), None, "nothing is new");
+        sent.packet(4, 50, &[Frame::Padding { length: 3 }], true, PACKETS);
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (1, 0)]),
+            None,
+            "only padding"
+        );
+        assert_eq!(
+            acknowledge(&mut sent, &[(4, 4), (2, 0)]),
+            None,
+            "largest is old"
+        );
+        assert_eq!(acknowledge(&mut sent, &[(9, 9)]), None, "never seen");
+    }
+
+    #[test]
+    fn repetitions_are_spurious_when_the_first_packet_arrived() {
+        let mut sent = Sent::default();
+        sent.packet(0, 0, &[stream(0, 0, b"abcd")], true, PACKETS);
+        sent.packet(1, 1, &[stream(0, 4, b"efgh")], true, PACKETS);
+        sent.packet(2, 2, &[stream(0, 0, b"abcd")], true, PACKETS);
+        sent.packet(3, 3, &[stream(4, 0, b"efgh")], true, PACKETS);
+        assert_eq!(sent.spurious, 0);
+        acknowledge(&mut sent, &[(2, 1)]);
+        assert_eq!(sent.spurious, 0, "packet 0 may be lost");
+        acknowledge(&mut sent, &[(2, 0)]);
+        assert_eq!(sent.spurious, 1);
+        // Again, after the first packet was acknowledged.
+        sent.packet(4, 4, &[stream(0, 6, b"gh")], true, PACKETS);
+        assert_eq!(sent.spurious, 2);
+        // The repetition comes before the packet that it repeats, which was late and not lost.
+        sent.packet(7, 5, &[stream(12, 0, b"ab")], true, PACKETS);
+        sent.packet(6, 5, &[stream(12, 0, b"ab")], true, PACKETS);
+        assert_eq!(sent.spurious, 2);
+        acknowledge(&mut sent, &[(7, 6)]);
+        assert_eq!(sent.spurious, 3);
+        // A late packet of a lower number repeats nothing.
+        sent.packet(9, 5, &[stream(8, 2, b"cd")], true, PACKETS);
+        sent.packet(8, 6, &[stream(8, 0, b"ab")], true, PACKETS);
+        acknowledge(&mut sent, &[(9, 0)]);
+        assert_eq!(sent.spurious, 3);
+    }
+
+    #[test]
+    fn a_datagram_is_a_retransmission_if_nothing_in_it_is_new() {
+        let mut sent = Sent::default();
+        let mut take = |number, frames: &[Frame<'_>]| {
+            let payload = sent.packet(number, 0, frames, true, PACKETS);
+            (payload.is_again(), payload.has_payload, payload.new_payload)
+        };
+        assert_eq!(take(0, &[stream(0, 0, b"abcd")]), (false, true, 4));
+        // Packet 1 with bytes 4..8 was lost before the capture.
+        assert_eq!(take(2, &[stream(0, 8, b"ijkl")]), (false, true, 4));
+        assert_eq!(take(3, &[stream(0, 4, b"efgh")]), (true, true, 4));
+        assert_eq!(take(4, &[stream(0, 0, b"abcd")]), (true, true, 0));
+        assert_eq!(
+            take(5, &[stream(0, 0, b"ab"), stream(4, 0, b"x")]),
+            (false, true, 1)
+        );
+        // Packet 6 was overtaken by 7, and repeats nothing.
+        assert_eq!(take(7, &[stream(8, 2, b"cd")]), (false, true, 2));
+        assert_eq!(take(6, &[stream(8, 0, b"ab")]), (false, true, 2));
+        let crypto = Frame::Crypto {
+            offset: 0,
+            data: b"hello",
+        };
+        assert_eq!(take(8, std::slice::from_ref(&crypto)), (false, false, 0));
+        assert_eq!(take(9, &[crypto]), (true, false, 0));
+        let datagram = Frame::Datagram { data: b"dg" };
+        assert_eq!(take(10, std::slice::from_ref(&datagram)), (false, true, 2));
+        assert_eq!(take(11, &[datagram, stream(0, 0, b"ab")]), (false, true, 2));
+        assert_eq!(take(12, &[Frame::Ping]), (false, false, 0));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sent = Sent::default();
+        for number in 0..5000 {
+            sent.packet(
+                number,
+                0,
+                &[stream(number, 0, b"a"), stream(1 << 40, 0, b"a")],
+                true,
+                PACKETS,
+            );
+        }
+        assert_eq!(sent.packets.len(), PACKETS);
+        assert!(sent.streams.len() <= STREAMS && sent.repeated.len() <= STREAMS);
+    }
+}

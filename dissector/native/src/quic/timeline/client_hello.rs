@@ -1,0 +1,184 @@
+//! Which packets carried which bytes of the ClientHello, and whether an ACK covers it.
+
+use firstflight_wire::Ack;
+use smallvec::SmallVec;
+
+/// Packets of one ClientHello that are kept; a client that sends more is not followed further.
+const MAX_PACKETS: usize = 64;
+
+/// How an ACK covers the ClientHello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// It acknowledges no packet with bytes of it.
+    None,
+    /// Together with earlier ACKs, only a part.
+    Partial,
+    /// Together with earlier ACKs, all of it; the earliest acknowledged copy was complete at `sent_ns`.
+    Full { sent_ns: i64 },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    packet_number: u64,
+    ns: i64,
+    start: u64,
+    end: u64,
+    acknowledged: bool,
+}
+
+/// A ClientHello as sent, with its copies.
+#[derive(Debug)]
+pub struct HelloSent {
+    /// Offset of its first byte in the CRYPTO stream: not 0 for the one after a HelloRetryRequest.
+    pub from: u64,
+    end: Option<u64>,
+    /// In order of sending.
+    pieces: SmallVec<[Piece; 1]>,
+}
+
+impl HelloSent {
+    pub(super) fn new(from: u64) -> HelloSent {
+        HelloSent {
+            from,
+            end: None,
+            pieces: SmallVec::new(),
+        }
+    }
+
+    pub(super) fn sent(
+        &mut self,
+        packet_number: u64,
+        ns: i64,
+        offset: u64,
+        bytes: usize,
+        end: Option<u64>,
+    ) {
+        self.end = self.end.or(end);
+        let stream_end = offset + bytes as u64;
+        if self.pieces.len() < MAX_PACKETS && bytes > 0 && stream_end > self.from {
+            let start = offset.max(self.from);
+            self.pieces.push(Piece {
+                packet_number,
+                ns,
+                start,
+                end: stream_end,
+                acknowledged: false,
+            });
+        }
+    }
+
+    /// When the last piece of it was sent.
+    pub(super) fn last_ns(&self) -> Option<i64> {
+        self.pieces.last().map(|piece| piece.ns)
+    }
+
+    /// When the first copy of it was complete; of a ClientHello that the capture does not hold whole, its
+    /// first piece.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.complete_ns(|_| true)
+            .or_else(|| self.pieces.first().map(|piece| piece.ns))
+    }
+
+    pub(super) fn acknowledge(&mut self, ack: &Ack<'_>) -> Coverage {
+        let mut touched = false;
+        for piece in &mut self.pieces {
+            if ack.contains(piece.packet_number) {
+                piece.acknowledged = true;
+                touched = true;
+            }
+        }
+        if !touched {
+            return Coverage::None;
+        }
+        self.complete_ns(|piece| piece.acknowledged)
+            .map_or(Coverage::Partial, |sent_ns| Coverage::Full { sent_ns })
+    }
+
+    /// When, in order of sending, the pieces that `takes` picks first made up the whole ClientHello.
+    fn complete_ns(&self, takes: impl Fn(&Piece) -> bool) -> Option<i64> {
+        let end = self
+            .end
+            .or_else(|| self.pieces.iter().map(|piece| piece.end).max())?;
+        let picked: SmallVec<[&Piece; 8]> =
+            self.pieces.iter().filter(|piece| takes(piece)).collect();
+        (1..=picked.len())
+            .find(|&n| covers(&picked[..n], self.from, end))
+            .map(|n| picked[n - 1].ns)
+    }
+}
+
+/// Whether the union of `pieces` holds every byte from `from` to `end`.
+fn covers(pieces: &[&Piece], from: u64, end: u64) -> bool {
+    let mut reached = from;
+    loop {
+        let further = pieces
+            .iter()
+            .filter(|p| p.start <= reached)
+            .map(|p| p.end)
+            .max()
+            .unwrap_or(reached);
+        if further >= end {
+            return true;
+        }
+        if further <= reached {
+            return false;
+        }
+        reached = further;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::{Frame, Frames, Writer, write_ack};
+
+    fn acknowledge(hello: &mut HelloSent, largest: u64, smallest: u64) -> Coverage {
+        let mut buf = [0; 32];
+        let mut w = Writer::new(&mut buf);
+        write_ack(&mut w, largest, 0, &[(largest, smallest)]).unwrap();
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(w.written()).next() else {
+            panic!("no ACK")
+        };
+        hello.acknowledge(&ack)
+    }
+
+    #[test]
+    fn a_hello_over_two_datagrams_needs_both() {
+        let mut hello = HelloSent::new(0);
+        hello.sent(0, 10, 0, 1000, Some(1500));
+        hello.sent(1, 20, 1000, 500, Some(1500));
+        assert_eq!(acknowledge(&mut hello, 0, 0), Coverage::Partial);
+        assert_eq!(acknowledge(&mut hello, 5, 5), Coverage::None);
+        assert_eq!(
+            acknowledge(&mut hello, 1, 1),
+            Coverage::Full { sent_ns: 20 }
+        );
+    }
+
+    #[test]
+    fn the_copy_that_is_acknowledged_counts() {
+        let mut hello = HelloSent::new(0);
+        hello.sent(0, 10, 0, 300, Some(300));
+        hello.sent(1, 900, 0, 300, Some(300));
+        assert_eq!(hello.first_ns(), Some(10));
+        assert_eq!(
+            acknowledge(&mut hello, 1, 1),
+            Coverage::Full { sent_ns: 900 }
+        );
+        assert_eq!(
+            acknowledge(&mut hello, 1, 0),
+            Coverage::Full { sent_ns: 10 }
+        );
+    }
+
+    #[test]
+    fn pieces_in_any_order_within_one_packet() {
+        let mut hello = HelloSent::new(0);
+        hello.sent(3, 10, 200, 100, None);
+        hello.sent(3, 10, 0, 200, Some(300));
+        assert_eq!(
+            acknowledge(&mut hello, 3, 3),
+            Coverage::Full { sent_ns: 10 }
+        );
+    }
+}

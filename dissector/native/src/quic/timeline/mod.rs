@@ -1,0 +1,363 @@
+//! When what was seen on a connection, and how its first flight was answered (docs/definitions.md, 'A probe
+//! of the first answer' and 'From a capture').
+//!
+//! Written from the definitions alone: the prober classifies by code of its own, and the two are compared.
+
+mod attempt;
+mod client_hello;
+mod exchange;
+mod first_answer;
+mod server_hello;
+
+pub use attempt::{Attempt, ObservedAck, ObservedClose, ObservedHello};
+pub use client_hello::{Coverage, HelloSent};
+pub use exchange::{CaptureSide, Exchange};
+pub use first_answer::{Answer, CUT, Outcome, classify};
+
+use firstflight_wire::{Frame, Version};
+
+use crate::quic::recovery::Space;
+use server_hello::{Finder, Found};
+
+/// How long answers count, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// From the ClientHello.
+    pub answer_ns: i64,
+    /// From the ServerHello.
+    pub settle_ns: i64,
+}
+
+/// Place of an event in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Nanoseconds since 1970, by the capture's clock.
+    pub ns: i64,
+    /// Ordinal of the server's datagram: events with the same one arrived together.
+    pub datagram: u32,
+}
+
+/// An opened Initial of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerInitial<'a> {
+    pub at: At,
+    pub packet_number: u64,
+    pub frames: &'a [Frame<'a>],
+    /// UDP payload of its datagram.
+    pub datagram_bytes: usize,
+}
+
+/// What is known of a connection's times. `*_ns` are absolute; `None` = not seen.
+#[derive(Debug)]
+pub struct Timeline {
+    windows: Windows,
+    /// First packet of the connection.
+    pub start_ns: i64,
+    /// The ClientHello that is being answered and its answer; begins again after Retry and HelloRetryRequest.
+    pub attempt: Attempt,
+    /// First ACK frame of the server in an Initial, whatever it acknowledges.
+    pub first_ack_ns: Option<i64>,
+    pub server_hello_ns: Option<i64>,
+    /// First Handshake packet of the server.
+    pub first_handshake_ns: Option<i64>,
+    pub retry_ns: Option<i64>,
+    /// The client followed a Retry that is not in the capture.
+    pub retry_missed: bool,
+    pub hello_retry: bool,
+    /// Versions of a valid Version Negotiation packet, joined by commas.
+    pub version_list: Option<Box<str>>,
+    pub refused: bool,
+    /// Type and code of the first ICMP error that quotes the connection's tuple.
+    pub icmp: Option<(u8, u8)>,
+    pub initial_ack_delay_raw: Option<u64>,
+    /// The same of Handshake packets; `None` without keys, as the next two.
+    pub handshake_ack_delay_raw: Option<u64>,
+    /// First HANDSHAKE_DONE and first STREAM frame of the server.
+    pub handshake_done_ns: Option<i64>,
+    pub first_stream_ns: Option<i64>,
+    pub exchange: Exchange,
+    /// The capture cut a datagram of the server: what is seen first from there on may not be the first.
+    is_cut: bool,
+    /// Packets of the client that carried the first byte of a ClientHello.
+    pub client_hello_copies: u16,
+    /// TTL or hop limit of the server's first datagram.
+    pub ttl: Option<u8>,
+    finder: Finder,
+}
+
+impl Timeline {
+    /// A connection whose first packet was captured at `start_ns`.
+    pub fn new(start_ns: i64, windows: Windows) -> Timeline {
+        Timeline {
+            windows,
+            start_ns,
+            attempt: Attempt::new(0, start_ns),
+            first_ack_ns: None,
+            server_hello_ns: None,
+            first_handshake_ns: None,
+            retry_ns: None,
+            retry_missed: false,
+            hello_retry: false,
+            version_list: None,
+            refused: false,
+            icmp: None,
+            initial_ack_delay_raw: None,
+            handshake_ack_delay_raw: None,
+            handshake_done_ns: None,
+            first_stream_ns: None,
+            exchange: Exchange::default(),
+            is_cut: false,
+            client_hello_copies: 0,
+            ttl: None,
+            finder: Finder::new(),
+        }
+    }
+
+    /// The client follows a Retry: from here on, times count from the Initial with the token, and the server
+    /// begins again.
+    pub fn follow_retry(&mut self, ns: i64) {
+        self.attempt = Attempt::new(0, ns);
+        self.finder = Finder::new();
+    }
+
+    /// Whether `version` stands in the Version Negotiation packet that was taken.
+    pub fn offers(&self, version: Version) -> bool {
+        let name = version.to_string();
+        self.version_list
+            .as_ref()
+            .is_some_and(|list| list.split(',').any(|one| one == name))
+    }
+
+    /// The client goes on with an offered version. How its first flight was answered is settled.
+    pub fn follow_offer(&mut self) {
+        self.attempt.ended = true;
+    }
+
+    /// The client sent `bytes` of ClientHello at `offset` of its CRYPTO stream. `hello_end` is where the
+    /// message ends, if its header has been seen.
+    pub fn client_hello(
+        &mut self,
+        ns: i64,
+        packet_number: u64,
+        offset: u64,
+        bytes: usize,
+        hello_end: Option<u64>,
+    ) {
+        self.attempt
+            .hello
+            .sent(packet_number, ns, offset, bytes, hello_end);
+        if bytes > 0 && offset == self.attempt.hello.from {
+            self.client_hello_copies = self.client_hello_copies.saturating_add(1);
+        }
+    }
+
+    /// The client answered a HelloRetryRequest by a second ClientHello, which begins at `offset` of its
+    /// stream.
+    pub fn second_hello(&mut self, ns: i64, offset: u64) {
+        self.attempt = self.attempt.after(offset, ns);
+    }
+
+    /// A datagram of the client, after its packets.
+    pub fn client_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
+        self.attempt.client_datagram(bytes);
+        self.exchange
+            .client_datagram(ns, bytes, ttl, self.server_hello_ns);
+    }
+
+    /// A datagram of the server, before its packets.
+    pub fn server_datagram(&mut self, ns: i64, bytes: usize, ttl: u8) {
+        self.attempt.server_datagram(bytes);
+        self.exchange.server_datagram(ns, bytes, ttl);
+        self.ttl.get_or_insert(ttl);
+    }
+
+    /// A Handshake packet of the client, recognized by its type alone.
+    pub fn client_handshake(&mut self) {
+        self.exchange.validated();
+    }
+
+    /// A Handshake or 1-RTT packet of the server that opened and whose frames all parse.
+    pub fn server_protected(&mut self, space: Space, ns: i64, frames: &[Frame<'_>]) {
+        if self.is_cut {
+            return;
+        }
+        for frame in frames {
+            match frame {
+                Frame::Ack(ack) if space == Space::Handshake => {
+                    self.handshake_ack_delay_raw.get_or_insert(ack.delay);
+                }
+                Frame::HandshakeDone => {
+                    self.handshake_done_ns.get_or_insert(ns);
+                }
+                Frame::Stream { .. } => {
+                    self.first_stream_ns.get_or_insert(ns);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether what arrives at `ns` can still belong to the first answer.
+    fn counts(&self, ns: i64) -> bool {
+        self.attempt.is_open(ns, &self.windows)
+    }
+
+    /// An Initial of the server that opened and whose frames all parse.
+    pub fn server_initial(&mut self, initial: &ServerInitial<'_>) {
+        let at = initial.at;
+        let counts = self.counts(at.ns);
+        if counts {
+            self.attempt.note_number(initial.packet_number);
+        }
+        for frame in initial.frames {
+            match frame {
+                Frame::Ack(ack) => {
+                    if !self.is_cut {
+                        self.first_ack_ns.get_or_insert(at.ns);
+                        self.initial_ack_delay_raw.get_or_insert(ack.delay);
+                    }
+                    if counts {
+                        self.attempt.acknowledged(ack, initial);
+                    }
+                }
+                Frame::Crypto { offset, data } => {
+                    self.server_crypto(*offset, data, initial, counts)
+                }
+                Frame::ConnectionClose { code, reason, .. }
+                | Frame::ApplicationClose { code, reason }
+                    if counts =>
+                {
+                    self.attempt.closed(*code, reason)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn server_crypto(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        initial: &ServerInitial<'_>,
+        counts: bool,
+    ) {
+        match self.finder.crypto(offset, data) {
+            Found::Nothing => {}
+            Found::FirstByte if self.is_cut => {}
+            Found::FirstByte => {
+                self.server_hello_ns = Some(initial.at.ns);
+                if counts {
+                    self.attempt.server_hello(initial.at, initial.packet_number);
+                }
+            }
+            // What was taken for a ServerHello by its first byte was none.
+            Found::HelloRetry => {
+                self.hello_retry = true;
+                self.server_hello_ns = None;
+                self.attempt.no_server_hello();
+            }
+            Found::Other => {
+                self.server_hello_ns = None;
+                self.attempt.no_server_hello();
+                self.malformed(
+                    initial.at.ns,
+                    "first message of the server is no ServerHello",
+                );
+            }
+        }
+    }
+
+    /// A Handshake packet of the server, recognized by its type alone.
+    pub fn server_handshake(&mut self, at: At) {
+        if !self.is_cut {
+            self.first_handshake_ns.get_or_insert(at.ns);
+        }
+        if self.counts(at.ns) {
+            self.attempt.handshake(at);
+            self.undecrypted(at.ns, "Handshake packet before any ServerHello");
+        }
+    }
+
+    /// Whether datagrams of Handshake, 0-RTT and 1-RTT packets that do not open change nothing any more.
+    pub fn is_over(&self) -> bool {
+        self.attempt.is_over()
+            && self.exchange.is_over()
+            && (self.first_handshake_ns.is_some() || self.is_cut)
+            && self.ttl.is_some()
+    }
+
+    /// The capture cut the datagram of the server that was just taken. `begins_long`: its first packet has a
+    /// long header, so that the part which is missing may belong to the first answer.
+    pub fn server_cut(&mut self, at: At, begins_long: bool) {
+        self.is_cut = true;
+        if begins_long && self.counts(at.ns) {
+            self.attempt.answer_cut(at);
+        }
+    }
+
+    /// The capture cut a datagram of the client whose first packet has a long header: it may hold a
+    /// ClientHello.
+    pub fn client_cut(&mut self, at: At) {
+        self.exchange.client_cut();
+        if self.counts(at.ns) {
+            self.attempt.hello_cut();
+        }
+    }
+
+    /// Whether a datagram of the server was cut.
+    pub fn server_is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The end of a datagram of the server.
+    pub fn server_datagram_end(&mut self) {
+        self.attempt.end_if_complete();
+    }
+
+    /// A packet of the server opened, but its frames do not parse: `what` is wrong.
+    pub fn malformed(&mut self, ns: i64, what: &str) {
+        if self.counts(ns) {
+            self.attempt.malformed.get_or_insert_with(|| what.into());
+        }
+    }
+
+    /// Something came from the server that could not be opened or read.
+    pub fn undecrypted(&mut self, ns: i64, what: &'static str) {
+        if self.counts(ns) {
+            self.attempt.undecrypted.get_or_insert(what);
+        }
+    }
+
+    /// A Retry with the right tag and a token. Returns whether it is to be followed: the first one, before
+    /// anything else opened.
+    pub fn retry(&mut self, ns: i64) -> bool {
+        let valid = self.retry_ns.is_none() && self.attempt.opened == 0 && self.counts(ns);
+        if valid {
+            self.retry_ns = Some(ns);
+        }
+        valid
+    }
+
+    /// A Version Negotiation packet that echoes both connection IDs; `used` is the version of the connection.
+    pub fn version_negotiation(&mut self, ns: i64, used: Version, versions: &[Version]) {
+        let nothing_before = self.attempt.opened == 0 && self.retry_ns.is_none();
+        let says_what = !versions.is_empty() && !versions.contains(&used);
+        if nothing_before && says_what && self.counts(ns) {
+            let list: Vec<String> = versions.iter().map(Version::to_string).collect();
+            self.version_list
+                .get_or_insert_with(|| list.join(",").into());
+        }
+    }
+
+    /// An ICMP error that quotes the connection's tuple.
+    pub fn icmp_error(&mut self, ns: i64, kind: u8, code: u8, port_unreachable: bool) {
+        if self.counts(ns) {
+            self.icmp.get_or_insert((kind, code));
+            if port_unreachable {
+                self.icmp = Some((kind, code));
+                self.refused = true;
+                self.attempt.ended = true;
+            }
+        }
+    }
+}

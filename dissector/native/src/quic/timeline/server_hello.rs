@@ -1,0 +1,131 @@
+//! Finding the first byte of the ServerHello in the server's CRYPTO stream, past a HelloRetryRequest.
+
+use firstflight_wire::tls::{HelloKind, hello_kind};
+use firstflight_wire::{CryptoStream, Error};
+
+/// Bytes kept until it is known what the first message is.
+const BUDGET: usize = 8192;
+/// Type and length of a handshake message.
+const HEADER: usize = 4;
+
+/// What a CRYPTO frame brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// The first byte of a message that is, as far as can be seen, the ServerHello.
+    FirstByte,
+    /// The message whose first byte came now or before is a HelloRetryRequest.
+    HelloRetry,
+    /// It is neither.
+    Other,
+}
+
+/// Follows the server's CRYPTO stream until the ServerHello is known.
+#[derive(Debug)]
+pub(super) struct Finder {
+    stream: CryptoStream,
+    /// Offset of the message looked at.
+    start: u64,
+    first_byte_seen: bool,
+    done: bool,
+}
+
+impl Finder {
+    pub(super) fn new() -> Finder {
+        Finder {
+            stream: CryptoStream::new(BUDGET),
+            start: 0,
+            first_byte_seen: false,
+            done: false,
+        }
+    }
+
+    pub(super) fn crypto(&mut self, offset: u64, data: &[u8]) -> Found {
+        if self.done {
+            return Found::Nothing;
+        }
+        let covers_start = offset <= self.start && self.start - offset < data.len() as u64;
+        let is_first = covers_start && !self.first_byte_seen;
+        self.first_byte_seen |= covers_start;
+        // It nearly always comes whole, and need not be kept.
+        if is_first && offset == self.start && hello_kind(data) == Ok(HelloKind::ServerHello) {
+            self.finish();
+            return Found::FirstByte;
+        }
+        // What does not fit the budget is not needed to distinguish the messages, or cannot be used anyway.
+        let _ = self.stream.insert(offset, data);
+        let known = usize::try_from(self.start)
+            .ok()
+            .and_then(|start| self.stream.contiguous().get(start..));
+        let first = if is_first {
+            Found::FirstByte
+        } else {
+            Found::Nothing
+        };
+        match hello_kind(known.unwrap_or_default()) {
+            Err(Error::Truncated) => first,
+            Ok(HelloKind::ServerHello) => {
+                self.finish();
+                first
+            }
+            Ok(HelloKind::HelloRetryRequest) => {
+                let Some([_, length @ ..]) = known.and_then(|k| k.first_chunk::<HEADER>()) else {
+                    return first;
+                };
+                let [a, b, c] = *length;
+                self.start += HEADER as u64 + u64::from(u32::from_be_bytes([0, a, b, c]));
+                self.first_byte_seen = false;
+                Found::HelloRetry
+            }
+            Err(_) => {
+                self.finish();
+                Found::Other
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.done = true;
+        self.stream = CryptoStream::new(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::Writer;
+    use firstflight_wire::tls::{write_hello_retry_request, write_server_hello};
+
+    fn message(write: impl Fn(&mut Writer<'_>) -> Result<(), Error>) -> Vec<u8> {
+        let mut buf = [0; 256];
+        let mut w = Writer::new(&mut buf);
+        write(&mut w).unwrap();
+        w.written().to_vec()
+    }
+
+    #[test]
+    fn the_first_byte_may_come_before_or_after_the_rest() {
+        let hello = message(|w| write_server_hello(w, &[1; 32], &[], 0x1301, 0x1d, &[2; 32]));
+        let mut finder = Finder::new();
+        assert_eq!(finder.crypto(60, &hello[60..]), Found::Nothing);
+        assert_eq!(finder.crypto(0, &hello[..10]), Found::FirstByte);
+        assert_eq!(finder.crypto(0, &hello[..60]), Found::Nothing);
+        assert_eq!(finder.crypto(0, &hello), Found::Nothing);
+    }
+
+    #[test]
+    fn a_hello_retry_request_is_passed_over() {
+        let retry = message(|w| write_hello_retry_request(w, &[], 0x1301, 0x17));
+        let hello = message(|w| write_server_hello(w, &[1; 32], &[], 0x1301, 0x17, &[2; 65]));
+        let mut finder = Finder::new();
+        assert_eq!(finder.crypto(0, &retry[..20]), Found::FirstByte);
+        assert_eq!(finder.crypto(20, &retry[20..]), Found::HelloRetry);
+        assert_eq!(finder.crypto(retry.len() as u64, &hello), Found::FirstByte);
+    }
+
+    #[test]
+    fn other_messages_are_told() {
+        assert_eq!(Finder::new().crypto(0, &[11, 0, 0, 9, 1]), Found::Other);
+        assert_eq!(Finder::new().crypto(0, &[]), Found::Nothing);
+    }
+}
