@@ -99,7 +99,7 @@ from store import confined_command as command
 changing = command.changing
 def changing_without_a_look(*given, **named):
     changing(*given, **named)
-    from store import prepared  # brings the engine
+    from store.statements import prepared  # brings the engine
     prepared.check = lambda *_: None
 command.changing = changing_without_a_look
 sys.argv = ["firstflight", *sys.argv[1:]]
