@@ -1,6 +1,6 @@
-"""Every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
+"""Run every measurement, one after the other: `make bench`. Each prints its figures and how they were taken.
 
-`python -m bench NAME... [OPTION...]` takes only those named, and gives them the options.
+`python -m bench NAME... [OPTION...]` runs only the named ones and passes the options on to them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import sys
 MEASUREMENTS = {
     "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
     "prober": "the native prober: targets per CPU second, memory, rate kept",
-    "lab": "times over the lab: stamps of prober, captures and link held against each other",
+    "lab": "times over the lab: stamps of prober, captures and link compared with each other",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",
 }
 
 
 def main() -> int:
-    """Run the named measurements (all when none is named); the exit status is the number that failed."""
+    """Run the named measurements (by default all); the exit status is the number of failures."""
     given = sys.argv[1:]
     first = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
     wanted, options = given[:first] or list(MEASUREMENTS), given[first:]

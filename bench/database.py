@@ -1,14 +1,14 @@
-"""The database with ten million probes: `python -m bench database`.
+"""Measure the database with ten million probes: `python -m bench database`.
 
-`--keep --folder DIR` leaves what was made, `--queries-only --folder DIR` only times the queries of it.
+`--keep --folder DIR` keeps runs and store, `--queries-only --folder DIR` only times the queries on them.
 
 Makes ten monthly runs (bench/store_rows.py: four vantage points, two days each, the lab's answers) and lets
 `firstflight load` load the first and then the others: by clickhouse-driver into a store behind `store serve`,
 and into an embedded store. After the first run and after the last it takes the time of each named query
 (bench/queries.py), at the end also of the report page, and the size of the table.
 
-CPU time and memory are those of whole processes. Goals: `LIMIT_BYTES` a row; each named query under `LIMIT_S`
-on two cores, by the median of its wall times or, where others keep the cores busy, by its CPU time alone.
+CPU time and memory are those of whole processes. Goals: `LIMIT_BYTES` per row; each named query under
+`LIMIT_S` on two cores, by the median of its wall times or, on a busy machine, by its CPU time alone.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Times = dict[str, dict[str, Any]]
 
 
 def main() -> int:
-    """Measure and print; the number of goals missed."""
+    """Measure and print; return the number of goals missed."""
     parser = argparse.ArgumentParser(prog="bench database")
     parser.add_argument("--rows", type=int, default=10_000_000, help="probes, all runs together")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--columns", action="store_true", help="also print the bytes of each column")
-    parser.add_argument("--folder", type=Path, help="where to work: 200 bytes a probe (default: TMPDIR)")
+    parser.add_argument("--folder", type=Path, help="working folder: 200 bytes per probe (default: TMPDIR)")
     parser.add_argument("--keep", action="store_true", help="leave runs and the embedded store in --folder")
     parser.add_argument(
         "--queries-only",
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _all(folder: Path, options: argparse.Namespace) -> int:
-    """Make, load and ask; the number of goals missed."""
+    """Make, load and query; return the number of goals missed."""
     os.environ["FIRSTFLIGHT_RUNS"] = str(folder / "runs")
     runs = _made(folder, options.rows, options.runs)
     served = _served(folder, runs)
@@ -72,7 +72,7 @@ def _all(folder: Path, options: argparse.Namespace) -> int:
 
 
 def _queries_only(folder: Path) -> int:
-    """Time the queries of the embedded store in `folder`; the number that are too slow."""
+    """Time the queries of the embedded store in `folder`; return the number that are too slow."""
     url = f"chdb:{folder / 'embedded'}"
     process.run([*_FIRSTFLIGHT, "db", "migrate"], quiet=True, out=Path(os.devnull), env=_env(url))
     print(f"queries of {url}, seconds (medians of 5 warm; cold: files not in memory, engine just opened)")
@@ -89,7 +89,7 @@ def _queries_only(folder: Path) -> int:
 
 
 def _made(folder: Path, rows: int, runs: int) -> dict[str, int]:
-    """Make the runs: id -> probes, oldest first."""
+    """Make the runs; return id -> probes, oldest first."""
     listed = folder / "runs.txt"
     argv = [sys.executable, "-m", "bench.store_rows", str(folder / "runs")]
     used = process.run([*argv, "--rows", str(rows), "--runs", str(runs)], out=listed)
@@ -104,7 +104,7 @@ def _made(folder: Path, rows: int, runs: int) -> dict[str, int]:
 
 
 def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[Times, Times, int]:
-    """Load into an embedded store; the queries' times with one run and with all, and the goals missed."""
+    """Load into an embedded store; return query times with one run and with all, and the goals missed."""
     url = f"chdb:{folder / 'embedded'}"
     oldest, *others = runs
     _tell_load("embedded", runs[oldest], _load(url, [oldest]))
@@ -123,7 +123,7 @@ def _embedded(folder: Path, runs: Mapping[str, int], *, columns: bool) -> tuple[
 
 
 def _served(folder: Path, runs: Mapping[str, int]) -> Times:
-    """Load through the driver and the server; the queries' times with all runs."""
+    """Load through the driver and the server; return the query times with all runs."""
     oldest, *others = runs
     with _serving(folder / "served") as (pid, url):
         for label, some in (("through the server", [oldest]), ("through the server, after that", others)):
@@ -137,7 +137,7 @@ def _served(folder: Path, runs: Mapping[str, int]) -> Times:
 
 @contextmanager
 def _serving(store: Path) -> Iterator[tuple[int, str]]:
-    """`firstflight store serve` on a free port: its process id and the URL of the store behind it."""
+    """Run `firstflight store serve` on a free port; yields its process id and the URL of its store."""
     server = subprocess.Popen(
         [*_FIRSTFLIGHT, "store", "serve", "--no-password", "--port", "0"],
         env=_env(f"chdb:{store}"),
@@ -181,8 +181,8 @@ def _queries(folder: Path, url: str, *, cold: bool) -> Times:
 
 
 def _size(url: str, rows: int, *, columns: bool) -> int:
-    """Bytes per row as loaded and merged; 1 if above the limit."""
-    from store import open_store  # the engine: not before the programs that are measured
+    """Print bytes per row as loaded and merged; return 1 if above the limit."""
+    from store import open_store  # imports the engine, so only after the measured programs
 
     active = "active AND database = currentDatabase() AND table = 'quic_probe'"
     parts = (
@@ -220,7 +220,7 @@ def _size(url: str, rows: int, *, columns: bool) -> int:
 
 
 def _tell_queries(runs: Mapping[str, int], first: Times, second: Times, served: Times) -> int:
-    """Print a line per query; the number of named ones that are too slow with all runs."""
+    """Print a line per query; return the number of named ones that are too slow with all runs."""
     few, many = next(iter(runs.values())), sum(runs.values())
     print(
         f"queries, seconds (medians of 5, {process.load()}; cold: files not in memory, engine just opened):"

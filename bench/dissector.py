@@ -1,9 +1,10 @@
-"""The dissector beside tshark on the same captures, and its memory on long ones: `python -m bench dissector`
+"""Compare the dissector with tshark on the same captures, and measure its memory on long ones:
+`python -m bench dissector`
 
-The captures hold real handshakes that the bench records itself (bench/handshakes.py), each copied thousands
-of times by bench/captures with addresses, connection IDs, client randoms and secrets of its own, sealed
-anew; both programs open every copy by itself, and both write text into files. CPU time is user + system of
-the whole command, as the kernel counts it for the ended process.
+The captures hold real handshakes that the bench records itself (bench/handshakes.py). bench/captures copies
+each thousands of times with its own addresses, connection IDs, client random and secrets, sealed again. Both
+programs decrypt every copy separately, and both write text into files. CPU time is user + system of the whole
+command, as the kernel counts it for the ended process.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ LONG_BYTES = 2_000_000_000
 
 
 def lines(path: Path) -> int:
-    """Lines of a file, read piece by piece: the memory of this process would count for those it starts."""
+    """Count the lines of a file piece by piece: child processes are charged this process's memory."""
     with path.open("rb") as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
 
 
 def make(recordings: Sequence[Path], folder: Path, number: int, first: int, count: int) -> tuple[Path, Path]:
-    """Capture `number`, of `count` handshakes from `first` on, and its key log.
+    """Make capture `number`, of `count` handshakes from `first` on, and its key log.
 
-    That lies in another folder: one beside the capture would be taken unasked.
+    The key log is in another folder: one beside the capture would be used without being asked for.
     """
     capture, keys = folder / f"{number}.pcap", folder / "keys" / f"{number}.keys"
     keys.parent.mkdir(exist_ok=True)
@@ -54,7 +55,7 @@ def make(recordings: Sequence[Path], folder: Path, number: int, first: int, coun
 
 
 def describe(rows: Path, content: collections.Counter[str]) -> int:
-    """Count ciphers and certificate chains of rows made with keys; gives the handshakes that are whole."""
+    """Count ciphers and certificate chains of rows made with keys; return the complete handshakes."""
     whole = 0
     with rows.open() as file:
         for line in file:
@@ -65,7 +66,7 @@ def describe(rows: Path, content: collections.Counter[str]) -> int:
 
 
 def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per_capture: int) -> int:
-    """CPU time of both on each capture, one after the other; the number of goals missed."""
+    """Measure CPU time of both on each capture, one after the other; return the goals missed."""
     tshark.check_memory(per_capture)
     dissect = binaries.find("firstflight-dissect")
     rows = folder / "quic_connection.jsonl"
@@ -83,7 +84,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
             "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
         }
         whole += describe(rows, content)
-        # Each program writes a new file: the kernel lets who replaces one wait for the disk.
+        # Each program writes a new file: replacing one would wait for the disk.
         rows.unlink()
         used["without"] = run([dissect, capture, "--kind", "quic_connection", "--out", folder])
         if lines(rows) != here:
@@ -112,9 +113,9 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
 
 
 def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
-    """Peak memory on captures of `length` bytes made while they are read; how many exceed the limit."""
+    """Measure peak memory on captures of `length` bytes made while they are read; return the goals missed."""
     dissect, captures = binaries.find("firstflight-dissect"), binaries.find("firstflight-captures")
-    # A copy of each recording is this long, nearly.
+    # Approximate length of one copy of each recording.
     average = sum(path.stat().st_size for path in recordings) / len(recordings)
     handshakes = int(length / average)
     maker: list[str | Path] = [captures, *recordings, "--handshakes", str(handshakes), "--rate", str(RATE)]
@@ -143,7 +144,7 @@ def memory(recordings: Sequence[Path], folder: Path, length: int) -> int:
 
 @contextmanager
 def made_by(argv: Sequence[str | Path]) -> Iterator[BinaryIO]:
-    """What a command writes."""
+    """Run a command and yield its standard output."""
     with subprocess.Popen([str(part) for part in argv], stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
         yield maker.stdout  # type: ignore[misc]
@@ -151,7 +152,7 @@ def made_by(argv: Sequence[str | Path]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
-    """A TCP connection (pcap, IPv4 on Ethernet) again and again, with other client ports and later times."""
+    """Repeat a TCP connection (pcap, IPv4 on Ethernet) with other client ports and later times."""
     whole = capture.read_bytes()
     header, at, frames = whole[:24], 24, []
     while at < len(whole):
@@ -191,7 +192,7 @@ def repeated(capture: Path, length: int) -> Iterator[BinaryIO]:
 
 
 def cores(recordings: Sequence[Path], folder: Path) -> None:
-    """How many cores a call with several captures keeps busy."""
+    """Measure how many cores a call with several captures keeps busy."""
     made = [make(recordings, folder, number, number * OF_SEVERAL, OF_SEVERAL) for number in range(4)]
     argv = [binaries.find("firstflight-dissect"), *(capture for capture, _ in made)]
     used = run([*argv, "--kind", "quic_connection", "--out", folder], quiet=True)
@@ -204,7 +205,7 @@ def cores(recordings: Sequence[Path], folder: Path) -> None:
 
 
 def main() -> int:
-    """Measure and print; the number of goals missed."""
+    """Measure and print; return the number of goals missed."""
     parser = argparse.ArgumentParser(prog="bench dissector")
     parser.add_argument("--handshakes", type=int, default=HANDSHAKES)
     parser.add_argument("--per-capture", type=int, default=HANDSHAKES, help="less where memory is short")
@@ -212,7 +213,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
         folder = Path(name)
-        # By a process of its own: the memory of this one would count for the programs it starts.
+        # In a separate process: the programs that this one starts are charged its memory.
         run([sys.executable, "-m", "bench.handshakes", folder])
         recordings = [folder / f"{stack}.pcap" for stack in ("quiche", "quic-go", "aioquic")]
         missed = beside_tshark(recordings, folder, options.handshakes, options.per_capture)

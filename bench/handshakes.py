@@ -1,9 +1,9 @@
-"""Real handshakes for the dissector's bench, into a folder: `python -m bench.handshakes FOLDER`
+"""Record real handshakes for the dissector's bench: `python -m bench.handshakes FOLDER`
 
-An aioquic client and the lab's servers on loopback, under tcpdump: one capture and key log of each server
-stack (quiche with BoringSSL, quic-go, aioquic), with a certificate chain of the length that is usual among
-QUIC services. `firstflight-captures` makes as many of them as are wanted. Beside them, a TCP connection of
-the kernel's that carries a small answer.
+An aioquic client connects to the lab's servers on loopback, under tcpdump: one capture and key log of each
+server stack (quiche with BoringSSL, quic-go, aioquic), with a certificate chain of the usual length of QUIC
+services. `firstflight-captures` multiplies them. One TCP connection of the kernel, with a small answer, is
+recorded as well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANSWER, SEGMENT = 20_000, 1400
 
 
 def record(folder: Path) -> list[Path]:
-    """One handshake with each stack: STACK.pcap with STACK.keys beside it. Raises SystemExit if one fails."""
+    """Record a handshake with each stack as STACK.pcap and STACK.keys. Raises SystemExit if one fails."""
     return [_record(folder, stack) for stack in STACKS]
 
 
@@ -56,7 +56,7 @@ def _record(folder: Path, stack: Stack) -> Path:
 
 @contextmanager
 def _server(folder: Path, stack: Stack) -> Iterator[int]:
-    """The lab's server of that stack on a free port, up until the block ends."""
+    """Run the lab's server of that stack on a free port until the block ends."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
         port = int(free.getsockname()[1])
@@ -93,7 +93,7 @@ def _tcpdump(capture: Path, packets: str) -> Iterator[None]:
 
 
 def record_tcp(folder: Path) -> Path:
-    """A connection over which a server sends ANSWER bytes, in segments of at most SEGMENT: tcp.pcap."""
+    """Record a connection that sends ANSWER bytes in segments of at most SEGMENT, as tcp.pcap."""
     capture = folder / "tcp.pcap"
     with socket.create_server((HOST, 0)) as server:
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
@@ -117,14 +117,14 @@ def _answer(server: socket.socket) -> None:
 
 
 class Client(QuicConnectionProtocol):
-    """A client that takes what the server sends and does nothing with it."""
+    """A client that ignores what the server sends."""
 
     def quic_event_received(self, event: QuicEvent) -> None:
-        """No stream is read."""
+        """Ignore events: no stream is read."""
 
 
 async def _handshake(port: int, keys: Path) -> None:
-    """Connects, sends an HTTP/3 request's first flight, and closes after the handshake is confirmed."""
+    """Connect, send an HTTP/3 request's first flight, and close after the handshake is confirmed."""
     with keys.open("w") as log:
         settings = QuicConfiguration(
             is_client=True,
@@ -132,7 +132,7 @@ async def _handshake(port: int, keys: Path) -> None:
             server_name=NAME,
             verify_mode=ssl.CERT_NONE,
             secrets_log_file=log,
-            # What browsers ask for first.
+            # The groups that browsers offer first.
             cipher_suites=[CipherSuite.AES_128_GCM_SHA256, CipherSuite.AES_256_GCM_SHA384],
         )
         async with (

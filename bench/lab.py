@@ -1,9 +1,9 @@
-"""How exact times are that a campaign over the lab measures: `python -m bench.lab`.
+"""Measure the accuracy of a campaign's times over the lab: `python -m bench.lab`.
 
-Raises a lab of its own with captures at the edges (network namespaces, no way out), runs a campaign from its
-four vantage points, and compares four readings of the same packets: the prober's row, the capture beside the
-prober, the capture at the edge, and the link emulator's log. Nothing here fails because a machine is slow:
-what must hold on every machine is tested (tests/end_to_end), this prints how good it was on this one.
+Starts a separate lab with captures at the edges (network namespaces without a route out), runs a campaign
+from its four vantage points, and compares four records of the same packets: the prober's row, the capture
+beside the prober, the capture at the edge, and the link emulator's log. Nothing here fails because a machine
+is slow: tests/end_to_end checks what must hold on every machine; this prints the accuracy on this one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Place:
     folder: Path
 
     def firstflight(self, *arguments: str) -> str:
-        """Run a command there; its standard output. SystemExit with its messages if it fails."""
+        """Run a command there; return its standard output. SystemExit with its messages if it fails."""
         environment = {
             **os.environ,
             "FIRSTFLIGHT_LAB": str(self.folder / "lab"),
@@ -54,11 +54,11 @@ class Place:
         return done.stdout
 
     def lines(self, *arguments: str) -> Iterator[Row]:
-        """Run a command there; its standard output as JSON lines."""
+        """Run a command there; return its standard output as JSON lines."""
         return map(json.loads, self.firstflight(*arguments).splitlines())
 
     def config(self) -> Path:
-        """The lab's campaign, pointed at this lab."""
+        """Write the lab's campaign configuration for this lab."""
         path = self.folder / "campaign.toml"
         text = (ROOT / "lab" / "campaign.toml").read_text(encoding="utf-8")
         path.write_text(text.replace("../var/lab", str(self.folder / "lab")), encoding="utf-8")
@@ -66,7 +66,7 @@ class Place:
 
 
 def connections(place: Place, captures: Iterable[Path]) -> dict[Key, Row]:
-    """The dissector's reading of captures, by client address and port, server address, connection ID."""
+    """Dissect captures; return rows by client address and port, server address, connection ID."""
     words = ["dissect", *map(str, captures), "--kind", "quic_connection", "--format", "jsonl"]
     return {
         (r["client_ip"], r["client_port"], r["server_ip"], r["client_scid"]): r for r in place.lines(*words)
@@ -74,7 +74,7 @@ def connections(place: Place, captures: Iterable[Path]) -> dict[Key, Row]:
 
 
 def show(what: str, microseconds: Iterable[float]) -> None:
-    """One line: how many, and quantiles in us."""
+    """Print one line: the count and quantiles in us."""
     values = np.fromiter(microseconds, float)
     quantiles = np.quantile(values, QUANTILES)
     shown = ", ".join(
@@ -85,7 +85,7 @@ def show(what: str, microseconds: Iterable[float]) -> None:
 
 
 def compare(place: Place, run: str) -> None:
-    """Print how far the readings of one campaign are apart."""
+    """Print the differences between the records of one campaign."""
     rows = place.lines("sql", f"SELECT * FROM quic_probe WHERE run = '{run}'", "--format", "JSONEachRow")
     sent = {(r["src_ip"], r["src_port"], r["ip"], r["client_cid"]): r for r in rows if r["client_cid"]}
     here = connections(place, (place.folder / "runs" / run).glob("*/*/capture/*.pcap"))

@@ -1,7 +1,7 @@
-"""How each endpoint of the lab answers (lab/internet.toml), as columns that many probes can be made from.
+"""The answers of the lab's endpoints (lab/internet.toml), as columns that many probes can be made from.
 
-What is the same in every probe of an endpoint is a row of `common`; when packets come is a delay beside the
-round-trip time of the vantage point. Values of special modes are those that a campaign over the lab records.
+Values that are the same in every probe of an endpoint are a row of `common`; arrival times are delays on top
+of the vantage point's round-trip time. Special modes have the values that a campaign over the lab records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PADDED = {**_ACK, "ack_frames": "ack,padding", "ack_eliciting": False}
 _WITH_CRYPTO = {**_ACK, "ack_frames": "ack,crypto", "ack_eliciting": True}
 _CLOSE = {"close_code": 296, "close_reason": "no service for this name"}
 
-# What stands in the rows of an outcome, and what a mode of the lab changes there.
+# Values in the rows of an outcome, and what a mode of the lab changes in them.
 _OF_OUTCOME: dict[str, dict[str, Any]] = {
     "iack": {**_PADDED, "sh_pn": 1, "gap_before_sh": False, "bytes_received": 2400, "datagrams_received": 2},
     "coalesced": {
@@ -91,8 +91,8 @@ _WITH_ACK_ALONE = {"closed_with_ack", "hello_retry", "ack_only"}
 class Answers:
     """One entry per endpoint (name and address) of the lab in every field. Times in us, NaN for not observed.
 
-    `name` and `address` number the lab's names and addresses from 0; `epochs` says in which DNS gives the
-    address. `ack_after` and `sh_after` come on top of the round trip, `handshake_after` of the ServerHello.
+    `name` and `address` number the lab's names and addresses from 0; `epochs` are those in which DNS gives
+    the address. `ack_after` and `sh_after` count from the round trip, `handshake_after` from the ServerHello.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -105,12 +105,12 @@ class Answers:
     common: pa.Table
 
     def rtt_us(self, lab: internet.Internet, vantage: str) -> NDArray[np.float64]:
-        """Round-trip time to each endpoint."""
+        """Return the round-trip time to each endpoint."""
         return np.array([lab.rtt_us(vantage, each.host) for each in self.endpoints], dtype=np.float64)
 
 
 def read(lab: internet.Internet) -> Answers:
-    """The answers of all endpoints that a campaign over `lab` probes."""
+    """Return the answers of all endpoints that a campaign over `lab` probes."""
     epochs = {
         (line["domain"], line["ip"]): frozenset(line["epochs"]) for line in truth.lines(lab) if line["ip"]
     }
@@ -138,7 +138,7 @@ def read(lab: internet.Internet) -> Answers:
 
 
 def _row(endpoint: Endpoint, lost: str | None) -> dict[str, Any]:
-    """The columns that all probes of an endpoint share."""
+    """Return the columns that all probes of an endpoint share."""
     sent = 1252 if ":" not in endpoint.ip else 1232
     row: dict[str, Any] = {
         "asn": endpoint.asn,
@@ -158,7 +158,7 @@ def _row(endpoint: Endpoint, lost: str | None) -> dict[str, Any]:
     if row.get("datagrams_received"):
         row["ttl"] = 64
     if endpoint.outcome == "coalesced" and endpoint.delay_us and endpoint.mode not in _AT_ONCE:
-        row["ack_delay_raw"] = endpoint.delay_us // 8  # the lab's waiting servers say how long they waited
+        row["ack_delay_raw"] = endpoint.delay_us // 8  # the lab's waiting servers report how long they waited
     if endpoint.outcome == "refused" and sent == 1232:
         row["icmp_type"], row["icmp_code"] = 1, 4
     if endpoint.outcome == "blocked":
@@ -167,7 +167,7 @@ def _row(endpoint: Endpoint, lost: str | None) -> dict[str, Any]:
 
 
 def _times(endpoint: Endpoint, lost: str | None) -> tuple[float, float, float]:
-    """Delays in us: of ACK and ServerHello beside the round trip, of the Handshake packet after that."""
+    """Return delays in us: ACK and ServerHello after the round trip, Handshake packet after ServerHello."""
     none = float("nan")
     delay = float(endpoint.delay_us or 0)
     if endpoint.outcome == "iack":
@@ -181,11 +181,11 @@ def _times(endpoint: Endpoint, lost: str | None) -> tuple[float, float, float]:
 
 
 def _address_ranks(endpoints: tuple[Endpoint, ...]) -> list[int]:
-    """The place of each address in the answer of its family; one of another epoch is alone in its own."""
-    seen: dict[tuple[str, str], int] = {}
+    """Return each address's rank in the answer of its family; an address of another epoch has rank 0."""
+    counts: dict[tuple[str, str], int] = {}
     ranks = []
     for each in endpoints:
         key = (each.domain, each.host + each.mode + str(":" in each.ip))
-        ranks.append(seen.get(key, 0))
-        seen[key] = ranks[-1] + 1
+        ranks.append(counts.get(key, 0))
+        counts[key] = ranks[-1] + 1
     return ranks

@@ -1,9 +1,9 @@
-"""Order keys, projections and codecs of quic_probe, on rows of a store: `python -m bench.layout [URL]`.
+"""Compare order keys, projections and codecs of quic_probe on a store's rows: `python -m bench.layout [URL]`.
 
 Takes rows of the store at URL (default FIRSTFLIGHT_STORE) and copies them into variants of the table in a
 scratch store: single columns in different codecs, and the whole table in different orders, with and without
 projections, as `--runs` runs a week apart over the same names. Prints bytes per row after merging, and the
-fastest of three times for the questions that the orders are for. The scratch store is removed afterwards.
+fastest of three times for the queries that the orders serve. The scratch store is removed afterwards.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _layouts(store: Store, rows: Path, runs: int) -> None:
     shifted = {
         "run": "concat(run, '-', leftPad(toString(n), 3, '0'))",
         "sent_at": "sent_at + toIntervalDay(7 * n)",
-        # What no run repeats.
+        # Values that differ in every run.
         "ack_us": "ack_us + cityHash64(domain, n, vantage, repetition) % 400",
         "sh_us": "sh_us + cityHash64(domain, n, vantage, repetition) % 400",
         **{cid: _AFRESH.format(cid=cid) for cid in ("client_cid", "server_cid")},

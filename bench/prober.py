@@ -1,10 +1,10 @@
-"""Speed, memory and rate of the native prober: `python -m bench prober`.
+"""Measure speed, memory and rate of the native prober: `python -m bench prober`.
 
-Against bench/responder on loopback: 127.0.0.0/8 is as many servers as one likes. Each target costs the
-prober an Initial of 1252 bytes, two datagrams of 1200 bytes (an instant ACK, then ServerHello and a Handshake
-packet), both opened and classified, a close of 1200 bytes, both kernel stamps and a record. CPU time is
-what the kernel charged the prober's process (user + system, all threads, from its start to its end), so
-that other programs on the machine matter little.
+The peer is bench/responder on loopback, which serves all of 127.0.0.0/8. Each target costs the prober an
+Initial of 1252 bytes, two datagrams of 1200 bytes (an instant ACK, then ServerHello and a Handshake packet),
+both decrypted and classified, a close of 1200 bytes, both kernel stamps and a record. CPU time is what the
+kernel charged the prober's process (user + system, all threads, from start to end), so that other programs on
+the machine matter little.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ MEMORY_TARGETS = 1_000_000
 MEMORY_LIMIT_MB = 300
 RATE = 2_000
 RATE_SECONDS = 30
-# More than the prober can do: it is never short of something to send.
+# More than the prober can reach, so that the rate never limits it.
 UNLIMITED = 200_000
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run cost, and its own summary."""
+    """The cost of a run, and its own summary."""
 
     used: process.Used
     summary: dict[str, Any]
 
 
 def main() -> int:
-    """Measure and print; 1 if a limit is not kept."""
+    """Measure and print; return 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(prog="bench prober")
     parser.add_argument("--quick", action="store_true", help="a tenth of the targets, a third of the time")
     options = parser.parse_args()
@@ -94,7 +94,7 @@ def _memory(folder: Path, port: int, targets: int) -> bool:
     )
     silent = _list(folder, _free_port(), targets // 5)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
-        # A full receive buffer drops what comes: a server that never answers.
+        # A full receive buffer drops every datagram: a server that never answers.
         nobody.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         port_of_nobody = int(silent.read_text().splitlines()[1].rsplit(",", 1)[1])
         nobody.bind(("0.0.0.0", port_of_nobody))
@@ -136,7 +136,7 @@ def _list(folder: Path, port: int, targets: int) -> Path:
 
 
 def _probe(folder: Path, targets: Path, options: Sequence[str], sink: str) -> Cost:
-    """One run of the prober; its records go to `rows.jsonl`, or to segments that are thrown away."""
+    """Run the prober once; its records go to `rows.jsonl`, or to segments that are removed."""
     summary = folder / "summary.json"
     argv = [str(binaries.find("firstflight-prober")), "--targets", str(targets), "--summary", str(summary)]
     argv += ["--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0", *options]

@@ -1,4 +1,4 @@
-"""What a program costs: CPU time, wall time and memory, as the kernel counted them for the whole process."""
+"""The cost of a program: CPU time, wall time and memory, as the kernel counted them for the whole process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Used:
-    """What a process took. `peak_mb`: most resident memory, millions of bytes."""
+    """The cost of a process. `peak_mb`: peak resident memory, millions of bytes."""
 
     user_s: float
     cpu_s: float
@@ -31,38 +31,38 @@ def run(
     quiet: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> Used:
-    """Run a command to its end, which must be a good one. `quiet`: stderr is shown only if it was not.
+    """Run a command, which must succeed. `quiet`: show its standard error only if it fails.
 
-    The kernel counts the memory of whoever starts a program for the program, too: stay small until then.
+    The kernel also charges the program the memory of the process that starts it: stay small until then.
     """
     command = [str(part) for part in argv]
     began = time.monotonic()
-    with (out or Path(os.devnull)).open("wb") as sink, tempfile.TemporaryFile("w+") as said:
+    with (out or Path(os.devnull)).open("wb") as sink, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            command, stdin=source, stdout=sink, stderr=said if quiet else None, env=env
+            command, stdin=source, stdout=sink, stderr=errors if quiet else None, env=env
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
-            said.seek(0)
-            last = said.read().strip().rpartition("\n")[2]
+            errors.seek(0)
+            last = errors.read().strip().rpartition("\n")[2]
             raise SystemExit(f"bench: {' '.join(command)} ended with status {process.returncode}: {last}")
     cpu_s = usage.ru_utime + usage.ru_stime
     return Used(usage.ru_utime, cpu_s, time.monotonic() - began, usage.ru_maxrss * 1024 / 1e6)
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time (user and system) of a process that runs, in seconds."""
+    """Return the CPU time (user and system) of a running process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def peak_mb(pid: int) -> float:
-    """Most resident memory so far of a process that runs."""
+    """Return the peak resident memory so far of a running process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def load() -> str:
-    """How busy the machine is, for people."""
+    """Return the number of cores and the load, for display."""
     return f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f}"

@@ -1,9 +1,9 @@
-"""How long a store takes for each named query, as JSON lines: `python -m bench.queries URL`.
+"""Time each named query of a store, as JSON lines: `python -m bench.queries URL`.
 
-Each query is put to an open store `WARM` times after one that does not count; with --cold also once to a
-store just opened, whose files were taken out of the page cache before. Parameters have their defaults, so
-that a query covers all that the store holds; a date that must be given is the middle of the store's days. CPU
-time is that of this process, where an embedded engine runs, too. bench/database.py makes a table of it.
+Runs each query `WARM` times on an open store after a first one that does not count; with --cold also once on
+a store just opened, whose files were dropped from the page cache. Parameters have their defaults, so that a
+query covers the whole store; a required date is the middle of the store's days. CPU time is that of this
+process, which also runs an embedded engine. bench/database.py makes a table of it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from reports import query
 from store import Store, open_store
 
 WARM = 5
-# Views that people ask for as they are.
+# Views that are queried without a filter.
 VIEWS = ("table1", "table1_strict", "iack_by_cdn", "probes_by_day")
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One question; medians of `WARM` times. `cold_s`, `cpu_s` are None where they were not taken."""
+    """One query; medians of `WARM` times. `cold_s`, `cpu_s` are None where they were not measured."""
 
     name: str
     rows: int
@@ -40,7 +40,7 @@ class Timed:
 
 
 def measure(url: str, *, cold: bool) -> Iterator[Timed]:
-    """Every named query and view of VIEWS, one after the other."""
+    """Time every named query and view of VIEWS, one after the other."""
     embedded = url.startswith("chdb:")
     with open_store(url) as store:
         questions = _questions(store)
@@ -64,7 +64,7 @@ def measure(url: str, *, cold: bool) -> Iterator[Timed]:
 
 
 def _questions(store: Store) -> Mapping[str, str]:
-    """The SQL of each, by name."""
+    """Return the SQL of each, by name."""
     database = store.dialect.database
     (days,) = store.rows(f"SELECT min(day) AS first, max(day) - min(day) AS days FROM {database}.probe_day")
     (middle,) = store.rows(f"SELECT toDate('{days['first']}') + {int(days['days']) // 2} AS day")
@@ -77,14 +77,14 @@ def _questions(store: Store) -> Mapping[str, str]:
 
 
 def _time(store: Store, sql: str) -> tuple[float, float, int]:
-    """Wall and CPU seconds of a question as `firstflight query` puts it, and the answer's rows."""
+    """Return wall and CPU seconds of a query as `firstflight query` runs it, and the answer's rows."""
     wall, cpu = time.monotonic(), _cpu_s()
     answer = store.formatted(sql, "JSONEachRow").content
     return time.monotonic() - wall, _cpu_s() - cpu, answer.count(b"\n")
 
 
 def _forget(folder: Path) -> None:
-    """Have the system drop what it keeps of a store's files in memory."""
+    """Drop a store's files from the page cache."""
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # merged away meanwhile
             if path.is_file():
@@ -102,7 +102,7 @@ def _cpu_s() -> float:
 
 
 def main() -> int:
-    """Measure and print a line per question."""
+    """Measure and print a line per query."""
     parser = argparse.ArgumentParser(prog="bench.queries")
     parser.add_argument("url")
     parser.add_argument("--cold", action="store_true")

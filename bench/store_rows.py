@@ -1,8 +1,8 @@
-"""Makes runs over many names, as folders of record files: months apart, with the answers of the lab.
+"""Make runs over many names, as folders of record files: months apart, with the answers of the lab.
 
 Every name behaves like a name of the lab (bench/lab_answers.py), so that the mix of outcomes, delays, address
-families, changes between runs and round-trip times is the lab's. What costs space is as random as in the
-field: connection IDs of 8 bytes (client) and 20 bytes (server), send stamps, source ports, arrival times.
+families, changes between runs and round-trip times is the lab's. Columns that cost space are as random as in
+real runs: connection IDs of 8 bytes (client) and 20 bytes (server), send stamps, source ports, arrival times.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TLDS = ["com"] * 50 + 4 * [*_OTHER_TLDS]
 
 @dataclass(frozen=True)
 class Copies:
-    """`copies` of each name and each address of the lab, everything drawn from `seed`, for so many `runs`."""
+    """`copies` of each name and address of the lab over `runs` runs; everything is drawn from `seed`."""
 
     copies: int
     runs: int
@@ -59,21 +59,21 @@ class Copies:
 
     @cached_property
     def answers(self) -> lab_answers.Answers:
-        """How its endpoints answer."""
+        """The answers of its endpoints."""
         return lab_answers.read(self.lab)
 
     @property
     def names(self) -> int:
-        """How many names there are."""
+        """The number of names."""
         return self.copies * (int(self.answers.name.max()) + 1)
 
     @property
     def rows(self) -> int:
-        """How many probes one vantage point makes in one repetition."""
+        """The number of probes of one vantage point in one repetition."""
         return self.copies * len(self.endpoints_in(1))
 
     def endpoints_in(self, epoch: int) -> NDArray[np.int64]:
-        """Which of the lab's endpoints DNS gives in an epoch."""
+        """Return which of the lab's endpoints DNS gives in an epoch."""
         return np.flatnonzero([epoch in epochs for epochs in self.answers.epochs])
 
     @cached_property
@@ -93,14 +93,14 @@ class Copies:
 
     @cached_property
     def _slowness(self) -> NDArray[np.float64]:
-        """By what factor the delays of a copy differ from the lab's: no two names have the same server."""
+        """The factor between a copy's delays and the lab's: no two names have the same server."""
         return np.random.default_rng([self.seed, 2]).lognormal(0, 0.1, self.copies)
 
     def probes(self, run: str, number: int, vantage: str, repetition: int) -> pa.Table:
         """The records of one probe stage of the run with that `number` (from 0), in the order of probing."""
         at = _Stage(run, number, vantage, repetition)
         rng = np.random.default_rng([self.seed, number, repetition, VANTAGES.index(vantage)])
-        # The lab's epochs share the months among them, so that names that change their ways do it for good.
+        # Each epoch of the lab covers a stretch of months, so that a name that changes does not change back.
         chosen = self.endpoints_in(number * self.lab.epochs // self.runs + 1)
         endpoint = np.tile(chosen, self.copies)
         copy = np.repeat(np.arange(self.copies), len(chosen))
@@ -129,7 +129,7 @@ class Copies:
         arrival = answers.rtt_us(self.lab, at.vantage)[endpoint] + rng.exponential(120, n)
         ack = arrival + answers.ack_after[endpoint] * self._slowness[copy]
         sh = arrival + answers.sh_after[endpoint] * self._slowness[copy]
-        # A later datagram has its own way to go; packets of one datagram have one time.
+        # Datagrams have different path delays; packets of one datagram have one time.
         apart = answers.sh_after[endpoint] != answers.ack_after[endpoint]
         sh += np.where(apart, rng.exponential(20, n), 0)
         late = np.where(rng.random(n) < 0.7, 0, rng.integers(20, 900, n))
@@ -220,18 +220,18 @@ class _Stage:
 
 
 def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
-    """Write the folders of all runs, oldest first, with what the loader takes from them."""
+    """Write the folders of all runs, oldest first, with everything that the loader reads."""
     for number in range(copies.runs):
         began = _began(number)
         run = Run(root / f"{began:%Y%m%dT%H%M%SZ}-{number:06x}")
         run.path.mkdir(parents=True)
-        told = {
+        given = {
             "targets": {"source": "file", "file": "names.csv"},
             "as_data": {"rib": "file", "files": ["rib.mrt"]},
             "campaign": {"name": "bench", "contact": "noc@example.org", "repetitions": REPETITIONS},
             "vantage": [{"name": name} for name in VANTAGES],
         }
-        checked = settings.check(told, "bench", run.path, check_files=False)
+        checked = settings.check(given, "bench", run.path, check_files=False)
         files.write_text(run.path / "settings.json", checked.model_dump_json())
         run.write_manifest(
             {
@@ -253,7 +253,7 @@ def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    """As stages write their record files."""
+    """Write a record file as stages do."""
     path.parent.mkdir(parents=True)
     pq.write_table(table, path, compression="zstd")
 
@@ -267,7 +267,7 @@ def _list_id(number: int) -> str:
 
 
 def _observed(times: NDArray[np.float64]) -> pa.Array:
-    """Floored microseconds; NaN becomes null."""
+    """Return floored microseconds; NaN becomes null."""
     return pa.array(np.floor(np.nan_to_num(times)).astype(np.int64), mask=np.isnan(times))
 
 
@@ -276,14 +276,14 @@ def _or_zero(condition: pa.Array, values: NDArray[np.int64]) -> pa.Array:
 
 
 def _hex(rng: np.random.Generator, count: int, size: int) -> pa.Array:
-    """`count` uniform byte strings of `size` bytes, in hex."""
+    """Return `count` uniform byte strings of `size` bytes, in hex."""
     offsets = np.arange(count + 1, dtype=np.int32) * (2 * size)
     text = rng.bytes(count * size).hex().encode()
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
 
 
 def main() -> int:
-    """Write runs into a folder; print the id and the probes of each. Alone, as it takes memory."""
+    """Write runs into a folder; print the id and the probes of each. A separate process, for its memory."""
     parser = argparse.ArgumentParser(prog="bench.store_rows")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, required=True)

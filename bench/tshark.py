@@ -1,10 +1,10 @@
-"""tshark as pipelines run it to turn captures into text columns, and whether it did that work."""
+"""Run tshark as pipelines do to turn captures into text columns, and check its output."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# What such a pipeline takes from each packet.
+# The fields that such a pipeline extracts from each packet.
 FIELDS = [
     "frame.number",
     "frame.time_epoch",
@@ -31,17 +31,17 @@ _BYTES_PER_HANDSHAKE = 50_000
 
 
 def command(capture: Path, keys: Path) -> list[str | Path]:
-    """Two passes over `capture` with a key log, a line of `FIELDS` per frame."""
+    """Return the command: two passes over `capture` with a key log, a line of `FIELDS` per frame."""
     two_passes: list[str | Path] = ["tshark", "-2", "-r", capture, "-T", "fields"]
     two_passes += ["-o", f"tls.keylog_file:{keys}"]
     return [*two_passes, *(part for name in FIELDS for part in ("-e", name))]
 
 
 def check_memory(handshakes: int) -> None:
-    """SystemExit unless there is room for tshark, which keeps all it has seen of a capture."""
+    """Raise SystemExit unless memory suffices for tshark, which keeps state of a whole capture."""
     wanted = handshakes * _BYTES_PER_HANDSHAKE
-    told = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
-    free = int(told.split()[0]) * 1024
+    available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
+    free = int(available.split()[0]) * 1024
     if wanted > free:
         raise SystemExit(
             f"bench: tshark needs some {wanted / 1e9:.0f} GB for a capture of {handshakes} handshakes, and "
@@ -50,10 +50,10 @@ def check_memory(handshakes: int) -> None:
 
 
 def check(text: Path, handshakes: int) -> int:
-    """How many frames the lines of tshark are about.
+    """Count the frames in tshark's output.
 
-    Raises SystemExit unless it opened each of them and saw every handshake confirmed: where it takes QUIC for
-    another protocol, or has no keys, it does less work than what it is compared with.
+    Raises SystemExit unless tshark decrypted each of them and found every handshake confirmed: where it takes
+    QUIC for another protocol, or has no keys, it does less work than the dissector.
     """
     frames = opened = confirmed = 0
     number, kinds = FIELDS.index("quic.packet_number"), FIELDS.index("quic.frame_type")
@@ -65,7 +65,7 @@ def check(text: Path, handshakes: int) -> int:
             confirmed += _HANDSHAKE_DONE in cells[kinds].split(",")
     if opened < frames or confirmed < handshakes:
         raise SystemExit(
-            f"bench: tshark opened {opened} of {frames} frames and saw HANDSHAKE_DONE in {confirmed} of "
-            f"{handshakes} handshakes, so it is no measure: look at what it takes the others for"
+            f"bench: tshark decrypted {opened} of {frames} frames and found HANDSHAKE_DONE in {confirmed} of "
+            f"{handshakes} handshakes: check which protocol it takes the others for"
         )
     return frames

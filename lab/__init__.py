@@ -1,1 +1,1 @@
-"""A small Internet of our own: namespaces, links, real servers, and the truth about them."""
+"""A small private Internet: namespaces, links, real servers, and the ground truth about them."""

@@ -1,7 +1,7 @@
-"""The lab's aioquic server: `python -m lab.aioquic_edge --config FILE` (format: docs/architecture.md).
+"""Run the lab's aioquic server: `python -m lab.aioquic_edge --config FILE` (format: docs/architecture.md).
 
-Modes `iack` and `wait`, as in lab/edge/README.md, except that aioquic's instant ACK is a small datagram. It
-prints `READY` when every address is bound and runs until it is killed.
+Its modes are `iack` and `wait`, as in lab/edge/README.md, except that aioquic's instant ACK is a small
+datagram. It prints `READY` when every address is bound and runs until it is killed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 IDLE_S = 5.0
 LEAD_S = 0.005
-"""TLS work in Python takes some milliseconds: it starts this long before its datagrams leave."""
+"""TLS work in Python takes some milliseconds: it starts this long before its datagrams are sent."""
 _HANDSHAKE_HEADER = 4
 
 
@@ -63,14 +63,14 @@ class ServerConfig(BaseModel):
     endpoints: list[EndpointConfig]
 
     def find(self, ip: str, sni: str | None) -> EndpointConfig:
-        """The endpoint of an address for an SNI; an unknown or missing one is the address's first."""
+        """Return the endpoint of an address for an SNI; for an unknown or missing SNI the address's first."""
         here = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
         named = [endpoint for endpoint in here if sni is not None and endpoint.domain == sni.lower()]
         return (named or here)[0]
 
 
 class HeldConnection(QuicConnection):
-    """A connection whose ClientHello is acknowledged like any packet, but goes to TLS when told to."""
+    """A connection that acknowledges the ClientHello like any packet, but passes it to TLS on request."""
 
     def __init__(self, configuration: QuicConfiguration, original_destination_connection_id: bytes) -> None:
         super().__init__(
@@ -92,7 +92,7 @@ class HeldConnection(QuicConnection):
         self._frames.append((context, frame_type, buf.data_slice(start, buf.tell())))
 
     def client_hello(self) -> tls.ClientHello | None:
-        """The ClientHello, once all of it is there and if it is one."""
+        """Return the ClientHello, or None while it is incomplete or if the bytes are no ClientHello."""
         whole = b""
         while len(whole) in self._pieces and self._pieces[len(whole)]:
             whole += self._pieces[len(whole)]
@@ -107,7 +107,7 @@ class HeldConnection(QuicConnection):
             return None
 
     def let_go(self, certificate: QuicConfiguration) -> None:
-        """Hand what was held to TLS, which answers with this certificate."""
+        """Pass the retained bytes to TLS, which answers with this certificate."""
         self.tls.certificate = certificate.certificate
         self.tls.certificate_chain = certificate.certificate_chain
         self.tls.certificate_private_key = certificate.private_key
@@ -123,7 +123,7 @@ class HeldConnection(QuicConnection):
 
 
 class HeldProtocol(QuicConnectionProtocol):
-    """Lets the answers of one connection leave when its endpoint says."""
+    """Releases the answers of one connection at the times that its endpoint declares."""
 
     def __init__(
         self, quic: HeldConnection, choose: Callable[[str | None], tuple[EndpointConfig, QuicConfiguration]]
@@ -132,7 +132,7 @@ class HeldProtocol(QuicConnectionProtocol):
         self._held_quic = quic
         self._choose = choose
         self._chosen = False
-        # Nothing leaves before the SNI is known, not even the ACK of half a ClientHello.
+        # Nothing is sent before the SNI is known, not even the ACK of half a ClientHello.
         self._silent = True
         self._prepared: list[tuple[bytes, NetworkAddress]] = []
 
@@ -149,7 +149,7 @@ class HeldProtocol(QuicConnectionProtocol):
 
     @property
     def answers(self) -> bool:
-        """The ClientHello has come."""
+        """Choose the endpoint by the complete ClientHello, and answer."""
         return self._chosen
 
     def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:
@@ -248,7 +248,7 @@ def _configuration(files: CertificateFiles | None) -> QuicConfiguration:
 
 
 async def serve(config: ServerConfig) -> None:
-    """Bind every address, print `READY`, and serve for ever. Raises OSError if an address cannot be bound."""
+    """Bind every address, print `READY`, and serve forever. Raises OSError if an address cannot be bound."""
     loop = asyncio.get_running_loop()
     certificates = {name: _configuration(files) for name, files in config.certificates.items()}
 

@@ -1,6 +1,6 @@
 """CAIDA's AS organisations in the lab: a directory page and quarterly files in both layouts of the real host.
 
-`YYYYMMDD.as-org2info.txt.gz` holds fields between vertical bars under `# format:` lines, organisations first;
+`YYYYMMDD.as-org2info.txt.gz` holds fields between vertical bars after `# format:` lines, organisations first;
 `YYYYMMDD.as-org2info.jsonl.gz` the same as JSON objects. Organisations are made up, one per CDN of the lab,
 and `Lab Others` for the rest.
 """
@@ -38,7 +38,7 @@ def write_tree(tree: Path, organisation_of: Mapping[int, str]) -> None:
 
 
 def org_id(name: str) -> str:
-    """The identity of an organisation, as registries form it: letters, then the registry."""
+    """Return the id of an organisation, as registries form it: letters, then the registry."""
     return "".join(c for c in name.upper() if c.isalnum())[:12] + f"-{SOURCE}"
 
 

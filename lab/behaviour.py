@@ -1,7 +1,7 @@
 """The behaviour file (lab/internet.toml): its entries, typed and checked once.
 
-Unknown keys, impossible counts and names declared twice are errors. What the entries mean stands in the
-file itself; lab/internet.py expands them into an `Internet`.
+Unknown keys, impossible counts and names declared twice are errors. The file itself documents its entries;
+lab/internet.py expands them into an `Internet`.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class RouteEntry(_Entry):
 
 
 class Varying(_Entry):
-    """How many names send instant ACKs in each epoch."""
+    """The number of names that send instant ACKs in each epoch."""
 
     iack: tuple[int, ...] = Field(min_length=1)
 
 
 class CdnEntry(_Entry):
-    """A CDN: how many names behave how."""
+    """A CDN: the number of names per behaviour."""
 
     name: str
     host: str
@@ -113,7 +113,7 @@ class OddEntry(_Entry):
 
 
 class SpecialEntry(_Entry):
-    """One special name: its addresses and what answers there, or how DNS fails for it."""
+    """One special name: its addresses and the server behind them, or the failure that DNS reports for it."""
 
     domain: str
     a: tuple[IPv4Address, ...] = ()
@@ -136,7 +136,7 @@ class SpecialEntry(_Entry):
 
 
 class OverrideEntry(_Entry):
-    """A change to one name after everything else was drawn."""
+    """A change to one name, applied after everything else is drawn."""
 
     domain: str
     mode: Literal["iack", "wait"]
@@ -180,7 +180,7 @@ class Behaviour(_Entry):
 
 
 def read(path: Path) -> Behaviour:
-    """Read and check a behaviour file; `UsageError` says in one sentence what is wrong with it."""
+    """Read and check a behaviour file. Raises UsageError with one sentence if it is wrong."""
     try:
         return Behaviour.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

@@ -39,7 +39,7 @@ class ServerCertificate:
 
 
 def make_authority(state: Path) -> Authority:
-    """The authority of the lab with that state folder: the one that is there, or a new one."""
+    """Return the authority of the lab with that state folder; creates one if there is none."""
     folder = state / "certificates"
     path, key_path = folder / "ca.pem", folder / "ca.key"
     if path.exists() and key_path.exists():
@@ -59,7 +59,7 @@ def make_authority(state: Path) -> Authority:
 def issue(
     authority: Authority, stem: str, names: Sequence[str], *, chain_bytes: int | None = None
 ) -> ServerCertificate:
-    """A server certificate for `names` (the first is its subject), in STEM.pem and STEM.key.
+    """Write a server certificate for `names` (the first is its subject) to STEM.pem and STEM.key.
 
     With `chain_bytes` the chain gets an intermediate authority (two from 3000 bytes on) and the leaf as
     many more names below `padding.firstflight.test` as make the chain that long: the sum of its
@@ -134,7 +134,7 @@ def _leaf(
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    """An address as an address, everything else as a DNS name."""
+    """Return an address as an IP address name, everything else as a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -150,7 +150,7 @@ def _padding_name(number: int) -> str:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    """Write a private key as PEM, readable by its owner alone."""
+    """Write a private key as PEM, readable only by its owner."""
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

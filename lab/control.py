@@ -1,6 +1,6 @@
-"""Requests to the supervisor while the lab is up: one JSON line asked, one answered, over a Unix socket.
+"""Requests to the supervisor while the lab is up: one JSON line each way, over a Unix socket.
 
-The supervisor holds the expanded Internet in memory, so nobody needs the behaviour file for this.
+The supervisor holds the expanded Internet in memory, so requests do not need the behaviour file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from firstflight.errors import FirstflightError, UsageError
 
 
 def listen(path: Path) -> socket.socket:
-    """Open the supervisor's end; a socket file that a killed lab left is replaced."""
+    """Open the supervisor's listening socket; replaces a socket file left by a killed lab."""
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with _Short(path) as short:
@@ -28,7 +28,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Take one request; an error of `handle` goes to who asked. Whatever they do, the lab goes on."""
+    """Answer one request; an error of `handle` is sent to the client. No client can stop the lab."""
     connection, _ = server.accept()
     with connection:
         connection.settimeout(5.0)
@@ -39,13 +39,13 @@ def answer(server: socket.socket, handle: Callable[[dict[str, Any]], dict[str, A
             reply = {"error": str(error), "usage": isinstance(error, UsageError)}
         except Exception as error:  # a request that makes no sense, a program that hangs
             reply = {"error": f"{type(error).__name__}: {error}", "usage": False}
-        # Who asked may have gone away. No buffer here: what it kept would be sent again when it is closed.
+        # The client may have disconnected. Unbuffered: closing a buffer would send the rest again.
         with contextlib.suppress(OSError):
             connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
 def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[str, Any]:
-    """Ask the supervisor; its errors are raised here."""
+    """Send a request to the supervisor; raises the errors that it reports."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(timeout_s)
     with client:
@@ -65,7 +65,7 @@ def ask(path: Path, request: dict[str, Any], timeout_s: float = 30.0) -> dict[st
 
 
 class _Short:
-    """A path to the socket that fits into the 108 bytes of a sockaddr_un, however deep it lies."""
+    """Return a path to the socket that fits into the 108 bytes of a sockaddr_un, however deep it is."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,9 +1,9 @@
-"""The lab's name server: BIND on host `dns`, authoritative for all there is, a resolver to those who ask.
+"""The lab's name server: BIND on host `dns`, authoritative for every name, and the resolver of its clients.
 
-Every registered domain is a zone of its own, and the root zone is there and empty, so that an unknown name is
-an NXDOMAIN at once and nothing is ever asked elsewhere. CNAMEs are followed from zone to zone within one
-answer, as by a resolver. A zone listed as broken has a file that cannot be loaded: SERVFAIL, at once and
-always. Everything lives in STATE/dns.
+Every registered domain is a separate zone, and the root zone exists and is empty, so that an unknown name is
+an NXDOMAIN at once and no query leaves the server. CNAMEs are followed from zone to zone within one answer,
+as by a resolver. A zone listed as broken has a file that cannot be loaded: always an immediate SERVFAIL. All
+files are in STATE/dns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SERIAL = re.compile(r"^@ \d+ IN SOA \S+ \S+ (\d+) ", re.MULTILINE)
 
 
 def zone_of(name: str) -> str:
-    """The zone that holds a name: its registered domain, here always the last two labels."""
+    """Return the zone of a name: its registered domain, here always the last two labels."""
     labels = name.rstrip(".").lower().split(".")
     if len(labels) < 2:
         raise UsageError(f"lab name {name}: needs at least two labels, as in example.test")
@@ -42,7 +42,7 @@ def zone_of(name: str) -> str:
 
 
 def zone_text(zone: str, records: Iterable[DnsRecord], server: Host, serial: int) -> str:
-    """A zone in master file format (RFC 1035, 5.1). `zone` is "" for the root."""
+    """Return a zone in master file format (RFC 1035, 5.1). `zone` is "" for the root."""
     origin = f"{zone}."
     lines = [
         f"$ORIGIN {origin}",
@@ -71,7 +71,7 @@ def _data(record: DnsRecord) -> str:
 def write_zones(
     folder: Path, records: Iterable[DnsRecord], broken: Collection[str], server: Host
 ) -> list[str]:
-    """Write every zone whose content differs from what is there, with a higher serial; returns those zones.
+    """Write every zone whose content differs from its file, with a higher serial; return those zones.
 
     `broken` are zones that must fail to load. The file of a zone is folder/ZONE.zone, the root's `root.zone`.
     """
@@ -96,7 +96,7 @@ def write_zones(
 
 
 def served_serial(text: str) -> int:
-    """The serial in a zone file's text; 0 if it has none."""
+    """Return the serial in a zone file's text; 0 if it has none."""
     found = _SERIAL.search(text)
     return int(found[1]) if found else 0
 
@@ -108,7 +108,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def named_config(folder: Path, server: Host, secret: str) -> str:
-    """BIND's configuration: all paths inside `folder`, no cache worth naming, control on loopback by key."""
+    """Return BIND's configuration: all paths inside `folder`, almost no cache, control on loopback by key."""
     options = [
         f'directory "{folder}"',
         "pid-file none",
@@ -124,7 +124,7 @@ def named_config(folder: Path, server: Host, secret: str) -> str:
         "dnssec-validation no",
         "notify no",
         "minimal-responses yes",
-        # The first address must be the same for everyone, or no row could be compared with the truth.
+        # The first address must be the same for every client, or rows could not be compared with the truth.
         "rrset-order { order none; }",
         "max-cache-size 8m",
     ]
@@ -147,7 +147,7 @@ def _key(secret: str) -> str:
 
 
 def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken: Collection[str]) -> Service:
-    """Write STATE/dns anew and return BIND as a service."""
+    """Rewrite STATE/dns and return BIND as a service."""
     folder = state / "dns"
     write_zones(folder / "zones", records, broken, server)
     secret = base64.b64encode(os.urandom(32)).decode()
@@ -165,18 +165,18 @@ def dns_service(state: Path, server: Host, records: Iterable[DnsRecord], broken:
 
 
 def reload_command(state: Path, server: Host) -> tuple[str, list[str]]:
-    """(host, argv) of the command that has the written zones served; it ends when they are."""
+    """Return (host, argv) of the command that makes BIND serve the written zones and waits until it does."""
     return server.name, [sys.executable, "-P", "-m", "lab.dns", "--state", str(state), "--server", server.v4]
 
 
 def expected_serials(folder: Path) -> dict[str, int]:
-    """zone -> serial of the zone files in `folder`, broken zones left out."""
+    """Return zone -> serial of the zone files in `folder`, without broken zones."""
     serials = {path.stem: served_serial(path.read_text()) for path in folder.glob("*.zone")}
     return {"" if zone == "root" else zone: serial for zone, serial in serials.items() if serial}
 
 
 def outdated(server: str, serials: Mapping[str, int]) -> set[str]:
-    """The zones of which `server` does not serve the expected serial; all that are left once it is silent."""
+    """Return the zones whose expected serial `server` does not serve; all remaining ones if it is silent."""
     wrong: set[str] = set()
     for number, (zone, serial) in enumerate(serials.items()):
         query = dns.message.make_query(f"{zone}.", dns.rdatatype.SOA)
@@ -193,7 +193,7 @@ def outdated(server: str, serials: Mapping[str, int]) -> set[str]:
 
 
 def reload(state: Path, server: str) -> None:
-    """Have BIND read the zone files again; return when `server` serves all of them."""
+    """Make BIND reload the zone files; return when `server` serves all of them."""
     folder = state / "dns"
     serials = expected_serials(folder / "zones")
     command = [program("rndc", "bind9"), "-c", str(folder / "rndc.conf"), "reload"]
@@ -204,7 +204,7 @@ def reload(state: Path, server: str) -> None:
             os.utime(folder / "zones" / f"{zone or 'root'}.zone")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise FirstflightError(f"BIND cannot be told to reload: {done.stderr.strip()}; is the lab up?")
+            raise FirstflightError(f"BIND cannot reload: {done.stderr.strip()}; is the lab up?")
         again = min(time.monotonic() + 1.0, end)
         while (
             wrong := outdated(server, {zone: serials[zone] for zone in wrong})
@@ -216,7 +216,7 @@ def reload(state: Path, server: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m lab.dns --state DIR --server IP`: reload, on host `dns`; 0 when the new zones are served."""
+    """Reload on host `dns` (`python -m lab.dns --state DIR --server IP`); 0 when the new zones are served."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.dns", description="serve the zone files as they are now"
     )

@@ -1,7 +1,7 @@
-"""Numbers drawn from the behaviour file's distributions.
+"""Draws numbers from the behaviour file's distributions.
 
 Names get stratified quantiles, (i + 1/2) / n, not independent samples: then the median over an odd number of
-names is exactly the declared one, and few names already show the whole distribution, tail included.
+names is exactly the declared one, and a few names already cover the whole distribution, tail included.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from lab.behaviour import Distribution
 
 
 def quantile(distribution: Distribution, q: float) -> int:
-    """Give the `q` quantile (0 < q < 1) in microseconds."""
+    """Return the `q` quantile (0 < q < 1) in microseconds."""
     d = distribution
 
     def lognormal(p: float) -> float:
         return d.median_ms * math.exp(d.sigma * NormalDist().inv_cdf(p))
 
     if d.tail_share and q > 1 - d.tail_share:
-        # The Pareto starts where the lognormal is left, so that the distribution has no gap.
+        # The Pareto starts where the lognormal ends, so that the distribution has no gap.
         value: float = lognormal(1 - d.tail_share) * ((1 - q) / d.tail_share) ** (-1.0 / d.tail_alpha)
     else:
         value = lognormal(q)
@@ -29,14 +29,14 @@ def quantile(distribution: Distribution, q: float) -> int:
 
 
 def quantiles(distribution: Distribution, n: int) -> list[int]:
-    """Give the `n` stratified quantiles in microseconds, rising."""
+    """Return the `n` stratified quantiles in microseconds, ascending."""
     return [quantile(distribution, (i + 0.5) / n) for i in range(n)]
 
 
 def symmetric_pairs(n: int, rng: random.Random) -> list[tuple[int, int]]:
-    """Pair the places 0 .. n-1 (n odd) around the middle one, in random order; the middle stays alone.
+    """Pair the indices 0 .. n-1 (n odd) around the middle one, in random order; the middle stays unpaired.
 
-    Removing whole pairs from sorted values leaves the median as it was.
+    Removing whole pairs from sorted values does not change the median.
     """
     middle = n // 2
     distances = list(range(1, middle + 1))

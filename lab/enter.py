@@ -1,7 +1,7 @@
-"""`firstflight lab exec`: becomes a program on one of the lab's hosts.
+"""`firstflight lab exec`: replaces itself by a program on one of the lab's hosts.
 
 No process stays in between: exit status, signals, terminal and working directory are the program's own.
-Light on imports, because every stage of a lab campaign starts through here.
+Imports little, because every stage of a lab campaign starts through this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.state import Record, State
 
 
 def enter_host(record: Record, host: str) -> None:
-    """Move this process (with one thread) to a host of the lab; the working directory stays."""
+    """Move this single-threaded process to a host of the lab; the working directory stays the same."""
     here = Path.cwd()
     of_lab = f"/proc/{record.pid}/ns"
     try:
@@ -30,12 +30,12 @@ def enter_host(record: Record, host: str) -> None:
     except PermissionError as error:
         raise UsageError("this user may not enter the lab; use the user who raised it") from error
     except FileNotFoundError as error:
-        raise UsageError("the lab has just gone down; raise it with `firstflight lab up`") from error
+        raise UsageError("the lab has just ended; start it with `firstflight lab up`") from error
     os.chdir(here)
 
 
 def host_in(command: Sequence[str]) -> str | None:
-    """The lab's host that a command leads to (`... lab exec [--state DIR] HOST ...`), if it does."""
+    """Return the lab's host that a command enters (`... lab exec [--state DIR] HOST ...`), else None."""
     words = list(command)
     for place in range(len(words) - 2):
         if words[place : place + 2] == ["lab", "exec"]:
@@ -47,7 +47,7 @@ def host_in(command: Sequence[str]) -> str | None:
 
 
 def is_on(host: str) -> bool | None:
-    """Whether this process is on that host of the lab; None if no namespace of that name is in sight."""
+    """Return whether this process is on that host of the lab; None if no namespace has that name."""
     try:
         return (namespaces.NETNS / host).samefile("/proc/self/ns/net")
     except OSError:
@@ -55,9 +55,9 @@ def is_on(host: str) -> bool | None:
 
 
 def environment(state: State) -> dict[str, str]:
-    """Give the variables a program in the lab needs besides ours: only the lab's authority counts.
+    """Return the variables that a program in the lab needs in addition: it trusts only the lab's authority.
 
-    `firstflight` and the programs of an administrator are found there without being on the user's path.
+    Its PATH includes `firstflight` and the administrator's programs, which need not be on the user's PATH.
     """
     here = str(Path(sys.executable).parent)
     return {
@@ -69,7 +69,7 @@ def environment(state: State) -> dict[str, str]:
 
 
 def execute(state: State, host: str, argv: Sequence[str]) -> NoReturn:
-    """Run a program on a host in place of this process; `UsageError` if there is no such host or program."""
+    """Replace this process by a program on a host; UsageError if there is no such host or program."""
     record = state.require()
     if host not in record.hosts:
         raise UsageError(f"no host {host!r} in the lab; there are {', '.join(record.hosts)}")

@@ -1,10 +1,9 @@
-"""A door into the lab for one's browser: listens on the machine's loopback, connects inside a host of the
-lab.
+"""Forwards a port of the machine's loopback to a host of the lab, for a browser.
 
     python -m lab.forward --state DIR --host centre --to 127.0.0.1:8080 --port 8080
 
-The port is bound first, outside; then the process moves into the host's network, where its connections
-start. Prints `READY PORT` (port 0: a free one), ends when killed.
+Binds the port outside first, then moves the process into the host's network, where its connections start.
+Prints `READY PORT` (port 0: a free one) and runs until killed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CHUNK = 1 << 16
 
 
 def listen(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1; UsageError if the port is taken."""
+    """Return a listening socket on 127.0.0.1; UsageError if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -38,7 +37,7 @@ def listen(port: int) -> socket.socket:
 
 
 async def serve(listener: socket.socket, host: str, port: int) -> None:
-    """Forward every connection to HOST:PORT; each end of a direction is passed on, each break breaks both."""
+    """Forward every connection to HOST:PORT; an end of stream is passed on, an error closes both sides."""
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

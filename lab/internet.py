@@ -1,7 +1,7 @@
 """Expands the behaviour file into an `Internet`: every host, endpoint, DNS record, route, link and name.
 
-The expansion is a pure function of the file. Each CDN draws from random numbers of its own, so that
-changing one entry changes nothing else.
+The expansion is a pure function of the file. Each CDN has its own random numbers, so that changing one entry
+changes nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.model import DnsRecord, Drop, Endpoint, Host, Route, Stack
 
 DEFAULT = Path(__file__).with_name("internet.toml")
 
-# Addresses are dealt over this many /24s of a block, so that limits per /24 are met without waiting.
+# Addresses are spread over this many /24s of a block, so that limits per /24 cause no waiting.
 _SUBNETS = 10
 
 
@@ -50,7 +50,7 @@ class Internet:
     _default_rtt_us: int = 1000
 
     def records(self, epoch: int) -> list[DnsRecord]:
-        """Give all A, AAAA, CNAME, HTTPS and TXT records of an epoch (1 to `epochs`)."""
+        """Return all A, AAAA, CNAME, HTTPS and TXT records of an epoch (1 to `epochs`)."""
         if not 1 <= epoch <= self.epochs:
             raise UsageError(f"epoch {epoch} does not exist: choose 1 to {self.epochs}")
         moved = self._moved.get(epoch, {})
@@ -60,11 +60,11 @@ class Internet:
         ]
 
     def rtt_us(self, one: str, other: str) -> int:
-        """Give the round-trip time that the link emulator keeps between two hosts, in microseconds."""
+        """Return the round-trip time that the link emulator keeps between two hosts, in microseconds."""
         return self._rtt_us.get(frozenset((one, other)), self._default_rtt_us)
 
     def host(self, name: str) -> Host:
-        """Find a host by name; `UsageError` lists the ones there are."""
+        """Return a host by name; UsageError lists the known ones."""
         for host in self.hosts:
             if host.name == name:
                 return host
@@ -72,7 +72,7 @@ class Internet:
 
 
 class _Addresses:
-    """Deals out the addresses of a block, one /24 (or /64) after the other."""
+    """Allocates the addresses of a block, one /24 (or /64) after the other."""
 
     def __init__(self, block4: IPv4Network, block6: IPv6Network) -> None:
         self._block4, self._block6 = block4, block6
@@ -101,19 +101,19 @@ def _edges(spec: Behaviour) -> list[CdnEntry | OddEntry]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the names of a CDN are to do."""
+    """The behaviour of a CDN's names."""
 
     names: list[str]  # site-NNN of the CDN
-    domains: list[str]  # as the list has them: some are names of customers, which lead to the former
+    domains: list[str]  # as in the list: some are names of customers, with a CNAME to the former
     large: set[str]  # with a large certificate
-    iack: dict[str, int]  # who sends instant ACKs -> microseconds to the ServerHello, rising
+    iack: dict[str, int]  # names that send instant ACKs -> microseconds to the ServerHello, ascending
     waits: list[int]  # of each name, if it waits: microseconds to the answer
-    varying: list[str]  # who moves to another address from epoch to epoch, in pairs
+    varying: list[str]  # names that move to another address from epoch to epoch, in pairs
     with_v6: set[str]
 
 
 class _Shared:
-    """IPv4 addresses for names, of which the first `shared` take a second name of the same stack."""
+    """Allocates IPv4 addresses to names; the first `shared` get a second name of the same stack."""
 
     def __init__(self, addresses: _Addresses, shared: int) -> None:
         self._addresses = addresses
@@ -121,7 +121,7 @@ class _Shared:
         self._half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
 
     def v4(self, stack: Stack) -> str:
-        """The address of the next name."""
+        """Return the address of the next name."""
         if self._half_full.get(stack):
             return self._half_full[stack].pop()
         ip = self._addresses.v4()
@@ -132,7 +132,7 @@ class _Shared:
 
 
 class _Builder:
-    """Collects what the entries of the behaviour file expand into."""
+    """Collects the expansion of the behaviour file's entries."""
 
     def __init__(self, spec: Behaviour) -> None:
         self.spec = spec
@@ -147,7 +147,7 @@ class _Builder:
         self.overrides = {entry.domain: entry for entry in spec.override}
 
     def origin(self, ip: str) -> tuple[int | None, str | None]:
-        """Longest prefix match: the origin AS of an address and its CDN (null when nobody announces it)."""
+        """Return the origin AS of an address and its CDN by longest prefix match; nulls if not announced."""
         address = ip_address(ip)
         matches = [(net.prefixlen, path[-1]) for net, path in self.routes if address in net]
         if not matches:
@@ -180,7 +180,7 @@ class _Builder:
         )
 
     def cdn(self, cdn: CdnEntry) -> None:
-        """Expand one CDN: who sends instant ACKs, who waits, on which address, with which certificate."""
+        """Expand one CDN: each name's mode (instant ACK or wait), address and certificate."""
         plan = self._plan(cdn)
         addresses = _Addresses(cdn.block4, cdn.block6)
         shared = _Shared(addresses, cdn.shared)
@@ -217,7 +217,7 @@ class _Builder:
                         self.moved[epoch][holder] = other
 
     def _plan(self, cdn: CdnEntry) -> _Plan:
-        """Draw what each name of a CDN is to do; the same for the same seed."""
+        """Draw the behaviour of each name of a CDN; the same for the same seed."""
         rng = random.Random(f"{self.spec.seed}/{cdn.name}")
         names = [f"site-{i:03d}.{cdn.host}.test" for i in range(1, cdn.names + 1)]
         customers = set(rng.sample(range(cdn.names), cdn.cname))
@@ -245,7 +245,7 @@ class _Builder:
     def _names_with_v6(
         cdn: CdnEntry, order: list[str], pairs: list[tuple[int, int]], waiting: list[str]
     ) -> set[str]:
-        """Choose the names with an IPv6 address; instant ACK names in pairs, so that the median stays."""
+        """Choose the names with an IPv6 address; instant ACK names in pairs, which keeps the median."""
         want_iack = cdn.aaaa // 2 if waiting else cdn.aaaa
         chosen = [order[i] for pair in pairs[: want_iack // 2] for i in pair]
         chosen += waiting[: cdn.aaaa - len(chosen)]

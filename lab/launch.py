@@ -1,4 +1,4 @@
-"""Raising and removing the lab from outside: starts the supervisor, finds it again, kills it."""
+"""Starts and stops the lab from outside: starts the supervisor, finds it again, kills it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from lab.state import Record, State, boot_id, kill, start_ticks
 def up(
     state: State, behaviour: Path, *, capture_edges: bool, realtime: bool, progress: Callable[[str], None]
 ) -> None:
-    """Raise the lab and return when everything in it is ready.
+    """Start the lab and return when everything in it is ready.
 
-    What a killed lab left in the state folder is cleared first. Raises UsageError if the lab is up
-    already or the behaviour file is wrong, FirstflightError if a part does not come up; then nothing is left
-    running.
+    Clears the remains of a killed lab in the state folder first. Raises UsageError if the lab is up already
+    or the behaviour file is wrong, FirstflightError if a part does not start; then nothing is left running.
     """
     if (running := state.running()) is not None:
         raise UsageError(
             f"the lab is up already (process {running.pid}); remove it with `firstflight lab down`"
         )
     net = internet.load(behaviour)
-    text = behaviour.read_bytes()  # now: it may be the very file that is cleared
+    text = behaviour.read_bytes()  # before clearing, which may remove this very file
     _clear(state)
     _prepare(state, text, net)
     hosts = tuple(host.name for host in net.hosts)
@@ -51,7 +50,7 @@ def up(
 
 
 def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.Popen[str]:
-    """Start the supervisor in namespaces of its own; it waits for a word before it does anything."""
+    """Start the supervisor in new namespaces; it waits for a line on standard input before it acts."""
     with (state.logs / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
@@ -77,10 +76,10 @@ def _start(state: State, *, capture_edges: bool, realtime: bool) -> subprocess.P
 def _until_ready(
     process: subprocess.Popen[str], state: State, hosts: tuple[str, ...], progress: Callable[[str], None]
 ) -> float:
-    """Follow the supervisor's reports until the lab is ready; gives the seconds that it took.
+    """Follow the supervisor's reports until the lab is ready; return the seconds that it took.
 
-    Its record is written before it is told to go on, so that `lab down` can always find it. Raises what the
-    supervisor reports, or FirstflightError with its last words if it ends.
+    Writes the supervisor's record before it continues, so that `lab down` can always find it. Raises what the
+    supervisor reports, or FirstflightError with its last output if it ends.
     """
     assert process.stdin is not None
     for report in _reports(process):
@@ -112,7 +111,7 @@ def _rootless() -> bool:
 
 
 def down(state: State) -> bool:
-    """Remove the lab; tells whether it was up. Logs, captures and the behaviour file stay for reading."""
+    """Stop the lab; return whether it was up. Logs, captures and the behaviour file stay for reading."""
     record = state.running()
     if record is not None:
         kill(record)
@@ -122,13 +121,13 @@ def down(state: State) -> bool:
 
 
 def set_epoch(state: State, epoch: int) -> None:
-    """Move the names that vary to where they are in that epoch; returns when DNS says so."""
+    """Move the varying names to their addresses in that epoch; return when DNS serves them."""
     state.require()
     control.ask(state.control, {"do": "epoch", "epoch": epoch})
 
 
 def status(state: State) -> dict[str, Any] | None:
-    """Give epoch and services ("up", or how they ended) of the lab; None if it is not up."""
+    """Return epoch and services ("up", or how they ended) of the lab; None if it is not up."""
     if state.running() is None:
         return None
     return control.ask(state.control, {"do": "status"})
@@ -137,7 +136,7 @@ def status(state: State) -> dict[str, Any] | None:
 def _unshare(rootless: bool) -> list[str]:
     argv = [program("unshare", "util-linux"), "--mount", "--net", "--pid", "--fork", "--kill-child"]
     if rootless:
-        # Not as root inside: tools that give up root's rights would fail for want of other users.
+        # Not as root inside: tools that drop root's privileges would fail, as there are no other users.
         argv += ["--user", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}", "--keep-caps"]
     return argv
 
@@ -151,7 +150,7 @@ def _reports(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 def _clear(state: State) -> None:
-    """Remove what an earlier lab wrote. The authority stays, so that who trusts it goes on to do so."""
+    """Remove what an earlier lab wrote, except the authority, which clients may already trust."""
     for name in (
         "lab.json",
         "lab.part",

@@ -1,8 +1,8 @@
-"""tranco-list.eu in the lab: the lists, and the files and nginx rules that offer them as the real host does.
+"""tranco-list.eu in the lab: the lists, and the files and nginx rules that serve them as the real host does.
 
-What is offered is what the PyPI package `tranco` (0.8.1) asks for: the id of a day's list, the list by id as
-a zip of top-1m.csv or as CSV, and the list's metadata. Lists are CSV without header, `rank,domain`, lines
-ended by CRLF. One list, like the custom ones on the real host, is not to be had as zip (403).
+It serves what the PyPI package `tranco` (0.8.1) requests: the id of a day's list, the list by id as a zip of
+top-1m.csv or as CSV, and the list's metadata. Lists are CSV without header, `rank,domain`, lines ended by
+CRLF. One list, like the custom ones on the real host, is not available as zip (403).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class TrancoList:
     names: tuple[str, ...]
 
     def csv(self) -> bytes:
-        """The list's file."""
+        """Return the list's file."""
         return "".join(f"{rank},{name}\r\n" for rank, name in enumerate(self.names, start=1)).encode()
 
     def zip(self) -> bytes:
-        """The list's file as top-1m.csv in a zip archive; the same bytes every time."""
+        """Return the list's file as top-1m.csv in a zip archive; the same bytes every time."""
         out = io.BytesIO()
         day = self.day or MAIN_DAY
         member = zipfile.ZipInfo("top-1m.csv", (day.year, day.month, day.day, 0, 0, 0))
@@ -47,7 +47,7 @@ class TrancoList:
         return out.getvalue()
 
     def metadata(self) -> dict[str, object]:
-        """What the API says about the list."""
+        """Return the API's metadata of the list."""
         created = f"{self.day or MAIN_DAY}T00:00:00.000000"
         return {
             "list_id": self.list_id,
@@ -61,17 +61,17 @@ class TrancoList:
 
 
 def make_list(day: date | None, subdomains: bool, names: Sequence[str]) -> TrancoList:
-    """A list under an id drawn from its content, so that an id never means two lists, over labs too."""
+    """Return a list whose id is derived from its content, so that no two lists, of any lab, share one."""
     content = f"{day} {subdomains} " + "\n".join(names)
     list_id = base64.b32encode(hashlib.sha256(content.encode()).digest())[:5].decode()
     return TrancoList(list_id, day, subdomains, tuple(names))
 
 
 def lists(names: Sequence[str], today: date) -> list[TrancoList]:
-    """Every list there is: daily ones with and without subdomains, and a custom one.
+    """Return all lists: daily ones with and without subdomains, and a custom one.
 
-    `names` are the lab's names by rank. All days offer them in that order, but the old day: there the
-    last tenth had not entered yet and the rest ranked the other way round.
+    `names` are the lab's names by rank. All days list them in that order, except the old day: it lacks the
+    last tenth and ranks the rest in reverse.
     """
     days = [MAIN_DAY, *(today - timedelta(days=back) for back in range(RECENT_DAYS, -1, -1))]
     found = [make_list(day, sub, names) for day in dict.fromkeys(days) for sub in (False, True)]
@@ -96,13 +96,13 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def nginx_map(published: Iterable[TrancoList]) -> str:
-    """The `map` from a question for a day's list to its id; empty for a day without list."""
+    """Return nginx's `map` from a request for a day's list to its id; empty for a day without list."""
     rows = [f'  "{one.day}/{str(one.subdomains).lower()}" {one.list_id};' for one in published if one.day]
     return "\n".join(['map "$arg_date/$arg_subdomains" $daily_list {', '  default "";', *rows, "}"])
 
 
 def nginx_locations(published: Iterable[TrancoList]) -> str:
-    """The rules of the host beyond plain files."""
+    """Return the rules of the host beyond plain files."""
     custom = [
         f"location = /download_daily/{one.list_id} {{ return 403; }}" for one in published if one.day is None
     ]

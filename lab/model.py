@@ -1,4 +1,4 @@
-"""What the lab is made of, as plain data that every part of the lab shares.
+"""The lab's data model, shared by all of its parts.
 
 The behaviour file (lab/internet.toml) is expanded once into an `Internet`; links, servers, DNS and
 routing tables are each configured from it, and so is `lab truth`.
@@ -13,7 +13,7 @@ from typing import Literal
 HostKind = Literal["vantage", "centre", "dns", "web", "edge"]
 Stack = Literal["quiche", "aioquic", "quic-go", "rogue", "none"]
 
-# What the link loses on purpose, per address of an edge. `odd_flows`: the first, third, fifth ... flow
+# Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
 # (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client.
 DropRule = Literal["odd_flows", "first_answer"]
 
@@ -35,7 +35,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What answers at UDP port 443 of one address for one name (the truth about a probe)."""
+    """The server at UDP port 443 of one address for one name (the truth about a probe)."""
 
     domain: str
     ip: str
@@ -69,7 +69,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Drop:
-    """Datagrams of the edge address `ip` that the link emulator loses."""
+    """Datagrams of the edge address `ip` that the link emulator drops."""
 
     ip: str
     rule: DropRule
@@ -79,10 +79,10 @@ class Drop:
 class Service:
     """A program that the lab keeps running on one host.
 
-    It counts as up when its log (standard output and error together) holds a match of `ready`
-    (a regular expression); the lab waits at most `ready_timeout_s` for that, then says which service
-    did not come up and shows the end of its log. A `realtime` service runs before ordinary processes where
-    that is allowed (SCHED_FIFO): else its declared times would be those of a busy machine.
+    It counts as up when its log (standard output and error together) holds a match of `ready` (a regular
+    expression); the lab waits at most `ready_timeout_s` for that, then reports which service did not start
+    and shows the end of its log. A `realtime` service runs before ordinary processes where that is allowed
+    (SCHED_FIFO): otherwise a busy machine would change its declared times.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The lab's view of the file system: a /run of its own, its resolver, its certificate authority.
+"""The lab's view of the file system: its own /run, resolver and certificate authority.
 
-All of it in the supervisor's mount namespace (whose mounts do not propagate), so the machine sees nothing.
+All mounts are in the supervisor's mount namespace and do not propagate, so the machine is not affected.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def own_run() -> None:
-    """Put an empty /run in place, for `ip netns` and for what services write there."""
+    """Mount an empty /run, for `ip netns` and for services that write there."""
     _mount("lab", Path("/run"), "tmpfs", 0)
 
 
 def own_file(file: Path, at: Path) -> None:
-    """Show `file` in place of the file `at` (links followed); nothing if `at` never existed."""
+    """Mount `file` over the file `at` (following links); does nothing if `at` does not exist."""
     target = Path(os.path.realpath(at))
     if target.is_relative_to("/run") and not target.exists():
-        # What lay there is hidden by our own /run.
+        # The target is hidden by the lab's own /run.
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     if target.exists():
@@ -32,7 +32,7 @@ def own_file(file: Path, at: Path) -> None:
 
 
 def own_folder(folder: Path, at: Path) -> None:
-    """Show `folder` at `at` below /run, made if it is not there; another folder hides the one before."""
+    """Mount `folder` at `at` below /run, created if missing; a later folder hides an earlier one."""
     at.mkdir(parents=True, exist_ok=True)
     if not at.samefile(folder):
         _mount(str(folder), at, "none", _MS_BIND)

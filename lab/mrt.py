@@ -1,4 +1,4 @@
-"""What the lab needs of MRT (RFC 6396) beside what BIRD writes: walking records, moving their time."""
+"""MRT dumps (RFC 6396) that BIRD wrote: walks their records and changes their time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RIB_IPV6_UNICAST = 4
 
 
 def records(dump: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Walk a dump: (offset of header, type, subtype, bytes of body) per record; InputError if cut off."""
+    """Yield (offset of header, type, subtype, bytes of body) per record; InputError if cut off."""
     at = 0
     while at < len(dump):
         if at + HEADER_BYTES > len(dump):
@@ -29,7 +29,7 @@ def records(dump: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def count_prefixes(dump: bytes) -> int:
-    """How many prefixes (RIB records of either family) a TABLE_DUMP_V2 holds; InputError if it is none."""
+    """Count the prefixes (RIB records of either family) of a TABLE_DUMP_V2; InputError if it is none."""
     prefixes = 0
     for at, kind, subtype, _ in records(dump):
         if kind != TABLE_DUMP_V2 or (at == 0) != (subtype == PEER_INDEX_TABLE):
@@ -39,10 +39,10 @@ def count_prefixes(dump: bytes) -> int:
 
 
 def retimed(dump: bytes, timestamp: int) -> bytes:
-    """The same table as if written at `timestamp` (seconds, UTC).
+    """Return the same table as if written at `timestamp` (seconds, UTC).
 
-    Only the record headers' time changes; the entries' originated time (6396 4.3.4) says when a route was
-    learned and is capped at the dump's time, so that no route is younger than its table.
+    Changes the time of the record headers; the entries' originated time (RFC 6396 4.3.4), at which a route
+    was learned, is only capped at the dump's time, so that no route is younger than its table.
     """
     out = bytearray(dump)
     for at, _, subtype, length in records(dump):
@@ -55,7 +55,7 @@ def retimed(dump: bytes, timestamp: int) -> bytes:
 
 
 def _originated_times(dump: bytes, body: int, length: int) -> Iterator[int]:
-    """Offsets of the 4-byte originated times in one RIB record whose body starts at `body`."""
+    """Yield offsets of the 4-byte originated times in one RIB record whose body starts at `body`."""
     prefix_bytes = (dump[body + 4] + 7) // 8  # after the 4-byte sequence number: prefix length in bits
     at = body + 5 + prefix_bytes + 2  # then the prefix and the entry count
     while at < body + length:

@@ -1,6 +1,6 @@
-"""Entering Linux namespaces (setns(2)), which Python 3.11 cannot do by itself.
+"""Enters Linux namespaces (setns(2)), for which Python 3.11 has no function.
 
-Light on imports: `firstflight lab exec` runs through here every time.
+Imports little: every `firstflight lab exec` runs through this module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Alias of `lo` in every host's namespace: what may be contacted in the lab alone is contacted under it alone.
+# Alias of `lo` in every host's namespace: marks where addresses that only the lab may contact are allowed.
 MARK = "firstflight-lab"
 NETNS = Path("/run/netns")  # where `ip netns` keeps them; a tmpfs of the lab's own
 
@@ -38,13 +38,13 @@ def enter(path: str | Path, kind: int) -> None:
 
 
 def entering(host: str) -> Callable[[], None]:
-    """Give a function that moves a child into a host's network namespace (for `preexec_fn`)."""
+    """Return a function that moves a child into a host's network namespace (for `preexec_fn`)."""
     return lambda: enter(NETNS / host, CLONE_NEWNET)
 
 
 @contextlib.contextmanager
 def inside(host: str) -> Iterator[None]:
-    """Be in a host's network namespace for a while; only for processes with a single thread."""
+    """Enter a host's network namespace until the block ends; only for single-threaded processes."""
     home = f"/proc/self/fd/{os.open('/proc/self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}"
     try:
         enter(NETNS / host, CLONE_NEWNET)
@@ -55,7 +55,7 @@ def inside(host: str) -> Iterator[None]:
 
 
 def keep_capabilities() -> None:
-    """Let programs that we start keep our capabilities though we are not root (capabilities(7), ambient)."""
+    """Let child programs keep this process's capabilities without being root (capabilities(7), ambient)."""
     header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
     data = ctypes.create_string_buffer(24)
     if _libc.capget(header, data) != 0:

@@ -1,8 +1,8 @@
-"""The lab's namespaces: one per host with `eth0`, all cables ending in the supervisor's own, the core.
+"""The lab's namespaces: one per host with `eth0`; all veth pairs end in the supervisor's own, the core.
 
-Nothing in the core forwards: its interfaces have no addresses, IPv6 is off, and the link emulator
-(lab/link) is the only one who reads from them. Neighbours are static, so that no packet waits for address
-resolution, and every setting that a measurement may feel is set here, never taken from the machine.
+Nothing in the core forwards: its interfaces have no addresses, IPv6 is off, and only the link emulator
+(lab/link) reads from them. Neighbours are static, so that no packet waits for address resolution, and every
+setting that may affect a measurement is set here, never inherited from the machine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lab.model import Host
 from lab.namespaces import MARK, entering, inside
 from lab.programs import program
 
-# Nobody's addresses: packets to them are never sent, they only name the static neighbour.
+# Unassigned addresses: no packet is sent to them, they only name the static neighbour.
 GATEWAY_V4 = "198.18.15.254"
 GATEWAY_V6 = "fe80::ff"
 
-# What stands for the Internet here. In the core, from where no packet of ours may leave, nothing leads there.
+# The ranges that stand for the Internet. The core, which must send no packet, has no route to them.
 _RANGES = ("198.18.0.0/15", "2001:db8::/32")
 
 _CORE_SYSCTLS = {
@@ -53,7 +53,7 @@ _HOST_SYSCTLS = {
 
 
 def raise_network(internet: Internet) -> None:
-    """Make all namespaces and cables, from inside the core; FirstflightError says which step failed."""
+    """Make all namespaces and veth pairs from inside the core; FirstflightError names the failed step."""
     _sysctls(_CORE_SYSCTLS)
     _ip(["link set lo up", *(f"route add unreachable {network}" for network in _RANGES)])
     for host in internet.hosts:
@@ -70,13 +70,13 @@ def raise_network(internet: Internet) -> None:
             ]
         )
         _ip(_host_commands(host, gateway), host)
-        # Without this, captures show giant segments and checksums that are not there yet.
+        # With offloading, captures would show giant segments and missing checksums.
         offloads = [word for what in ("tx", "sg", "tso", "gso", "gro") for word in (what, "off")]
         _run([program("ethtool", "ethtool"), "-K", "eth0", *offloads], host)
 
 
 def macs(number: int) -> tuple[str, str]:
-    """Give the Ethernet addresses of a host's cable: (our end, its eth0); `number` counts hosts from 1."""
+    """Return the Ethernet addresses of a host's veth pair: (core, its eth0); `number` counts hosts from 1."""
     return f"02:ff:01:00:00:{number:02x}", f"02:ff:00:00:00:{number:02x}"
 
 
@@ -94,7 +94,7 @@ def _host_commands(host: Host, gateway: str) -> list[str]:
 
 
 def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
-    """Write what lab/link reads: who is where, how far apart, and what gets lost."""
+    """Write lab/link's configuration: hosts and addresses, delays, and drops."""
     hosts = []
     for number, host in enumerate(internet.hosts, start=1):
         gateway, own = macs(number)

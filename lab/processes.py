@@ -1,4 +1,4 @@
-"""The programs that the lab keeps running: started on their hosts, watched until they say they are up."""
+"""The programs that the lab keeps running: starts them on their hosts and waits until they report ready."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Running:
     started: float
 
     def tail(self) -> str:
-        """The end of its log, for people."""
+        """Return the end of its log, for display."""
         text = self.log.read_text(encoding="utf-8", errors="replace").strip()
         return "\n".join(text.splitlines()[-_TAIL_LINES:]) or "(its log is empty)"
 
@@ -36,9 +36,9 @@ _REALTIME_PRIORITY = 5  # below the link emulator's
 
 
 def start(service: Service, logs: Path, *, realtime: bool) -> Running:
-    """Start a service on its host (host "" = where we are); its output goes to LOGS/NAME.log.
+    """Start a service on its host (host "": the current namespace); its output goes to LOGS/NAME.log.
 
-    Without `realtime` no service gets real-time priority, not even one that asks for it.
+    Without `realtime` no service gets real-time priority, even if it asks for it.
     """
     log = logs / f"{service.name.replace(' ', '-')}.log"
     with log.open("wb") as output:
@@ -59,7 +59,7 @@ def start(service: Service, logs: Path, *, realtime: bool) -> Running:
 
 
 def _settle(service: Service, realtime: bool) -> None:
-    """In the child: go to the host, and ask for the priority."""
+    """Runs in the child: enter the host, and request the priority."""
     if service.host:
         entering(service.host)()
     if realtime and service.realtime:

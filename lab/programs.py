@@ -11,7 +11,7 @@ _PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 
 def program(name: str, package: str) -> str:
-    """The full path of a system program; UsageError names the Debian package if it is missing."""
+    """Return the full path of a system program; UsageError names the Debian package if it is missing."""
     found = shutil.which(name, path=_PATH)
     if found is None:
         raise UsageError(f"the lab needs the program {name}: apt-get install {package}")

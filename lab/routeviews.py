@@ -1,8 +1,8 @@
 """RouteViews' archive in the lab: dumps the collector's tables and publishes them under the archive's paths.
 
-IPv4 stands under /bgpdata, IPv6 under /route-views6/bgpdata, as YYYY.MM/RIBS/rib.YYYYMMDD.HHMM.bz2, with
+IPv4 is under /bgpdata, IPv6 under /route-views6/bgpdata, as YYYY.MM/RIBS/rib.YYYYMMDD.HHMM.bz2, with
 directory pages as Apache writes them. A table is named after the last even hour (UTC), as RouteViews does,
-and a new one follows every two hours while the lab stands. Runs on host `web` beside the collector:
+and a new one follows every two hours while the lab is up. Runs on host `web` beside the collector:
 `python -m lab.routeviews --help`.
 """
 
@@ -30,7 +30,7 @@ TABLES = {"master4": "bgpdata", "master6": "route-views6/bgpdata"}
 
 
 def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], past: Sequence[date]) -> Service:
-    """The service that fills `tree` (the document root of archive.routeviews.org).
+    """Return the service that fills `tree` (the document root of archive.routeviews.org).
 
     `expected` are the numbers of IPv4 and IPv6 prefixes that the collector must have learned before the first
     dump; the service is up once that dump is published. `past` are more days to publish the same table under.
@@ -58,19 +58,19 @@ def publisher(state: Path, tree: Path, host: str, expected: tuple[int, int], pas
 
 
 def rib_path(root: str, at: datetime) -> Path:
-    """Where the archive keeps the table of that time, relative to the document root."""
+    """Return the archive's path of that time's table, relative to the document root."""
     return Path(root) / f"{at:%Y.%m}" / "RIBS" / f"rib.{at:%Y%m%d.%H%M}.bz2"
 
 
 def last_table_time(now: datetime) -> datetime:
-    """The even hour (UTC) at or before `now`."""
+    """Return the even hour (UTC) at or before `now`."""
     return now.astimezone(UTC).replace(
         hour=now.astimezone(UTC).hour // 2 * 2, minute=0, second=0, microsecond=0
     )
 
 
 def publish(dump: bytes, tree: Path, root: str, at: datetime) -> Path:
-    """Write one table, compressed, into the archive and renew the directory pages above; returns its path."""
+    """Write one compressed table into the archive, update the directory pages above, and return its path."""
     path = tree / rib_path(root, at)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -118,21 +118,21 @@ def _row(alt: str, link: str, text: str, changed: str, size: str) -> str:
 
 
 class Collector:
-    """The running collector, asked through its control socket in `folder`."""
+    """The running collector, reached through its control socket in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._argv = [program("birdc", "bird2"), "-s", "collector.ctl"]
 
     def ask(self, command: str) -> str:
-        """Give one command and return what BIRD printed (an error text, too, if it is not up yet)."""
+        """Run one command and return BIRD's output (which may be an error text, if it is not up yet)."""
         done = subprocess.run(
             [*self._argv, command], cwd=self.folder, capture_output=True, text=True, timeout=20, check=False
         )
         return done.stdout + done.stderr
 
     def prefixes(self, table: str) -> int:
-        """How many prefixes the table holds; 0 while BIRD does not answer."""
+        """Return the number of prefixes in the table; 0 while BIRD does not answer."""
         found = re.search(r"routes for (\d+) networks", self.ask(f"show route count table {table}"))
         return int(found[1]) if found else 0
 
@@ -148,7 +148,7 @@ class Collector:
             time.sleep(0.1)
 
     def dump(self, table: str) -> bytes:
-        """The table as MRT, checked for being whole."""
+        """Return the table as MRT, checked for completeness."""
         name = f"{table}.mrt"
         (self.folder / name).unlink(missing_ok=True)
         answer = self.ask(f'mrt dump table "{table}" to "{name}"')
@@ -162,7 +162,7 @@ class Collector:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Wait for the routes, publish, and again every two hours; ends only by a signal or an error (1)."""
+    """Wait for the routes, publish, and repeat every two hours; ends only by a signal or an error (1)."""
     parser = argparse.ArgumentParser(prog="python -m lab.routeviews", description=__doc__)
     parser.add_argument("--bird", type=Path, required=True, help="folder of the collector's control socket")
     parser.add_argument("--tree", type=Path, required=True, help="document root of the archive")

@@ -1,7 +1,7 @@
 """The lab's routing table: two BIRD routers that speak real BGP, and the collector's table as MRT.
 
 A route server on host `dns` announces every `Route` of the lab over eBGP, one session for IPv4 and one for
-IPv6. It leaves its own AS out of the path (RFC 7947, 2.2.2.1), so that a path is exactly what was declared. A
+IPv6. It leaves its own AS out of the path (RFC 7947, 2.2.2.1), so that a path is exactly as declared. A
 collector on host `web` learns them and writes its tables as TABLE_DUMP_V2 (RFC 6396, 4.3) by BIRD's MRT
 protocol; `lab.routeviews` publishes them. Neither router touches the kernel's routes.
 """
@@ -17,15 +17,15 @@ from lab.model import Host, Route, Service
 from lab.programs import program
 
 COLLECTOR_AS = 6447  # what RouteViews' collectors use
-ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never seen in a path
+ROUTE_SERVER_AS = 65534  # private use (RFC 6996); never in a path
 
-# AS numbers that pyasn's converter takes for bogus and skips, naming the AS before it as the origin.
+# AS numbers that pyasn's converter treats as bogus and skips, taking the AS before it as the origin.
 _BOGUS = ((0, 0), (64496, 131071), (1_000_000, 2**32 - 1))
 
 
 def check_routes(routes: Iterable[Route]) -> None:
-    """Raise UsageError for a route that cannot be announced or whose origin a reader would not see."""
-    seen = set()
+    """Raise UsageError for a route that cannot be announced or whose origin a reader would miss."""
+    visited = set()
     for route in routes:
         try:
             network = ipaddress.ip_network(route.prefix)
@@ -33,16 +33,16 @@ def check_routes(routes: Iterable[Route]) -> None:
             raise UsageError(
                 f"lab route {route.prefix}: {error}; write a prefix without host bits"
             ) from error
-        if network in seen:
+        if network in visited:
             raise UsageError(f"lab route {route.prefix} is declared twice; leave one")
-        seen.add(network)
+        visited.add(network)
         if not route.as_path:
             raise UsageError(f"lab route {route.prefix} has an empty AS path; name at least the origin AS")
         origin = route.as_path[-1]
         if any(first <= origin <= last for first, last in _BOGUS):
             raise UsageError(
                 f"lab route {route.prefix}: AS{origin} is reserved, so pyasn would "
-                "not take it for the origin; use a public AS number"
+                "not read it as the origin; use a public AS number"
             )
         if COLLECTOR_AS in route.as_path:
             raise UsageError(
@@ -52,7 +52,7 @@ def check_routes(routes: Iterable[Route]) -> None:
 
 
 def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
-    """The IPv4 and the IPv6 routes."""
+    """Return the IPv4 and the IPv6 routes."""
     v4: list[Route] = []
     v6: list[Route] = []
     for route in routes:
@@ -61,7 +61,7 @@ def split_families(routes: Iterable[Route]) -> tuple[list[Route], list[Route]]:
 
 
 def route_server_config(routes: Sequence[Route], here: Host, collector: Host) -> str:
-    """BIRD configuration of the announcing router."""
+    """Return the BIRD configuration of the announcing router."""
     lines = [
         "log stderr all;",
         f"router id {here.v4};",
@@ -80,7 +80,7 @@ def route_server_config(routes: Sequence[Route], here: Host, collector: Host) ->
 
 
 def collector_config(here: Host, server: Host) -> str:
-    """BIRD configuration of the collector, which only learns. Its tables are `master4` and `master6`."""
+    """Return the BIRD configuration of the collector, which only learns; tables `master4` and `master6`."""
     lines = [
         "log stderr all;",
         f"router id {here.v4};",

@@ -30,7 +30,7 @@ _PROGRAMS = {"quiche": "firstflight-edge", "quic-go": "firstflight-quicgo", "rog
 
 
 class HasEndpoints(Protocol):
-    """The part of `lab.internet.Internet` that matters here."""
+    """The part of `lab.internet.Internet` that this module uses."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]: ...
@@ -40,7 +40,7 @@ def services(internet: HasEndpoints, state: Path) -> list[Service]:
     """Write the servers' configurations and certificates below STATE and return the servers to run.
 
     Endpoints of stack `none` get no server: their addresses answer "port unreachable". Raises UsageError if a
-    program was not built or two endpoints contradict each other.
+    program is not built or two endpoints contradict each other.
     """
     state = state.resolve()
     authority = make_authority(state)
@@ -63,7 +63,7 @@ def services(internet: HasEndpoints, state: Path) -> list[Service]:
 def configuration(
     endpoints: Sequence[Endpoint], certificates: dict[str, ServerCertificate], port: int = PORT
 ) -> dict[str, object]:
-    """The configuration of one server process, as written to its JSON file."""
+    """Return the configuration of one server process, as written to its JSON file."""
     return {
         "port": port,
         "listen": sorted({endpoint.ip for endpoint in endpoints}, key=_address_order),
@@ -84,7 +84,7 @@ def configuration(
 
 
 def command(stack: Stack, file: Path) -> tuple[str, ...]:
-    """The argument list that starts a stack's server with a configuration file."""
+    """Return the argument list that starts a stack's server with a configuration file."""
     if stack == "aioquic":
         return (sys.executable, "-P", "-m", "lab.aioquic_edge", "--config", str(file))
     return (str(binaries.find(_PROGRAMS[stack])), "--config", str(file))
@@ -118,7 +118,7 @@ def _issue(authority: Authority, stack: Stack, names: Sequence[str]) -> dict[str
 
 
 def _check_owners(endpoints: Sequence[Endpoint]) -> None:
-    """One address belongs to one stack: a socket per address cannot be shared, and `refused` has none."""
+    """Check that one address belongs to one stack: a socket cannot be shared, and `refused` has none."""
     owners: dict[str, Endpoint] = {}
     for endpoint in endpoints:
         first = owners.setdefault(endpoint.ip, endpoint)
@@ -130,7 +130,7 @@ def _check_owners(endpoints: Sequence[Endpoint]) -> None:
 
 
 def _wildcard(domain: str) -> str:
-    """The certificate name for a domain: a wildcard at its parent, or itself if that is a single label."""
+    """Return the certificate name for a domain: a wildcard at its parent, or itself below a single label."""
     _, _, parent = domain.partition(".")
     return f"*.{parent}" if "." in parent else domain
 

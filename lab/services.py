@@ -1,7 +1,7 @@
-"""The lab's infrastructure services: names, lists and routing table, as the real Internet would give them.
+"""The lab's infrastructure services: names, lists and routing table, as the real Internet provides them.
 
-`services` writes their files below STATE and says which programs run where. An epoch changes names alone:
-`apply_epoch` writes the zones, then `epoch_commands` have them served.
+`services` writes their files below STATE and returns which programs run where. An epoch changes only names:
+`apply_epoch` writes the zones, then `epoch_commands` make the server load them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def services(internet: Internet, state: Path) -> list[Service]:
     """Write all configuration and content for epoch 1 and return the services, in the order to start them.
 
     They are: named, the announcing BIRD (host `dns`), nginx, the collecting BIRD, and the publisher of its
-    tables (host `web`). Raises UsageError if a program is missing or the Internet cannot be served so.
+    tables (host `web`). Raises UsageError if a program is missing or the Internet cannot be served this way.
     """
     state = state.resolve()
     names, site = _only(internet, "dns"), _only(internet, "web")
@@ -75,9 +75,9 @@ def apply_epoch(internet: Internet, state: Path, epoch: int) -> None:
 
 
 def epoch_commands(internet: Internet, state: Path) -> list[tuple[str, list[str]]]:
-    """(host, argument list) of what to run, in order, after `apply_epoch`.
+    """Return (host, argument list) of the commands to run, in order, after `apply_epoch`.
 
-    Each ends with status 0 when the new zones are served, or with another and one sentence on standard error.
+    Each exits with status 0 when the new zones are served, else with another and one sentence on stderr.
     """
     return [dns.reload_command(state.resolve(), _only(internet, "dns"))]
 
@@ -88,7 +88,7 @@ def _site(authority: Authority, name: str, root: Path, *, before: str = "", loca
 
 
 def _organisations(internet: Internet) -> dict[int, str]:
-    """Who each origin AS of the lab's routes belongs to: `Lab CDN`, one organisation per CDN of the truth."""
+    """Return the organisation of each origin AS of the lab's routes: `Lab CDN`, one per CDN of the truth."""
     cdn_of = {endpoint.asn: endpoint.cdn for endpoint in internet.endpoints if endpoint.asn is not None}
     return {
         route.as_path[-1]: f"Lab {cdn_of.get(route.as_path[-1]) or 'Others'}" for route in internet.routes
@@ -103,7 +103,7 @@ def _only(internet: Internet, kind: HostKind) -> Host:
 
 
 def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
-    """All records of an epoch, the list and routing-table hosts among them under their real names."""
+    """Return all records of an epoch, including those of the list and routing-table hosts' real names."""
     records = internet.records(epoch)
     for name in WEB_NAMES:
         records += [DnsRecord(name, "A", 3600, site.v4), DnsRecord(name, "AAAA", 3600, site.v6)]

@@ -1,6 +1,6 @@
-"""What the lab keeps on disk (default `var/lab`), and whether it is up.
+"""The lab's state on disk (default `var/lab`), and whether it is up.
 
-Light on imports: `firstflight lab exec` runs through here every time.
+Imports little: every `firstflight lab exec` runs through this module.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, UsageError
 
 VARIABLE = "FIRSTFLIGHT_LAB"
-"""Environment variable naming the state folder; the option `--state` wins over it."""
+"""Environment variable with the state folder; the option `--state` overrides it."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """The supervisor's process, seen from outside, told apart from any later one of the same number."""
+    """The supervisor's process as identified from outside, distinct from any later one of the same number."""
 
     pid: int
     start_ticks: int
@@ -31,28 +31,28 @@ class Record:
 
 @dataclass(frozen=True)
 class State:
-    """The folder and what stands where in it."""
+    """The state folder and the paths in it."""
 
     folder: Path
 
     @property
     def record_file(self) -> Path:
-        """The supervisor's `Record` as JSON; there while the lab is up, or after it was killed."""
+        """The supervisor's `Record` as JSON; exists while the lab is up, or after it was killed."""
         return self.folder / "lab.json"
 
     @property
     def behaviour_file(self) -> Path:
-        """The behaviour file in force; only `lab truth` and the lab itself read it."""
+        """The current behaviour file; only `lab truth` and the lab itself read it."""
         return self.folder / "internet.toml"
 
     @property
     def epoch_file(self) -> Path:
-        """The epoch in force, one number."""
+        """The current epoch, one number."""
         return self.folder / "epoch"
 
     @property
     def control(self) -> Path:
-        """Unix socket on which the supervisor takes requests."""
+        """Unix socket on which the supervisor accepts requests."""
         return self.folder / "control.sock"
 
     @property
@@ -76,13 +76,13 @@ class State:
         return self.folder / "lateness.csv"
 
     def write_record(self, record: Record) -> None:
-        """Write the record whole or not at all."""
+        """Write the record atomically."""
         part = self.record_file.with_suffix(".part")
         part.write_text(json.dumps(record.__dict__), encoding="utf-8")
         part.replace(self.record_file)
 
     def running(self) -> Record | None:
-        """Give the record if its process lives; a record that a killed lab left counts as none."""
+        """Return the record if its process is alive; a record left by a killed lab counts as none."""
         try:
             fields = json.loads(self.record_file.read_text(encoding="utf-8"))
             record = Record(**{**fields, "hosts": tuple(fields["hosts"])})
@@ -98,44 +98,44 @@ class State:
         return record if alive else None
 
     def require(self) -> Record:
-        """Give the record of the lab that is up; `UsageError` if it is not."""
+        """Return the record of the running lab; UsageError if it is not up."""
         record = self.running()
         if record is None:
             raise UsageError(
-                f"the lab is not up (state in {self.folder}); raise it with `firstflight lab up`"
+                f"the lab is not up (state in {self.folder}); start it with `firstflight lab up`"
             )
         return record
 
 
 def locate(option: str | None) -> State:
-    """Find the state folder: the option, else $FIRSTFLIGHT_LAB, else var/lab here."""
+    """Return the state folder: the option, else $FIRSTFLIGHT_LAB, else var/lab here."""
     return State(Path(option or os.environ.get(VARIABLE) or "var/lab").absolute())
 
 
 def boot_id() -> str:
-    """Tell this boot of the machine from others: process numbers and start times begin anew with each."""
+    """Return the id of this boot: process numbers and start times are unique only within one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def start_ticks(pid: int) -> int | None:
-    """Give a process's start time in clock ticks since boot; None if it is gone or a zombie."""
+    """Return a process's start time in clock ticks since boot; None if it has ended or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold anything; what follows its last parenthesis is plain.
+    # The name in parentheses may contain anything; the fields follow its last parenthesis.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
 def kill(record: Record, timeout_s: float = 5.0) -> None:
-    """Kill the supervisor, and with its PID namespace everything in the lab; returns when it is gone."""
+    """Kill the supervisor, and with its PID namespace everything in the lab; return when it has ended."""
     try:
         process = os.pidfd_open(record.pid)
     except ProcessLookupError:
         return
     try:
-        # The descriptor stands for one process; checked after opening, it cannot be someone else's.
+        # The descriptor refers to one process; checked after opening, it cannot be another one.
         if start_ticks(record.pid) != record.start_ticks:
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""The supervisor: the first process in the lab's PID namespace, so that its end is the end of everything.
+"""The supervisor: the first process in the lab's PID namespace, so that its end stops everything in the lab.
 
-Started by lab/launch.py in mount, network and PID namespaces of its own. It tells its progress on
-standard output, one JSON line per step, waits for `go` on standard input once its process number has been
-recorded, and goes on until it is killed.
+lab/launch.py starts it in new mount, network and PID namespaces. It reports progress on standard output, one
+JSON line per step, waits for `go` on standard input until its process number is recorded, and runs until it
+is killed.
 
     python -m lab.supervisor --state DIR [--capture-edges] [--realtime]
 """
@@ -34,13 +34,13 @@ FIRST_EPOCH = 1
 
 
 def tell(**fields: Any) -> None:
-    """Report to whoever raises the lab."""
+    """Report to the process that starts the lab."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
 class Supervisor:
-    """The lab while it is up."""
+    """The running lab."""
 
     def __init__(self, state: State, net: Internet) -> None:
         self.state = state
@@ -50,7 +50,7 @@ class Supervisor:
         self.failed: dict[str, str] = {}
 
     def raise_lab(self, *, capture_edges: bool, realtime: bool) -> None:
-        """Bring everything up; returns when every service has said that it is ready."""
+        """Start everything; return when every service has reported ready."""
         mounts.own_run()
         network.raise_network(self.internet)
         tell(step="network", hosts=len(self.internet.hosts))
@@ -61,7 +61,7 @@ class Supervisor:
         wanted += services.services(self.internet, self.state.folder)
         wanted += servers.services(self.internet, self.state.folder)
         if capture_edges:
-            # Before the servers are ready to answer: a capture misses nothing.
+            # Before the servers are ready, so that captures are complete.
             wanted[1:1] = [
                 capture_service(h.name, self.state) for h in self.internet.hosts if h.kind == "edge"
             ]
@@ -72,7 +72,7 @@ class Supervisor:
         tell(step="services", services=len(self.running))
 
     def _own_files(self) -> None:
-        """Show everybody in the lab its resolver, its authority, and write the lists of the campaign."""
+        """Mount the lab's resolver and authority, and write the lists of the campaign."""
         resolver = next(host for host in self.internet.hosts if host.kind == "dns")
         resolv = self.state.folder / "resolv.conf"
         resolv.write_text(f"nameserver {resolver.v4}\noptions timeout:1 attempts:2\n", encoding="ascii")
@@ -103,7 +103,7 @@ class Supervisor:
         }
 
     def apply_epoch(self, epoch: int) -> None:
-        """Move the names that vary; returns when the new zones are served."""
+        """Move the varying names; return when the new zones are served."""
         services.apply_epoch(self.internet, self.state.folder, epoch)
         for host, argv in services.epoch_commands(self.internet, self.state.folder):
             done = subprocess.run(
@@ -119,13 +119,13 @@ class Supervisor:
 
 
 def link_service(config: Path, realtime: bool) -> Service:
-    """The link emulator, in the core."""
+    """Return the link emulator, a service of the core."""
     argv = [str(binaries.find("firstflight-link")), "--config", str(config)]
     return Service("link", "", (*argv, "--realtime") if realtime else tuple(argv), ready=r"^READY$")
 
 
 def capture_service(host: str, state: State) -> Service:
-    """A capture of everything that an edge sends and receives for QUIC, in nanoseconds, with ICMP."""
+    """Return a capture of all QUIC and ICMP packets of an edge, with nanosecond stamps."""
     argv = [program("tcpdump", "tcpdump"), "-i", "eth0", "-n", "-s", "0", "-U", "--nano", "--immediate-mode"]
     argv += ["-B", "8192", "-w", str(state.captures / f"{host}.pcap")]
     if os.geteuid() == 0:
@@ -135,7 +135,7 @@ def capture_service(host: str, state: State) -> Service:
 
 
 def main() -> int:
-    """Raise the lab and stay; every error reaches who raised it as one sentence."""
+    """Start the lab and keep it up; reports every error as one sentence."""
     parser = argparse.ArgumentParser(prog="python -m lab.supervisor", description=__doc__)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--capture-edges", action="store_true")
@@ -143,10 +143,10 @@ def main() -> int:
     options = parser.parse_args()
     state = State(options.state)
 
-    # /proc is the machine's: our entry there is our process number seen from outside.
+    # /proc is the machine's: `self` there is this process's number outside its PID namespace.
     tell(step="started", pid=int(Path("/proc/self").readlink().name))
     if sys.stdin.readline() != "go\n":
-        return 1  # who raised us is gone, and nobody could find us to take us down
+        return 1  # the starting process has ended without recording this one, so nothing could stop it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     began = time.monotonic()
     try:

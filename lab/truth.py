@@ -1,6 +1,6 @@
-"""What a campaign must find in the lab: one line per (vantage point, name, address), and Table 1 as declared.
+"""The expected results of a campaign: one line per (vantage point, name, address), and Table 1 as declared.
 
-Computed from the behaviour file that `lab up` stored; no measuring stage reads any of it.
+Computed from the behaviour file that `lab up` stored; no measuring stage reads it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from lab.internet import Internet
 from lab.model import Endpoint
 
-# Table 1 the paper's way (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
-# first ACK frame has a First ACK Range of 0; it is an instant ACK if they came in different datagrams.
+# Table 1 as the paper counts (docs/definitions.md): a probe counts if it has an ACK and a ServerHello and the
+# first ACK frame has a First ACK Range of 0; it is an instant ACK if they arrived in different datagrams.
 _LATE_ACK = {"sh_first_late_ack"}
 _LONG_RANGE = {"retry_ack_range"}
 
@@ -29,7 +29,7 @@ class Table1Row:
 
 
 def lines(internet: Internet) -> Iterator[dict[str, Any]]:
-    """Give the truth, one dict per line, in the order of vantage points and ranks.
+    """Return the truth, one dict per line, in the order of vantage points and ranks.
 
     A name without address has one line with `ip`, `outcome`, `asn` and `cdn` null. `ack_to_sh_us` is the
     declared delay of instant ACKs, null for all others. `epochs` are those in which DNS gives the address.
@@ -62,7 +62,7 @@ def lines(internet: Internet) -> Iterator[dict[str, Any]]:
 
 
 def table1(internet: Internet) -> list[Table1Row]:
-    """Give Table 1 as declared: first IPv4 address of each name, one repetition per epoch."""
+    """Return Table 1 as declared: first IPv4 address of each name, one repetition per epoch."""
     truth = {(e.domain, e.ip): e for e in internet.endpoints}
     counts: dict[str, list[tuple[int, int]]] = {cdn: [] for cdn in internet.cdns}
     for epoch in range(1, internet.epochs + 1):
@@ -102,7 +102,7 @@ def _dns_status(internet: Internet, domain: str) -> str:
 
 
 def _addresses(internet: Internet, epoch: int) -> dict[str, list[str]]:
-    """The addresses of each name of the list, CNAMEs followed, IPv4 first, in the order of the records."""
+    """Return each listed name's addresses, CNAMEs followed, IPv4 first, in the order of the records."""
     records = internet.records(epoch)
     alias = {r.name: r.data for r in records if r.type == "CNAME"}
     found: dict[str, list[str]] = {}
@@ -115,9 +115,9 @@ def _addresses(internet: Internet, epoch: int) -> dict[str, list[str]]:
 
 
 def _epochs_of_addresses(internet: Internet) -> dict[tuple[str, str], list[int]]:
-    seen: dict[tuple[str, str], list[int]] = {}
+    found: dict[tuple[str, str], list[int]] = {}
     for epoch in range(1, internet.epochs + 1):
         for domain, ips in _addresses(internet, epoch).items():
             for ip in ips:
-                seen.setdefault((domain, ip), []).append(epoch)
-    return seen
+                found.setdefault((domain, ip), []).append(epoch)
+    return found

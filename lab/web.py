@@ -1,6 +1,6 @@
 """The HTTPS server on host `web`: nginx under the real names of the list and routing-table hosts.
 
-Each name has a certificate from the lab's authority. Everything lives in STATE/web: configuration, document
+Each name has a certificate from the lab's authority. All files are in STATE/web: configuration, document
 roots, keys, access log.
 """
 
@@ -28,13 +28,13 @@ class Site:
 
 
 def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
-    """nginx's configuration; relative paths are relative to STATE/web."""
+    """Return nginx's configuration; relative paths are relative to STATE/web."""
     lines = [
         "daemon off;",
         "worker_processes 1;",
         "pid nginx.pid;",
         "error_log stderr notice;",
-        # Started by root, the worker would become a user who may not read STATE.
+        # Started by root, the worker would switch to a user without read access to STATE.
         *(["user root;"] if as_root else []),
         "events { worker_connections 256; }",
         "http {",
@@ -62,7 +62,7 @@ def nginx_config(sites: Sequence[Site], host: Host, *, as_root: bool) -> str:
 
 
 def nginx_service(state: Path, host: Host, sites: Sequence[Site]) -> Service:
-    """Write the configuration and return nginx as a service; the sites' files must be there."""
+    """Write the configuration and return nginx as a service; the sites' files must exist."""
     folder = state / "web"
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     config = folder / "nginx.conf"

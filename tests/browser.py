@@ -1,10 +1,10 @@
-"""A real browser for tests that look at pages: Debian's Chromium without a window, and its chromedriver.
+"""A real browser for tests of pages: Debian's headless Chromium and its chromedriver.
 
-Left alone, Chromium asks the Internet for updates and accounts as soon as it starts. Here it resolves no name
-and whatever is not on this machine's loopback goes to a proxy that does not exist: with these switches
-tcpdump saw not one packet leave a namespace with a default route, without them dozens.
+By default Chromium contacts the Internet for updates and accounts at its start. Here it resolves no name, and
+requests to other hosts than this machine's loopback go to a proxy that does not exist: with these switches
+tcpdump captured no packet leaving a namespace with a default route, without them dozens.
 
-A test module takes the fixture by importing it: `from tests.browser import browser as browser`.
+A test module gets the fixture by an import: `from tests.browser import browser as browser`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from selenium.webdriver.chrome.service import Service
 
 _ARGUMENTS = (
     "--headless=new",
-    "--no-sandbox",  # tests may run as root, where the sandbox cannot be made
+    "--no-sandbox",  # tests may run as root, where the sandbox is not available
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--no-first-run",
@@ -44,26 +44,26 @@ DESK = (1280, 900)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a page did while it was loaded."""
+class Visit:
+    """Requests and console messages of a page while it was loaded."""
 
     requests: list[str]
-    """Addresses asked for, the page's own first."""
+    """Requested addresses, the page's own first."""
     complaints: list[str]
     """Lines of the console: errors, warnings, violations of the content policy."""
 
 
 class Browser:
-    """One browser with one tab. `driver` is Selenium's, for whatever else a test needs."""
+    """One browser with one tab. `driver` is Selenium's, for other needs of a test."""
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
-    def open(self, url: str, size: tuple[int, int] = DESK) -> Seen:
+    def open(self, url: str, size: tuple[int, int] = DESK) -> Visit:
         """Load a page (a file or on loopback) in a window of `size` CSS pixels; a phone's if it is narrow."""
         parts = urlsplit(url)
         assert parts.scheme == "file" or parts.hostname in ("127.0.0.1", "::1", "localhost"), (
-            f"{url} is neither a file nor on loopback: tests look at nothing else"
+            f"{url} is neither a file nor on loopback: tests open nothing else"
         )
         width, height = size
         self._devtools(
@@ -72,21 +72,21 @@ class Browser:
         )
         self.driver.get("about:blank")
         for log in ("performance", "browser"):
-            self.driver.get_log(log)  # what came before is not this page's
+            self.driver.get_log(log)  # earlier entries are not this page's
         self.driver.get(url)
-        return Seen(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
+        return Visit(self._requests(), [entry["message"] for entry in self.driver.get_log("browser")])
 
     def script(self, text: str, *arguments: Any) -> Any:
-        """The value that JavaScript `return`s, run from outside the page."""
+        """Run JavaScript from outside the page and return its `return` value."""
         return self.driver.execute_script(text, *arguments)
 
     def pdf(self) -> bytes:
-        """The page as printed, in the page size that it asks for."""
+        """Return the page as a PDF, in its own page size."""
         options = {"preferCSSPageSize": True, "printBackground": True}
         return base64.b64decode(self._devtools("Page.printToPDF", options)["data"])
 
     def screenshot(self) -> bytes:
-        """The whole page as PNG."""
+        """Return the whole page as PNG."""
         box = self._devtools("Page.getLayoutMetrics", {})["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": box["width"], "height": box["height"], "scale": 1}
         options = {"format": "png", "captureBeyondViewport": True, "clip": clip}
@@ -106,7 +106,7 @@ class Browser:
 
 
 def start() -> Browser:
-    """A browser; the caller ends it by `driver.quit()`. Fails if Chromium or its driver is missing."""
+    """Start a browser; the caller ends it by `driver.quit()`. Fails if Chromium or its driver is missing."""
     program, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
     assert program and driver, "chromium or chromedriver is missing: make setup"
     options = Options()

@@ -1,4 +1,4 @@
-"""How the tests are shared out between the processes of `make test`, and where these stand."""
+"""Distributes the tests over the processes of `make test`, and isolates these."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import pytest
 
 from tests import isolation
 
-# Tests of these folders share a lab, a campaign or servers, which one process raises for all of them.
+# Tests of these folders share a lab, a campaign or servers, which one process starts for all of them.
 TOGETHER = (
     "tests/end_to_end/",
     "tests/lab_network/",
     "tests/lab_servers/",
     "tests/lab_services/",
-    "tests/manners/",
+    "tests/backoff/",
     "tests/queries/",
     "tests/report/",
 )
-# Begun first, the longest first: what is begun last should be short.
+# Started first, the longest first, so that the last ones are short.
 LONGEST = (
     "tests/airflow/test_site.py",
     "tests/end_to_end/",
     "tests/lab_network/",
     "tests/watch/",
-    "tests/manners/",
+    "tests/backoff/",
 )
 
 # Groups that can be run alone (`make test-unit` ...); a test is in one of them.
 GROUPS = {
     "unit": "needs no lab, no site and no browser",
-    "lab": "raises the lab, or servers of its own",
+    "lab": "starts the lab, or its own servers",
     "site": "has real Airflow, PostgreSQL",
     "browser": "opens pages in a browser",
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
-    *("tests/lab_services/", "tests/manners/", "tests/prober/", "tests/watch/"),
+    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Move a process that runs tests into a network namespace of its own, before anything is imported."""
+    """Move a process that runs tests into a separate network namespace, before anything is imported."""
     for name, meaning in GROUPS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
@@ -52,17 +52,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def group(nodeid: str) -> str:
-    """What is handed out as one piece: a folder whose tests share what they stand on, else a file."""
+    """Return the unit of distribution: a folder whose tests share their world, else a file."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::")[0])
 
 
 def rank(nodeid: str) -> int:
-    """Place in the order: those of LONGEST as listed, then the rest."""
+    """Return the rank in the order: those of LONGEST as listed, then the rest."""
     return next((n for n, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
 def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
-    """The one of GROUPS that a test is in."""
+    """Return the one of GROUPS that a test is in."""
     if nodeid.startswith("tests/airflow/"):
         return "site"
     if "browser" in fixtures:
@@ -72,7 +72,7 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its group, and begin with the longest."""
+    """Mark each test with its group, and sort the longest first."""
     for item in items:
         item.add_marker(group_of(item.nodeid, getattr(item, "fixturenames", ())))
     items.sort(key=lambda item: rank(item.nodeid))
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out tests by `group`, in the order of `rank`."""
+    """Distribute tests by `group`, in the order of `rank`."""
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
     config.option.loadscopereorder = False

@@ -19,7 +19,7 @@ name = "here"
 
 
 def write(folder: Path) -> Path:
-    """Write the settings and the files that they name into `folder`; give the settings file."""
+    """Write the settings and the files that they name into `folder`; return the settings file."""
     (folder / "names.csv").write_text("example.org\n")
     (folder / "rib.mrt").write_bytes(b"")
     path = folder / "c.toml"

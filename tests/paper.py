@@ -1,4 +1,4 @@
-"""What the paper says, to be compared with."""
+"""Numbers from the paper, for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that the native prober has in closed segments (scanner/native/first_answer/README.md)."""
+"""Rows in the native prober's closed segments (scanner/native/first_answer/README.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all closed segments of a folder, in their order."""
+    """Return the rows of all closed segments of a folder, in their order."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("seg-*.arrow")):
         with pa.memory_map(str(path)) as source:

@@ -16,13 +16,13 @@ from firstflight.run.run import Run
 from store.load.record_file import RecordFile
 from tests import minimal
 
-RUN = "RUN"  # in the tables below: the id of the run that is there
-Said = tuple[int, str]
+RUN = "RUN"  # in the tables below: the id of the existing run
+Outcome = tuple[int, str]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run that did nothing yet; the test stands in a folder with junk, an empty file and a folder."""
+    """A new run; the working directory has a junk file, an empty file and a folder."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     monkeypatch.delenv(main.TRACEBACK_VARIABLE, raising=False)
@@ -34,8 +34,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run.create(in_force, text)
 
 
-def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
-    """Exit status and standard error of `firstflight ARGUMENTS`."""
+def end_of(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Outcome:
+    """Return exit status and standard error of `firstflight ARGUMENTS`."""
     monkeypatch.setattr(sys, "argv", ["firstflight", *arguments])
     with pytest.raises(SystemExit) as ended:
         main.main()
@@ -44,7 +46,7 @@ def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nosuch"], "No such command 'nosuch' (see firstflight --help)"),
         (["stage"], "(see firstflight stage --help)"),
@@ -84,7 +86,7 @@ def end_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
 )
 def test_wrong_use_is_one_sentence_and_exit_2(
     arguments: list[str],
-    said: str,
+    message: str,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -93,22 +95,22 @@ def test_wrong_use_is_one_sentence_and_exit_2(
     status, shown = end_of(given, monkeypatch, capsys)
     assert status == 2
     assert shown.startswith("firstflight: ") and shown.count("\n") == 1
-    assert said in shown
+    assert message in shown
     assert not (run.path / "here").exists(), "nothing was done"
 
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [("{}", "is broken ('hosts'): remove it"), ("[1]", "remove it"), ("no JSON", "remove it")],
 )
 def test_a_broken_record_of_a_lab_is_one_sentence(
-    state: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("folder/lab.json").write_text(state)
     status, shown = end_of(["lab", "status", "--state", "folder"], monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)
-    assert said in shown
+    assert message in shown
     status, shown = end_of(["lab", "status", "--state", "junk"], monkeypatch, capsys)
     assert (status, shown.count("\n")) == (1, 1)
     assert "Not a directory; name another folder by --state" in shown
@@ -149,4 +151,4 @@ def test_a_record_file_that_cannot_be_opened_is_not_called_broken(run: Run) -> N
 def test_an_empty_variable_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", "")
     monkeypatch.chdir(run.path.parent)
-    assert Run.all() == [], "runs are not looked for in the working directory itself"
+    assert Run.all() == [], "runs are not searched in the working directory itself"

@@ -27,7 +27,7 @@ def send(count: int, port: int = 61950) -> None:
 
 
 def packets(path: Path) -> list[bytes]:
-    """Packets of a pcap file; fails when the file is not in nanoseconds."""
+    """Return the packets of a pcap file; fails when the file is not in nanoseconds."""
     data = path.read_bytes()
     assert struct.unpack_from("=I", data)[0] == 0xA1B23C4D, "not a pcap file in nanoseconds"
     found, at = [], 24
@@ -46,7 +46,7 @@ def new(path: Path, interface: str = "lo", bpf: str = FILTER) -> capture.Capture
 def test_every_packet_between_start_and_end_is_captured(tmp_path: Path) -> None:
     with new(tmp_path / "probe.pcap") as running:
         send(500)
-        assert not (tmp_path / "probe.pcap").exists(), "a file with its final name is whole"
+        assert not (tmp_path / "probe.pcap").exists(), "a file with its final name is complete"
     send(3)
     numbers = [struct.unpack("!I", packet[-4:])[0] for packet in packets(tmp_path / "probe.pcap")]
     assert sorted(set(numbers)) == list(range(500))

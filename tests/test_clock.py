@@ -1,4 +1,4 @@
-"""A clock that is off, against a real web server's Date and the campaign's own time."""
+"""A wrong clock, compared with a real web server's Date and the campaign's own time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firstflight.run import clock
 
 @contextmanager
 def web_server(ahead_s: float | None) -> Iterator[str]:
-    """A web server whose clock is ahead of ours by so much; None: it gives no Date."""
+    """Run a web server whose clock is ahead by so much; None: it sends no Date."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -26,7 +26,7 @@ def web_server(ahead_s: float | None) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -47,10 +47,10 @@ def test_the_offset_to_a_web_server_is_within_its_uncertainty(ahead_s: float) ->
     assert offset.uncertainty_us is not None
     assert 500_000 <= offset.uncertainty_us <= 500_000 + took_us / 2 + 1
     assert abs(offset.offset_us + ahead_s * 1e6) <= offset.uncertainty_us
-    said = clock.warning(offset, warn_s=5)
-    assert (said is None) == (ahead_s == 0)
-    if said is not None:
-        assert ("behind" in said) == (ahead_s > 0) and url in said
+    message = clock.warning(offset, warn_s=5)
+    assert (message is None) == (ahead_s == 0)
+    if message is not None:
+        assert ("behind" in message) == (ahead_s > 0) and url in message
 
 
 def test_the_offset_to_the_campaign_counts_from_the_start_of_the_process() -> None:

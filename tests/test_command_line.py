@@ -1,4 +1,4 @@
-"""What every command has in common: help with an example, a version, sentences instead of tracebacks."""
+"""Common to every command: help with an example, a version, sentences instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRSTFLIGHT = Path(sys.executable).with_name("firstflight")
 
 
 def names(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Words of a command and of all below it."""
+    """Yield the words of a command and of its subcommands."""
     yield path
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -37,8 +37,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_has_an_example_and_there_is_a_version(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(option: str) -> str:
-        if words and words[0] in ("probe", "dissect"):  # a native program takes the place of this one
+    def printed(option: str) -> str:
+        if words and words[0] in ("probe", "dissect"):  # a native program replaces this one
             done = run(*words, option)
             assert (done.returncode, done.stderr) == (0, "")
             return done.stdout
@@ -48,8 +48,8 @@ def test_help_has_an_example_and_there_is_a_version(
         assert ended.value.code == 0
         return capsys.readouterr().out
 
-    assert "Example:" in said("--help")
-    assert said("--version").startswith("firstflight")
+    assert "Example:" in printed("--help")
+    assert printed("--version").startswith("firstflight")
 
 
 def test_so_has_every_native_program() -> None:

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml hold, and each turns the build red when it is broken."""
+"""The import contracts of pyproject.toml hold, and breaking one fails the build."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ def test_all_breaks_at_once_turn_every_contract_red(tree: Path) -> None:
     for path, text in saved.items():
         path.write_text(text)
     assert done.returncode == 1, done.stderr
-    # Long names are broken over two lines.
+    # The output wraps long names.
     verdicts = re.sub(r"\s+", " ", done.stdout)
     for contract in CONTRACTS:
         assert f"{contract['name']} BROKEN" in verdicts, contract["name"]
 
 
-# All of ours that the lab may use: it must not share the faults of what it tests.
+# Modules of this project that the lab may use: it must not share faults with the code under test.
 LAB_MAY_USE = {"lab", "firstflight.errors", "firstflight.system.binaries"}
 
 
 def ours(text: str) -> set[str]:
-    """Modules of this project that Python code imports."""
+    """Return the modules of this project that Python code imports."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):

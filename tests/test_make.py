@@ -1,4 +1,4 @@
-"""`make help` lists what documents tell people to type, and nothing is left out of it."""
+"""`make help` lists every target that the documents name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMED = re.compile(r"(?:`|^ {4,}(?:\w+=\S+ )?)make ([a-z][a-z-]*)", re.MULTILINE
 
 
 def listed() -> set[str]:
-    """Targets that `make help` shows."""
+    """Return the targets that `make help` shows."""
     shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"^  make ([a-z-]+) +\S", shown, re.MULTILINE))
 

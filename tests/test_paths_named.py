@@ -1,4 +1,4 @@
-"""Files that comments and documents name are there."""
+"""Files that comments and documents name exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDERS = (
 )
 NAMED = re.compile(rf"(?<![\w./-])(?:{FOLDERS}|tests|wire)/[\w./-]+\.(?:py|rs|md|toml|yaml|sql|csv|sh)\b")
 SAYS = {".py", ".rs", ".go", ".md", ".toml", ".yaml", ".sql", ".sh"}
-# What stands for many files.
+# Patterns for many files.
 PATTERN = re.compile(r"/(?:NAME|KIND)\.")
 
 
@@ -25,7 +25,7 @@ def test_files_that_are_named_exist() -> None:
         if path.suffix not in SAYS or not path.is_file() or name.startswith("tests/"):
             continue
         for named in NAMED.findall(path.read_text(encoding="utf-8")):
-            # From the top, or from where the naming file lies, a crate say.
+            # Relative to the top, or to a folder above the naming file, such as a crate.
             folders = Path(name).parents
             if not PATTERN.search(named) and not any((ROOT / one / named).exists() for one in folders):
                 missing[named] = name

@@ -1,4 +1,4 @@
-"""The parts of the probe stage that need no network: choice of addresses, merging of segments, the sums."""
+"""The parts of the probe stage without network: choice of addresses, merging of segments, the sums."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path:
 
 
 def prober_rows(*rows: dict[str, Any]) -> pa.Table:
-    """Rows as the prober writes them, every column it fills present."""
+    """Return rows as the prober writes them, with every column that it fills."""
     kind = records.load("quic_probe")
     zero = {"string": "", "bool": False}
     fields, base = [pa.field("target", pa.uint32(), nullable=False)], {}

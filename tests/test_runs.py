@@ -49,7 +49,7 @@ def test_a_stage_reports_how_it_ended(run: Run) -> None:
         run.add_output(report, out)
     assert run.done("targets")
     out.unlink()
-    assert not run.done("targets"), "its output is gone"
+    assert not run.done("targets"), "its output is missing"
 
     with pytest.raises(FirstflightError), run.stage("as_data"):
         raise FirstflightError("the table is broken")
@@ -79,7 +79,7 @@ def test_a_copy_of_a_stage_is_none_of_the_runs(run: Run) -> None:
     stage = run.layout.stage("probe", run.key("here", 1))
     shutil.copytree(stage.parent, stage.parent.with_name("1.old"))
     assert [(r.stage, r.repetition) for r in run.reports()] == [("probe", 1)]
-    # In the place of another stage it is a fault that a person has to see.
+    # As another stage's report it is an error that must be reported.
     shutil.copytree(stage, run.layout.stage("probe", run.key("here", 2)))
     with pytest.raises(InputError, match="report of another stage"):
         run.report("probe", run.key("here", 2))

@@ -1,4 +1,4 @@
-"""Settings: what holds when nothing is said, and one sentence per fault."""
+"""Settings: defaults, and one sentence per fault."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (('contact = "noc@example.org"', ""), "contact is empty"),
         (('file = "names.csv"', 'file = "nothing.csv"'), "no such file"),
@@ -74,12 +74,12 @@ def test_every_fault_is_one_sentence_with_file_and_key(folder: Path) -> None:
         (('[[vantage]]\nname = "here"', ""), "there is no [[vantage]]"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, str], said: str) -> None:
-    assert any(said in line for line in faults(folder, minimal.CONFIG.replace(*change)))
+def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, str], message: str) -> None:
+    assert any(message in line for line in faults(folder, minimal.CONFIG.replace(*change)))
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("probe.rate=inf", "should be a finite number"),
         ("probe.rate=1e300", "probe.rate"),
@@ -95,9 +95,9 @@ def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, 
         ("store.url=mysql://x", "is no store"),
     ],
 )
-def test_values_that_cannot_be_meant_are_refused(folder: Path, override: str, said: str) -> None:
+def test_values_that_cannot_be_meant_are_refused(folder: Path, override: str, message: str) -> None:
     (line,) = faults(folder, minimal.CONFIG, override)
-    assert override.split("=")[0] in line and said in line
+    assert override.split("=")[0] in line and message in line
 
 
 @pytest.mark.parametrize("name", ["targets", "load", "logs", "rules", "stop"])
@@ -164,4 +164,4 @@ def test_the_page_names_every_setting() -> None:
         kind = settings.Vantage if section == "vantage" else about.annotation
         assert isinstance(kind, type) and issubclass(kind, settings.Section)
         for key in kind.model_fields:
-            assert f"`{section}.{key}`" in page, f"docs/campaign.md says nothing of {section}.{key}"
+            assert f"`{section}.{key}`" in page, f"docs/campaign.md lacks {section}.{key}"

@@ -1,4 +1,4 @@
-"""`firstflight stage` by hand runs where the settings say: a row says which place it was measured from."""
+"""`firstflight stage` by hand runs where the settings say, because rows name their vantage point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose centre is behind a command that notes its use; its vantage point cannot be reached."""
+    """A run whose centre is behind a command that logs its use; its vantage point is unreachable."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     config = minimal.write(tmp_path)
     went = f'echo "$@" >> {tmp_path}/went; exec "$@"'
@@ -55,7 +55,7 @@ def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: s
 
 @pytest.mark.parametrize("way", ["exit 7", "true"], ids=["fails", "does nothing"])
 def test_again_is_not_done_by_what_an_earlier_try_left(run: Run, way: str) -> None:
-    """The command ends before the stage begins, and the old report still says `done`."""
+    """The command ends before the stage starts, while the old report still says `done`."""
     assert stage(run, "targets").returncode == 0
     old = run.report("targets")
     stored = files.read_json(run.path / "settings.json")

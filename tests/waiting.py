@@ -1,4 +1,4 @@
-"""Waiting for events. No test waits for a time to pass where something can be looked at instead."""
+"""Waits for events: no test sleeps for a fixed time where it can check a condition."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-# An end for what would hang; what is waited for takes a small part of it on a busy machine, too.
+# A limit for tests that would hang; the awaited events take a small part of it, even on a busy machine.
 PATIENCE_S = 120.0
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], object], limit_s: float = PATIENCE_S) -> T:
-    """Wait until `condition` gives something true, and give that.
+    """Wait until `condition` returns a true value, and return that.
 
-    After `limit_s` seconds the test fails with `what`, a text or what gives one.
+    After `limit_s` seconds the test fails with `what`, a text or a function that returns one.
     """
     end = time.monotonic() + limit_s
     while not (found := condition()):

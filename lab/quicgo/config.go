@@ -25,7 +25,7 @@ type certificateFiles struct {
 	Key   string `json:"key"`
 }
 
-// endpoint says how one name is answered at one address.
+// endpoint is the behaviour for one name at one address.
 type endpoint struct {
 	Domain      string     `json:"domain"`
 	IP          netip.Addr `json:"ip"`
@@ -34,7 +34,7 @@ type endpoint struct {
 	Certificate string     `json:"certificate"`
 }
 
-// delay is the time between the ClientHello and the answer; none declared is no delay.
+// delay returns the time between the ClientHello and the answer; zero if none is declared.
 func (e *endpoint) delay() time.Duration {
 	if e.DelayUs == nil {
 		return 0
@@ -50,7 +50,7 @@ func readConfig(file string) (*config, error) {
 	return parseConfig(text)
 }
 
-// parseConfig checks that what one part names another declares, and that every mode is known.
+// parseConfig checks that every reference has a declaration and that every mode is known.
 func parseConfig(text []byte) (*config, error) {
 	var c config
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -95,7 +95,7 @@ type route struct {
 	byName map[string]*endpoint
 }
 
-// find gives the endpoint for an SNI; an unknown or missing one is answered as the first endpoint.
+// find returns the endpoint for an SNI; for an unknown or missing one it returns the first endpoint.
 func (r *route) find(sni string) *endpoint {
 	if e, found := r.byName[strings.ToLower(sni)]; found {
 		return e

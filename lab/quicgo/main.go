@@ -1,5 +1,5 @@
-// Firstflight-quicgo is the lab's quic-go server: it waits with its whole answer, as a server does that
-// fetches its certificate first. See README.md.
+// Firstflight-quicgo is the lab's quic-go server: it delays its whole answer, like a server that fetches its
+// certificate first. See README.md.
 package main
 
 import (
@@ -20,7 +20,7 @@ Example: firstflight-quicgo --config var/lab/servers/fastly-quic-go.json`
 
 func main() {
 	options := flag.NewFlagSet("firstflight-quicgo", flag.ContinueOnError)
-	// What is wrong is said once, by fail.
+	// fail reports errors, and only once.
 	options.SetOutput(io.Discard)
 	file := options.String("config", "", "JSON file of the endpoints (docs/architecture.md)")
 	showVersion := options.Bool("version", false, "print the version and end")

@@ -27,11 +27,11 @@ func loadCertificates(c *config) (map[string]*tls.Certificate, error) {
 	return loaded, nil
 }
 
-// listen binds a socket for every address, so that answers leave from the address that was asked and
-// addresses without a server stay closed, and serves in the background.
+// listen binds a socket for every address, so that answers are sent from the requested address and addresses
+// without a server stay closed, and serves in the background.
 func listen(c *config, certificates map[string]*tls.Certificate) error {
-	// Segmentation offload would show datagrams in captures that never were on a wire. The receive buffer is
-	// as large as the system lets it be; a warning on standard error would help nobody.
+	// With segmentation offload, captures would show datagrams that were never on a wire. The receive buffer is
+	// as large as the system allows; a warning on standard error would not help.
 	for _, name := range []string{"QUIC_GO_DISABLE_GSO", "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"} {
 		if err := os.Setenv(name, "true"); err != nil {
 			return fmt.Errorf("cannot set %s: %w", name, err)
@@ -55,8 +55,8 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 	return nil
 }
 
-// tlsConfig holds the handshake back in the callback that chooses the certificate. quic-go waits for it before it
-// sends anything at all, the acknowledgement included.
+// tlsConfig delays the handshake in the callback that chooses the certificate. quic-go waits for it before it
+// sends anything, including the acknowledgement.
 func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -70,7 +70,7 @@ func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	}
 }
 
-// accept takes finished handshakes off the queue; nobody is served anything after it.
+// accept removes finished handshakes from the queue; it serves nothing after them.
 func accept(listener *quic.Listener) {
 	for {
 		if _, err := listener.Accept(context.Background()); errors.Is(err, quic.ErrServerClosed) {

@@ -1,4 +1,4 @@
-"""Real Airflow in processes of its own, because it reads its configuration when it is imported."""
+"""Real Airflow in separate processes, because it reads its configuration at import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SITE = TREE / "lab" / "site"
 
 
 def airflow_environment(home: Path) -> dict[str, str]:
-    """An Airflow that is alone, knows the lab's vantage points, and has no database."""
+    """An isolated Airflow with the lab's vantage points and without a database."""
     return {
         **os.environ,
         "AIRFLOW_HOME": str(home),
@@ -28,7 +28,7 @@ def airflow_environment(home: Path) -> dict[str, str]:
     }
 
 
-# Parses all DAG files as the dag-processor does, and tells what it found and what it cost.
+# Parses all DAG files as the dag-processor does, and reports the result and the cost.
 _PARSE = """
 import json, sys, time, warnings
 import airflow
@@ -61,7 +61,7 @@ print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_err
 
 @pytest.fixture(scope="session")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """All DAGs as Airflow sees them: errors, cost, and each DAG's tasks and parameters."""
+    """All DAGs as Airflow loads them: errors, cost, and each DAG's tasks and parameters."""
     home = tmp_path_factory.mktemp("airflow")
     done = subprocess.run(
         [sys.executable, "-c", _PARSE, str(TREE / "dags")],

@@ -1,4 +1,4 @@
-"""A site for tests: the very program behind `make airflow`, its REST interface, its store, its workers."""
+"""A site for tests: the program behind `make airflow`, its REST interface, its store, its workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = ("success", "failed")
 
 
 class Site:
-    """A running site. All waiting has a limit and says what it waited for."""
+    """A running site. Every wait has a limit, and its error message names the awaited condition."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Site:
         self._options = options
 
     def start(self) -> None:
-        """Start the program behind `make airflow` and wait until it has announced itself."""
+        """Start the program behind `make airflow` and wait until it is ready."""
         about_file = self.folder / "site.json"
         about_file.unlink(missing_ok=True)
         program = [sys.executable, "-P", "-m", "lab.site", "--folder", str(self.folder), "--port", "0"]
@@ -55,7 +55,7 @@ class Site:
         self._token = ""
 
     def end(self) -> None:
-        """End it by Ctrl-C's signal, and see that nothing is left."""
+        """Stop it by SIGINT, and check that no process is left."""
         everything = identities(descendants([self.process.pid]))
         self.process.send_signal(signal.SIGINT)
         try:
@@ -69,9 +69,9 @@ class Site:
         assert ended.endswith("database system is shut down"), ended
 
     def kill(self) -> None:
-        """kill -9 for the site's program and everything that it started, as when the machine loses power.
+        """Kill the site's program and everything that it started with -9, as when the machine loses power.
 
-        The lab goes as well.
+        This ends the lab, too.
         """
         lab = json.loads((self.folder / "raised.json").read_text())
         kill([self.process.pid, lab["pid"], *descendants([self.process.pid])])
@@ -81,7 +81,7 @@ class Site:
     # ---- Airflow's REST interface
 
     def ask(self, method: str, path: str, *, base: str = "/api/v2", **body: Any) -> Any:
-        """A question with a token from /auth/token."""
+        """Send a request with a token from /auth/token."""
         if not self._token:
             login = {"username": "admin", "password": self.password}
             answer = requests.post(f"{self.page}/auth/token", json=login, timeout=30)
@@ -98,27 +98,27 @@ class Site:
         return answer.json() if answer.content else None
 
     def pause(self, dag: str, paused: bool) -> None:
-        """Pause a DAG, or let it go on."""
+        """Pause or unpause a DAG."""
         self.ask("PATCH", f"/dags/{dag}", json={"is_paused": paused})
 
     def maintenance(self, worker: str, *, begins: bool) -> None:
-        """Put a worker into maintenance, in which it takes no task, or out of it: the buttons of its page."""
+        """Enter or leave a worker's maintenance mode, in which it takes no task, like its page's buttons."""
         more: dict[str, Any] = {"json": {"maintenance_comment": "test"}} if begins else {}
         method = "POST" if begins else "DELETE"
         self.ask(method, f"/worker/{worker}/maintenance", base="/edge_worker/ui", **more)
 
     def trigger(self, dag: str, **conf: Any) -> str:
-        """Start a run by hand, with a logical date as the page's form gives it; its id."""
+        """Start a run by hand, with a logical date as in the page's form; return its id."""
         now = datetime.now(UTC).isoformat()
         answer = self.ask("POST", f"/dags/{dag}/dagRuns", json={"conf": conf, "logical_date": now})
         return str(answer["dag_run_id"])
 
     def state(self, dag: str, run: str) -> str:
-        """Of a DAG's run."""
+        """Return the state of a DAG's run."""
         return str(self.ask("GET", f"/dags/{dag}/dagRuns/{run}")["state"])
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
-        """task id (and #N for instances of a mapped one) -> task instance."""
+        """Return task id (and #N for instances of a mapped one) -> task instance."""
         found = self.ask("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances", params={"limit": 500})
         return {
             t["task_id"] + (f"#{t['map_index']}" if t["map_index"] >= 0 else ""): t
@@ -126,13 +126,13 @@ class Site:
         }
 
     def log(self, dag: str, run: str, task: str, attempt: int = 1, number: int = -1) -> str:
-        """A task's log, as the page shows it."""
+        """Return a task's log, as the page shows it."""
         path = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
         answer = self.ask("GET", path, params={"map_index": number, "full_content": "true"})
         return "\n".join(json.dumps(entry) for entry in answer["content"])
 
     def xcom(self, dag: str, run: str, task: str) -> Any:
-        """What a task gave back."""
+        """Return a task's return value."""
         path = f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         value = self.ask("GET", path)["value"]
         with suppress(TypeError, ValueError):
@@ -140,46 +140,46 @@ class Site:
         return value
 
     def run_to_end(self, dag: str, run: str, timeout_s: float) -> str:
-        """Wait for the end of a DAG's run; its state."""
+        """Wait for the end of a DAG's run; return its state."""
         wait_for(lambda: self.state(dag, run) in ENDED, timeout_s, lambda: self.describe(dag, run))
         return self.state(dag, run)
 
     def describe(self, dag: str, run: str) -> str:
-        """Where a run is, for people."""
+        """Return the progress of a run, for messages."""
         states = {name: t["state"] for name, t in self.tasks(dag, run).items()}
         return f"{dag} {run}: " + ", ".join(f"{name} {state}" for name, state in states.items())
 
-    # ---- processes and places
+    # ---- processes and hosts
 
     def kill_central(self, *names: str) -> None:
-        """kill -9 for central services (their names in site.json), with all that runs below them."""
+        """Kill central services (named as in site.json) and their descendants with -9."""
         for name in names:
             for pid in descendants([self.central[name]]):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
     def worker_pid(self, name: str) -> int:
-        """The process of a vantage point's worker now."""
+        """Return the current process of a vantage point's worker."""
         found = [pid for pid in descendants([self.process.pid]) if _is_worker(pid, name)]
         assert found, f"the worker {name} does not run"
         return min(found)
 
     def kill_worker(self, name: str) -> list[int]:
-        """kill -9 for the worker and all that runs below it, as when a machine loses power."""
-        gone = descendants([self.worker_pid(name)])
-        for pid in gone:
+        """Kill the worker and its descendants with -9, as when a machine loses power."""
+        killed = descendants([self.worker_pid(name)])
+        for pid in killed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return gone
+        return killed
 
     def firstflight(self, place: str, *arguments: str) -> str:
-        """Run `firstflight` where the tasks of `place` run; its standard output."""
+        """Run `firstflight` where the tasks of `place` run; return its standard output."""
         done = self.execute(place, sys.executable, "-P", "-m", "cli", *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def execute(self, place: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host of the lab with the environment that Airflow has there."""
+        """Run a program on a host of the lab with Airflow's environment."""
         return subprocess.run(
             [sys.executable, "-P", "-m", "cli", "lab", "exec", place, *argv],
             env={**os.environ, **self._environment[place]},
@@ -189,17 +189,17 @@ class Site:
         )
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """The store's answer."""
-        said = self.firstflight("centre", "sql", query, "--format", "JSONEachRow")
-        return [json.loads(line) for line in said.splitlines()]
+        """Return the store's answer."""
+        output = self.firstflight("centre", "sql", query, "--format", "JSONEachRow")
+        return [json.loads(line) for line in output.splitlines()]
 
 
-# The limits of these tests are what a quiet machine needs, several times over; a busy one gets as many again.
+# The limits of these tests are several times the needs of an idle machine; on a busy one they are longer.
 BUSY = 4
 
 
 def wait_for(true: Callable[[], bool], timeout_s: float, what: Callable[[], object]) -> None:
-    """Wait until `true`; after BUSY times `timeout_s` fail with what `what` says."""
+    """Wait until `true`; after BUSY times `timeout_s` fail with the message of `what`."""
     deadline = time.monotonic() + BUSY * timeout_s
     while not true():
         assert time.monotonic() < deadline, f"after {BUSY * timeout_s:.0f} s: {what()}"
@@ -215,7 +215,7 @@ def _is_worker(pid: int, name: str) -> bool:
 
 @contextmanager
 def raised(folder: Path, *options: str) -> Iterator[Site]:
-    """Raise a site and its lab; afterwards end both."""
+    """Start a site and its lab; stop both at the end."""
     site = Site(folder, *options)
     try:
         site.start()

@@ -1,4 +1,4 @@
-"""The DAG files: they load without a database, cheaply, and bind each task to where it belongs."""
+"""The DAG files: they load without a database, cheaply, and assign each task to its queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
 
 
 def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> None:
-    """CPU time, by that of importing Airflow in the same process: it is a tenth of it, 0.2 s."""
+    """CPU time relative to importing Airflow in the same process: about a tenth, 0.2 s."""
     assert parsed["cost_s"] < parsed["import_s"] / 4
     assert parsed["heavy"] == []
 
@@ -66,7 +66,7 @@ def test_a_vantage_point_that_is_down_takes_no_place_from_others(parsed: dict[st
                 assert task["pool"] in pools and task["pool"].partition("_")[2] == where, task
             else:
                 assert task["pool"] == "default_pool", task
-    # For as long as a vantage point may be down, the runs of every hour and day are open beside each other.
+    # As long as a vantage point may be down, the runs of every hour and day are open at the same time.
     watch, scan = parsed["dags"]["cdn_watch"], parsed["dags"]["quic_scan"]
     assert watch["max_active_runs"] > watch["timeout_s"] / 3600
     assert scan["max_active_runs"] > scan["timeout_s"] / 86400
@@ -90,7 +90,7 @@ def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
     assert tasks["report"]["upstream"] == ["gather", "open"]
     assert tasks["gather"]["upstream"] == ["open"]
-    # Who is left out is skipped at the centre: a worker that is down is not asked.
+    # A vantage point that is left out is skipped at the centre, so its worker need not be up.
     assert all(set(tasks[f"{v.name}.fetch_inputs"]["upstream"]) == {"choose", "open"} for v in VANTAGES)
     late = tasks["late_report"]
     assert late["trigger_rule"] == "all_done"
@@ -103,10 +103,10 @@ def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
     for name, dag in parsed["dags"].items():
-        assert 20 < len(dag["description"]) < 100, "what the list of DAGs shows beside its name"
+        assert 20 < len(dag["description"]) < 100, "the text beside its name in the list of DAGs"
         assert "**Run it now:**" in dag["doc"] and "fails:**" in dag["doc"], name
         assert max(map(len, dag["doc"].splitlines())) <= 110
-        # What the page names is there: parameters, queries, views, DAGs to fill back.
+        # Everything that the page names exists: parameters, queries, views, DAGs to backfill.
         known = {*dag["params"], *query.names(), *(view.name for view in sql.views()), *parsed["dags"]}
         known |= {task["task_id"].rpartition(".")[2] for task in dag["tasks"]}
         known |= {f"{kind}_NAME" for kind in ("scan", "watch")} | {"scan_rate", "watch_rate"}

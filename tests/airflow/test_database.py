@@ -22,7 +22,7 @@ WITHOUT = ["--mount", "--user", "--keep-caps", "--map-group=65534", "--map-user=
 
 @pytest.fixture(params=["root", "no root"])
 def namespaces(request: pytest.FixtureRequest) -> list[str]:
-    """Options of unshare: as the lab of root, and as the lab of somebody else."""
+    """Options of unshare: as in the lab of root, and in the lab of another user."""
     if request.param == "no root":
         return WITHOUT
     if os.geteuid() != 0:
@@ -32,14 +32,14 @@ def namespaces(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Below a folder that its owner alone may enter, with a path too long for a socket."""
+    """Below a folder that only its owner may enter, with a path too long for a socket."""
     tmp_path.chmod(0o700)
     return tmp_path / ("long" * 30) / "database"
 
 
 @contextmanager
 def served(folder: Path, namespaces: list[str]) -> Iterator[tuple[subprocess.Popen[str], Callable[..., str]]]:
-    """The database's process, and a function that gives psql's answer to a question."""
+    """The database's process, and a function that returns psql's answer to a statement."""
     log = folder.parent.parent / "database.log"
     script = 'mount -t tmpfs lab /run && exec "$@"'
     program = [sys.executable, "-P", "-m", "lab.site.database", "--folder", str(folder)]
@@ -76,15 +76,17 @@ def test_it_is_made_kept_through_a_kill_and_open_to_nobody_else(folder: Path, na
         assert ask("INSERT INTO kept SELECT generate_series(1, 1000)") == "INSERT 0 1000"
         assert ask("SHOW listen_addresses") == ""
         owner = Path(f"/proc/{process.pid}").stat().st_uid
-        # Without root it is the very user who started it; seen from here that is whoever runs this test.
+        # Without root it is the user who started it, which outside is the user of this test.
         assert (owner != 0) if namespaces is ROOT else (owner == os.geteuid())
         if namespaces is ROOT:
-            told = ask("SELECT 1", "setpriv", "--reuid=65534", "--clear-groups")
-            assert "Permission denied" in told
+            answer = ask("SELECT 1", "setpriv", "--reuid=65534", "--clear-groups")
+            assert "Permission denied" in answer
         everything = identities(descendants([process.pid]))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        wait_for(lambda: living(everything) == [], 30, lambda: "PostgreSQL's other processes live on")
+        wait_for(
+            lambda: living(everything) == [], 30, lambda: "PostgreSQL's other processes are still running"
+        )
     with served(folder, namespaces) as (process, ask):
         assert ask("SELECT count(*) FROM kept") == "1000"
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""When periods, repetitions and reports are due, and which list and table a scan takes."""
+"""When periods, repetitions and reports are due, and which list and table a scan uses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_backfill_of_old_lists_starts_no_scan() -> None:
     assert "the newest as_data is of 2026-11-19, 4 days old" in str(why(day=Date(2026, 11, 23)))
 
 
-def test_the_run_of_a_day_is_made_once_and_anew_after_an_upgrade(
+def test_the_run_of_a_day_is_made_once_and_again_after_an_upgrade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))

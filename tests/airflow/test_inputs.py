@@ -1,4 +1,4 @@
-"""The inputs of a run on their way to a vantage point: the real interface behind uvicorn, on loopback."""
+"""Fetching a run's inputs at a vantage point: the real interface behind uvicorn, on loopback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HAMBURG = VantagePoint(
 
 
 def centre_files(folder: Path) -> None:
-    """site.toml and what it names."""
+    """site.toml and the files that it names."""
     (folder / "names.txt").write_text("a.test\n")
     (folder / "rib").write_bytes(b"")
     (folder / "block.conf").write_text("198.18.158.0/24\n")
@@ -44,7 +44,7 @@ def centre_files(folder: Path) -> None:
 
 
 def open_run(folder: Path, list_bytes: int) -> Run:
-    """A run at the centre as `open` makes it: its targets taken from another run, published."""
+    """A run at the centre as `open` makes it: with another run's published targets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(folder / "centre"))
         patch.setenv("FIRSTFLIGHT_SITE", str(folder))
@@ -62,7 +62,7 @@ def open_run(folder: Path, list_bytes: int) -> Run:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The interface as the api-server mounts it; its URL."""
+    """Run the interface as the api-server mounts it; yields its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -125,7 +125,7 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     assert run.done("targets")
     assert run.manifest["cid_key"] == centre_run.manifest["cid_key"]
     assert run.manifest["vantage"] == "hamburg" and abs(run.manifest["clock_offset_s"]) < 2
-    # Paths mean the spool, wherever the centre had its files.
+    # Paths refer to the spool, wherever the centre had its files.
     assert [p.read_text() for p in run.settings.probe.blocklist] == [
         "198.18.158.0/24\n",
         "198.18.159.240/28\n",
@@ -134,7 +134,7 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     assert run.settings.resolve.resolver == "198.18.0.99"
     assert [v.name for v in run.settings.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
 
-    # Again changes nothing, not even a settings file or what was measured meanwhile.
+    # Fetching again changes nothing, not even a settings file or results measured meanwhile.
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()}
     inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()} == before
@@ -178,7 +178,7 @@ def test_only_listed_files_are_offered(centre: str, centre_run: Run) -> None:
 def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
     centre: str, centre_run: Run, tmp_path: Path, off: str, side: str
 ) -> None:
-    """A process whose clock is off: by minutes, so that its tokens are refused, or by less."""
+    """A process whose clock is wrong: by minutes, so that its tokens are refused, or by less."""
     done = subprocess.run(
         ["faketime", "-f", off, sys.executable, "-c", _ELSEWHERE.format(run=centre_run.id, centre=centre)],
         cwd=TREE,
@@ -187,12 +187,12 @@ def test_a_vantage_point_with_a_wrong_clock_sends_nothing(
         text=True,
         check=True,
     )
-    told = re.fullmatch(
+    found = re.fullmatch(
         rf"Mismatch the clock of hamburg is (\d+)\.\d s {side} the centre's: nothing was sent; "
         r"set it \(chronyc tracking\) and the task will go on\n",
         done.stdout,
     )
-    assert told and abs(int(told[1]) - abs(int(off[:-1]))) <= 2, done.stdout
+    assert found and abs(int(found[1]) - abs(int(off[:-1]))) <= 2, done.stdout
     assert not (tmp_path / "spool").exists()
 
 
@@ -210,9 +210,9 @@ def test_a_file_that_comes_cut_short_is_not_kept(
 
 def test_a_centre_that_is_away_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path))
-    with pytest.raises(CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as told:
+    with pytest.raises(CentreUnreachable, match=r"did not answer at http://127\.0\.0\.1:9/") as caught:
         inputs.fetch("20260101T000000Z-000000", HAMBURG, "http://127.0.0.1:9", lambda: "t")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_stage_that_is_not_whole_is_not_taken(

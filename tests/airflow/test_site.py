@@ -1,4 +1,4 @@
-"""A whole site over the lab, as `make airflow` raises it: scans whose worker, or whose centre, is killed."""
+"""A whole site over the lab, as `make airflow` starts it: scans whose worker, or whose centre, is killed."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def first_tries(site: Site) -> dict[str, str]:
-    """The lists fetched, after the list host has answered 500 and offered a routing table cut short.
+    """Fetch the lists, after the list host has answered 500 and served a truncated routing table.
 
-    Gives the log of the first try of `targets` and `as_data`.
+    Returns the logs of the first tries of `targets` and `as_data`.
     """
     web = site.folder / "lab" / "web"
     config, master = web / "nginx.conf", _master(web)
@@ -71,7 +71,7 @@ def first_tries(site: Site) -> dict[str, str]:
 
 
 def _master(web: Path) -> int:
-    """The process of the nginx that serves lists and tables, as seen from here."""
+    """The process number, outside the lab, of the nginx that serves lists and tables."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -100,7 +100,7 @@ def _runs(site: Site, dag: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Scan:
-    """The scan of this test: Airflow's id of it, and the run's."""
+    """The scan of this test: Airflow's id, and the run's."""
 
     dag_run: str
     run: str
@@ -109,8 +109,8 @@ class Scan:
 
 @pytest.fixture(scope="module")
 def scan(site: Site, first_tries: dict[str, str]) -> Scan:
-    """quic_scan, triggered through the REST interface; one worker dies by kill -9 while it probes."""
-    del first_tries  # needed, and not looked at
+    """quic_scan, triggered through the REST interface; kill -9 ends one worker while it probes."""
+    del first_tries  # required, but unused
     site.pause("quic_scan", False)
     dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
@@ -124,7 +124,7 @@ def scan(site: Site, first_tries: dict[str, str]) -> Scan:
     return Scan(dag_run, str(site.xcom("quic_scan", dag_run, "open")), killed)
 
 
-def test_broken_lists_are_refused_said_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
+def test_broken_lists_are_refused_reported_and_fetched_again(site: Site, first_tries: dict[str, str]) -> None:
     assert "cannot fetch the Tranco list of" in first_tries["targets"]
     assert "the host answered 500" in first_tries["targets"]
     assert "is cut short" in first_tries["as_data"]
@@ -171,8 +171,8 @@ def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan)
 
 
 def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
-    told = site.xcom("quic_scan", scan.dag_run, "report")
-    assert told["missing"] == [] and set(told["rows"]) == set(VANTAGES)
+    report = site.xcom("quic_scan", scan.dag_run, "report")
+    assert report["missing"] == [] and set(report["rows"]) == set(VANTAGES)
     assert (site.folder / "reports" / scan.run / "index.html").stat().st_size > 10_000
     rows = site.rows(f"SELECT state, manifest FROM run WHERE run = '{scan.run}'")
     assert [row["state"] for row in rows] == ["done"]
@@ -195,7 +195,7 @@ def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
 
 def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> None:
     browser.open(f"{site.page}/auth/login")
-    token = site.ask("GET", "/version")  # the REST interface answers beside the page
+    token = site.ask("GET", "/version")  # the REST interface answers, too
     assert token["version"] == "3.3.2"
     driver = browser.driver
     wait_for(lambda: "password" in driver.page_source, 30, lambda: driver.page_source[:2000])
@@ -203,15 +203,15 @@ def test_a_browser_sees_the_run(site: Site, scan: Scan, browser: Browser) -> Non
     driver.find_element("css selector", 'input[name="password"]').send_keys(site.password)
     driver.find_element("css selector", 'button[type="submit"]').click()
     wait_for(lambda: "login" not in driver.current_url, 30, lambda: driver.current_url)
-    seen = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
+    view = browser.open(f"{site.page}/dags/quic_scan/runs/{scan.dag_run}")
     wait_for(
         lambda: "hong_kong" in browser.script("return document.body.innerText"),
         60,
         lambda: str(browser.script("return document.body.innerText"))[:2000],
     )
     assert "quic_scan" in browser.script("return document.body.innerText")
-    assert all(site.page in address for address in seen.requests if address.startswith("http"))
-    driver.get("about:blank")  # the page asks again every three seconds, which the next tests would pay for
+    assert all(site.page in address for address in view.requests if address.startswith("http"))
+    driver.get("about:blank")  # the page polls every three seconds, which would slow the next tests down
 
 
 def test_no_secret_is_in_a_log_or_a_command_line(site: Site, scan: Scan) -> None:
@@ -249,19 +249,19 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     done = site.execute(KILLED, sys.executable, "-c", script)
     assert done.returncode == 0, done.stderr
     assert [int(line) for line in done.stdout.split()] == list(offered.values())
-    assert site.ask("GET", "/dags")["total_entries"] >= 3  # they are there all the same
+    assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
 
 
 @pytest.fixture(scope="module")
 def watched(site: Site, first_tries: dict[str, str]) -> str:
-    """One short period of cdn_watch, started by hand: its DAG run. It runs beside the next test's scans."""
+    """The DAG run of one short period of cdn_watch, started by hand; runs during the next test's scans."""
     del first_tries
     site.pause("cdn_watch", False)
 
     def scheduled() -> list[str]:
         return [run["dag_run_id"] for run in _runs(site, "cdn_watch") if run["run_type"] == "scheduled"]
 
-    # What is left of the hour begins at once. Marked failed it ends for good, and takes no time of others.
+    # The rest of the hour starts at once. Marking it failed ends it, so that it does not delay others.
     wait_for(lambda: bool(scheduled()), 60, lambda: _runs(site, "cdn_watch"))
     for run in scheduled():
         site.ask("PATCH", f"/dags/cdn_watch/dagRuns/{run}", json={"state": "failed"})
@@ -272,9 +272,9 @@ def watched(site: Site, first_tries: dict[str, str]) -> str:
 def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     site: Site, watched: str
 ) -> None:
-    """The DAG is paused in the middle, the centre dies with its database, the store refuses, a vantage
-    point is down."""
-    del watched  # beside it
+    """The DAG is paused in the middle, the centre is killed with its database, the store refuses logins,
+    and a vantage point is down."""
+    del watched  # runs at the same time
     site.pause("quic_scan", False)
     names, down = ["los_angeles", "sao_paulo"], "hong_kong"
     site.maintenance(down, begins=True)
@@ -300,7 +300,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
     wait_for(lambda: "the DAG is paused: the stage has ended in order" in log(), 20, log)
 
     site.kill_central("api-server", "scheduler", "dag-processor", "database")
-    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not come back")
+    wait_for(lambda: _answers(site), 120, lambda: "the api-server has not restarted")
     store_url = site.folder / "secrets" / "store_url"
     right = store_url.read_text()
     store_url.write_text(right.replace("://firstflight:", "://firstflight:no"))
@@ -312,15 +312,15 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         180,
         lambda: site.describe("quic_scan", first),
     )
-    # The worker hands its log on in pieces, the last of them after the task's state.
+    # The worker uploads its log in pieces, the last of them after the task's state.
     wait_for(lambda: "198.18.0.10:9440/firstflight refuses the user or the password" in log(), 20, log)
     store_url.write_text(right)
     assert site.run_to_end("quic_scan", first, 300) == "success", site.describe("quic_scan", first)
-    # The vantage point that is down delays nobody, and the report names it.
+    # The vantage point that is down does not delay the others, and the report names it.
     reported = lambda: site.tasks("quic_scan", second)["report"]["state"] == "success"  # noqa: E731
     wait_for(reported, 300, lambda: site.describe("quic_scan", second))
-    told = site.xcom("quic_scan", second, "report")
-    assert f"{down}, repetition 1" in told["missing"] and told["rows"][down] == 0
+    report = site.xcom("quic_scan", second, "report")
+    assert f"{down}, repetition 1" in report["missing"] and report["rows"][down] == 0
     site.maintenance(down, begins=False)
     assert site.run_to_end("quic_scan", second, 300) == "success", site.describe("quic_scan", second)
     assert site.xcom("quic_scan", second, "late_report")["missing"] == []
@@ -335,7 +335,7 @@ def test_pause_centre_and_vantage_point_fail_while_two_runs_of_a_day_overlap(
         tasks = site.tasks("quic_scan", dag_run)
         assert tasks["hamburg.fetch_inputs"]["state"] == "skipped"
         assert all(task["state"] in ("success", "skipped") for task in tasks.values())
-    # One scan at a time sends from a vantage point, whatever the number of runs.
+    # Only one scan at a time sends from a vantage point, for any number of runs.
     spans = site.rows(
         "SELECT min(sent_at) AS a, max(sent_at) AS b FROM quic_probe WHERE vantage = 'los_angeles' "
         f"AND run IN ('{runs[first]}', '{runs[second]}') GROUP BY run ORDER BY a"
@@ -372,13 +372,13 @@ def test_a_worker_with_a_wrong_clock_says_so_and_takes_no_task(site: Site) -> No
     worker = (sys.executable, "-P", "-m", "orchestration.airflow.worker", "--vantage", KILLED)
     done = site.execute(KILLED, "faketime", "-f", "+180s", *worker)
     assert done.returncode == 1
-    # To the second, as far as the answer's date and the time that it took allow.
+    # To the second, within the precision of the answer's date and the request's duration.
     assert re.match(r"worker hamburg: the clock here is 1(79|80|81)\.\d s ahead of the centre's", done.stderr)
     assert done.stderr.count("\n") == 1
 
 
 def test_a_site_that_was_killed_whole_comes_back_with_its_runs(site: Site) -> None:
-    """As after a power failure in the middle of a scan: the same folder, a new lab."""
+    """Restart as after a power failure in the middle of a scan: the same folder, a new lab."""
     dag_run = site.trigger("quic_scan", vantage_points=[KILLED], families=[4], rate=30)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
     before = len(list((site.folder / KILLED).glob(segments)))

@@ -1,4 +1,4 @@
-"""The spool of a vantage point: waits for the store, loads exactly once, loses nothing on a full disk."""
+"""Uploads pending at a vantage point: wait for the store, load exactly once, survive a full disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measured(name: str, vantage: str = "hamburg", count: int = 5) -> Run:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A vantage point: its folder of runs, and a store that is not there yet."""
+    """A vantage point: its folder of runs, and a store that does not exist yet."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     return tmp_path
@@ -68,7 +68,7 @@ def test_what_waits_is_loaded_once_and_later_runs_take_it_along(place: Path) -> 
     assert pending_uploads.load_pending() == (1, [])
     assert counts() == {first.id: 5, "20261121T060000Z-bbbbbb": 7}
 
-    # A stage that was done again is loaded again, in place of what was there.
+    # A repeated stage is loaded again and replaces its earlier rows.
     measured("20261120T060000Z-aaaaaa", count=6)
     assert [part.loaded for part in pending_uploads.uploads()] == [False, True]
     assert pending_uploads.load_pending() == (1, [])
@@ -87,7 +87,7 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
 
 
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
-    """The real server, not there at first: one sentence, files wait; afterwards every row once."""
+    """The real server, started late: one sentence, files wait; afterwards every row once."""
     names = ["20261120T060000Z-aaaaaa", "20261121T060000Z-bbbbbb"]
     for name in names:
         measured(name)
@@ -178,7 +178,7 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     assert {run.id for run in Run.all()} == {run.id for run in (goes_on, not_loaded, newest, by_hand)}
 
 
-# Room for the settings, and not for a list of two megabytes.
+# Enough space for the settings, but not for a list of two megabytes.
 _FULL = """
 mount -t tmpfs -o size=1m none {spool}
 {python} -c {fetch} >{folder}/first.out 2>&1
@@ -194,12 +194,12 @@ try:
     run = inputs.fetch({run!r}, HAMBURG, {centre!r}, token_for({run!r}))
     print("whole", run.done("targets"))
 except FirstflightError as error:
-    print("said:", error)
+    print("error:", error)
 """
 
 
 def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> None:
-    """A small mounted file system as the spool; the inputs come from a real server."""
+    """A small mounted file system as the spool; a real server provides the inputs."""
     (place / "spool").mkdir()
     centre.centre_files(place)
     run = centre.open_run(place, 2_000_000)
@@ -214,5 +214,5 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
         environment = {**os.environ, "FIRSTFLIGHT_RUNS": str(place / "spool")}
         subprocess.run([*unshare, "sh", "-c", script], env=environment, check=True, timeout=120)
     first = (place / "first.out").read_text()
-    assert first.startswith("said: the disk that holds") and "is full" in first and first.count("\n") == 1
+    assert first.startswith("error: the disk that holds") and "is full" in first and first.count("\n") == 1
     assert "whole True" in (place / "second.out").read_text()

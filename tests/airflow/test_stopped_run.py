@@ -1,4 +1,4 @@
-"""A scheduled run that is stopped at the centre: its vantage points hear of it over the real interface."""
+"""A scheduled run that is stopped at the centre: its vantage points learn it over the real interface."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ POINTS = '[[vantage]]\nname = "east"\ncity = "Here"\nqueue = "east"\ninterface =
 
 
 def firstflight(*words: str) -> str:
-    """Run a command; its messages."""
+    """Run a command; return its messages."""
     done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
 def listed(run: str) -> tuple[str, int]:
-    """State and number of probes that `firstflight runs` tells."""
+    """Return the state and number of probes that `firstflight runs` prints."""
     words = [*FIRSTFLIGHT, "runs", "--format", "jsonl", run]
     entry = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return entry["state"], entry["probes"]
 
 
-# What the tasks of a vantage point do, one after the other, without Airflow around them.
+# The tasks of a vantage point, one after the other, without Airflow's scheduler.
 _TASKS = """
 import json, sys, types
 from airflow.sdk.exceptions import AirflowSkipException
@@ -55,7 +55,7 @@ for stage, repetition in [("probe", 1), ("dissect", 1), ("load", 1), ("probe", 2
 
 @pytest.fixture
 def centre_run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run at the centre, its inputs on offer, as the task `open` leaves it."""
+    """A run at the centre with published inputs, as the task `open` leaves it."""
     folder = world.folder
     (folder / "vantage_points.toml").write_text(POINTS)
     text = world.settings("site.toml", vantages="").read_text().replace("before_repetition", "# none")
@@ -104,15 +104,15 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
         assert "its vantage points stop within seconds" in firstflight("runs", "stop", run.id)
     printed, messages = tasks.communicate(timeout=400)
     assert tasks.returncode == 0, messages
-    told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
-    assert [task for task, _ in told] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
+    steps = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
+    assert [task for task, _ in steps] == ["probe 1", "dissect 1", "load 1", "probe 2", "dissect 2"]
     ended = run.report("probe", run.key("east", 1))
     assert ended is not None and ended.ended_at is not None and ended.state == "interrupted"
     assert run.layout.stop_file.exists()
 
     rows = len(world.rows(Path(run.path), "east", 1))
     assert 0 < rows < len(addresses())
-    given = dict(told)
+    given = dict(steps)
     assert given["probe 1"]["rows"] == given["load 1"]["quic_probe"] == rows
     assert given["dissect 1"]["rows"] > 0
     assert given["probe 2"] == f"skipped: run {run.id} is stopped: nothing was sent"
@@ -132,7 +132,7 @@ def test_it_ends_everywhere_and_what_was_measured_is_loaded(
         at_centre.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "centre"))
         assert listed(run.id) == ("stopped", rows)
 
-    # For good: nothing is sent by whoever tries again.
+    # Permanently: another try sends nothing either.
     refused = [*FIRSTFLIGHT, "stage", "probe", *place]
     assert subprocess.run(refused, capture_output=True, check=False).returncode == EXIT_INTERRUPTED
 
@@ -143,7 +143,7 @@ def test_a_centre_that_is_away_stops_nothing(
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(world.folder / "spool"))
     run = Run(world.folder / "spool" / centre_run.id)
     assert not inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))
-    # A stop file that somebody laid at the vantage point holds there, whatever the centre says.
+    # A stop file at the vantage point is effective there, whatever the centre says.
     run.path.mkdir(parents=True, exist_ok=True)
     run.layout.stop_file.touch()
     assert inputs.is_stopped(run, "http://127.0.0.1:9", token_for(run.id))

@@ -69,13 +69,13 @@ def test_a_watch_by_hand_has_ports_of_its_own() -> None:
 def test_a_fault_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "vantage_points.toml"
     path.write_text(text)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         vantage_points.load(path)
-    assert str(told.value).startswith(str(path)) and says in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(caught.value).startswith(str(path)) and says in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_site_that_is_not_named_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_is_not_named_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIRSTFLIGHT_SITE", raising=False)
     with pytest.raises(UsageError, match="FIRSTFLIGHT_SITE is not set"):
         vantage_points.site_folder()
@@ -96,9 +96,9 @@ def test_a_fault_in_site_toml_is_one_sentence(
     text = '[targets]\nsource = "tranco"\ntop = 5\n[as_data]\nrib = "routeviews"\n'
     (tmp_path / "site.toml").write_text(text + more)
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         site.settings_for(date(2024, 8, 7), points)
-    assert says in str(told.value)
+    assert says in str(caught.value)
 
 
 def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""A server that says what a test wants it to, sealed as a real one's answer.
+"""A server that sends chosen contents, sealed like a real server's answer.
 
-It is run as a program in a network namespace of its own, where it may forge ICMP too.
+It runs as a program in a separate network namespace, where it may also forge ICMP.
 
     python -m tests.attack.answering FOLDER ANSWER [ICMP_SOURCE QUOTED_BYTES]
 
@@ -28,12 +28,12 @@ MOST_DELAY = (1 << 62) - 1
 
 
 def short_hello() -> bytes:
-    """A ServerHello that says of itself that it has one byte."""
+    """A ServerHello whose length field says one byte."""
     hello = build.server_hello()
     return hello[:1] + b"\0\0\1" + hello[4:]
 
 
-# Frames and size of the Initial that answers, None: as long as they are.
+# Frames and size of the Initial that answers; None: no padding.
 ANSWERS: dict[str, tuple[bytes, int | None]] = {
     "nothing": (b"", None),
     "ordinary": (build.ack() + build.crypto(build.server_hello()), 1200),
@@ -44,13 +44,13 @@ ANSWERS: dict[str, tuple[bytes, int | None]] = {
     "short hello alone": (build.crypto(short_hello()), 1200),
     "long hello": (build.crypto(b"\2\xff\xff\xff" + build.server_hello()[4:]), 1200),
     "most delay": (build.ack(delay=MOST_DELAY) + build.crypto(build.server_hello()), 1200),
-    "least delay that does not fit": (build.ack(delay=1 << 60) + build.crypto(build.server_hello()), 1200),
+    "smallest delay that does not fit": (build.ack(delay=1 << 60) + build.crypto(build.server_hello()), 1200),
     "most delay that fits": (build.ack(delay=(1 << 60) - 1) + build.crypto(build.server_hello()), 1200),
 }
 
 
 def answer(datagram: bytes, frames: bytes, size: int | None) -> bytes:
-    """The Initial that answers a client's."""
+    """Return the Initial that answers a client's."""
     end = 6 + datagram[5]
     dcid, scid = datagram[6:end], datagram[end + 1 : end + 1 + datagram[end]]
     return build.initial(frames, keys_of=dcid, dcid=scid, pad_to=size)
@@ -68,7 +68,7 @@ def port_unreachable(client: tuple[str, int], server: tuple[str, int], datagram:
 
 
 def serve(server: socket.socket, name: str, icmp: tuple[str, int] | None) -> None:
-    """Answer every datagram: the ICMP message first, then, a little later, what `name` says."""
+    """Answer every datagram: first the ICMP message, then, a little later, the answer `name`."""
     frames, size = ANSWERS[name]
     here = server.getsockname()
     while True:

@@ -1,4 +1,4 @@
-"""A store of its own for each test, as in tests/store."""
+"""A separate store for each test, as in tests/store."""
 
 from tests.store.conftest import place as place
 from tests.store.conftest import tables as tables

@@ -1,4 +1,4 @@
-"""A real HTTPS server on loopback that says whatever a test wants said, byte by byte."""
+"""A real HTTPS server on loopback that sends the bytes that a test chooses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from requests.adapters import HTTPAdapter
 from lab import certificates
 
 Answer = Callable[[str], Iterable[bytes]]
-MOST_ANSWERED = 64 << 20  # what a client that never has enough is given
+MOST_ANSWERED = 64 << 20  # sent at most to a client that never stops reading
 
 
 @dataclass
 class EvilHost:
-    """Where it listens, whom to trust for it, what it was asked (paths, in order) and has sent (bytes)."""
+    """Its address and authority, the requested paths in order, and the number of bytes sent."""
 
     url: str
     authority: Path
@@ -30,13 +30,13 @@ class EvilHost:
 
 
 def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """An answer with its length and a Date."""
+    """Return an answer with its length and a Date."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def endless(piece: bytes, *headers: str) -> Iterator[bytes]:
-    """An answer without length that goes on until the client has left, or has had far too much."""
+    """An answer without length that continues until the client disconnects or MOST_ANSWERED is reached."""
     yield ("\r\n".join(["HTTP/1.1 200 OK", *headers]) + "\r\n\r\n").encode()
     for _ in range(MOST_ANSWERED // len(piece)):
         yield piece
@@ -44,7 +44,7 @@ def endless(piece: bytes, *headers: str) -> Iterator[bytes]:
 
 @contextmanager
 def serving(folder: Path, answer: Answer, *names: str) -> Iterator[EvilHost]:
-    """A host that answers a request for PATH with the bytes of `answer(PATH)`, then closes the connection."""
+    """Run a host that answers a request for PATH with `answer(PATH)`, then closes the connection."""
     authority = certificates.make_authority(folder)
     issued = certificates.issue(authority, "evil", ["127.0.0.1", *names])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -78,19 +78,19 @@ def _serve(listener: socket.socket, context: ssl.SSLContext, answer: Answer, hos
 
 
 class InPlaceOf(HTTPAdapter):
-    """Sends what is meant for a public host to an evil one, whose certificate bears that name: what a name
-    server in the wrong hands does."""
+    """Sends requests for a public host to an evil one with a certificate for that name, as a hostile name
+    server would."""
 
     def __init__(self, name: str, host: EvilHost) -> None:
         self._name, self._url = name, host.url
         super().__init__()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """As requests', with the name that the certificate has to bear."""
+        """Set the name that the certificate must have."""
         kwargs |= {"server_hostname": self._name, "assert_hostname": self._name}
         super().init_poolmanager(*args, **kwargs)
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """As requests', to that address."""
+        """Send to the evil host's address."""
         request.url = self._url + request.path_url
         return super().send(request, *args, **kwargs)

@@ -1,11 +1,11 @@
-"""Broken copies of good inputs, the same ones every time: bytes flipped, cut out, doubled, put in."""
+"""Broken copies of good inputs, the same ones every time: bytes flipped, removed, doubled, inserted."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 
-# What parsers stumble over: ends of ranges, separators, escapes, numbers too large, text that is none.
+# Inputs that are hard to parse: ends of ranges, separators, escapes, numbers too large, invalid text.
 WORDS = (
     b"\x00",
     b"\xff" * 4,
@@ -34,7 +34,7 @@ WORDS = (
 
 
 def mutations(seed: int, samples: Sequence[bytes], count: int) -> Iterator[bytes]:
-    """`count` broken inputs, each made of one of `samples` by one to eight changes, and seven random ones."""
+    """Yield `count` broken inputs, each one of `samples` with one to eight changes, and seven random ones."""
     draw = random.Random(seed)
     for number in range(count):
         content = bytearray(samples[number % len(samples)])

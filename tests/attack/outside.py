@@ -1,6 +1,6 @@
-"""A machine outside the lab: a network namespace whose default routes lead to a cable, and an ear at its end.
+"""A machine outside the lab: a network namespace whose default routes lead to a veth pair, and a capture.
 
-The cable ends in the same namespace and nothing listens there but tcpdump, so there is no way out.
+The pair ends in the same namespace, where only tcpdump listens, so no packet gets out.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from firstflight.egress.lab import MARK
 
-# What the namespace itself is called: no address of the lab, and none of anybody's.
+# The namespace's own addresses: none of the lab's, and unassigned.
 OWN_V4, OWN_V6 = "192.0.2.1", "fd00:5e1f::1"
-# The link's own chatter (router solicitations, multicast reports) is no packet of ours.
+# Excludes the link's own packets (router solicitations, multicast reports).
 EXPRESSION = "(udp or tcp) or net 198.18.0.0/15 or net 2001:db8::/32"
 
 _SETUP = f"""
 set -e
 for file in accept_dad accept_ra router_solicitations; do echo 0 > /proc/sys/net/ipv6/conf/default/$file; done
 ip link set lo up
-ip link add out type veth peer name ear
-ip link set ear up
+ip link add out type veth peer name tap
+ip link set tap up
 ip link set out up
 ip address add {OWN_V4}/32 dev out
 ip address add {OWN_V6}/128 dev out nodad
@@ -38,7 +38,7 @@ exec sleep 3600
 
 
 class Outside:
-    """The namespace, until `end`. `name_server` stands in its /etc/resolv.conf, `hosts` in its /etc/hosts."""
+    """The namespace, until `end`. `name_server` is in its /etc/resolv.conf, `hosts` in its /etc/hosts."""
 
     def __init__(self, folder: Path, name_server: str, hosts: Mapping[str, str]) -> None:
         self.folder = folder
@@ -54,12 +54,14 @@ class Outside:
         )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == "READY\n", "the namespace could not be made"
-        ear = ["tcpdump", "-i", "ear", "-n", "-U", "--immediate-mode", "-w", str(self.capture)]
+        command = ["tcpdump", "-i", "tap", "-n", "-U", "--immediate-mode", "-w", str(self.capture)]
         if os.geteuid() == 0:
-            ear += ["-Z", "root"]
-        self._ear = subprocess.Popen([*self._inside(), *ear, EXPRESSION], stderr=subprocess.PIPE, text=True)
-        assert self._ear.stderr is not None
-        assert any("listening on ear" in line for line in iter(self._ear.stderr.readline, ""))
+            command += ["-Z", "root"]
+        self._tcpdump = subprocess.Popen(
+            [*self._inside(), *command, EXPRESSION], stderr=subprocess.PIPE, text=True
+        )
+        assert self._tcpdump.stderr is not None
+        assert any("listening on tap" in line for line in iter(self._tcpdump.stderr.readline, ""))
 
     def _inside(self) -> list[str]:
         user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
@@ -68,7 +70,7 @@ class Outside:
     def run(
         self, argv: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program there and wait for its end."""
+        """Run a program there to its end."""
         return subprocess.run(
             [*self._inside(), *map(str, argv)],
             capture_output=True,
@@ -79,22 +81,22 @@ class Outside:
         )
 
     def mark(self) -> None:
-        """Make it pass for the lab."""
+        """Mark the namespace as the lab."""
         assert self.run(["ip", "link", "set", "lo", "alias", MARK]).returncode == 0
 
     def unmark(self) -> None:
-        """Make it what it was."""
+        """Remove the mark."""
         assert self.run(["ip", "link", "set", "lo", "alias", ""]).returncode == 0
 
-    def heard(self) -> list[str]:
-        """One line per packet that left, so far: whatever was sent before this call is among them."""
-        self._say_on_purpose()
+    def packets(self) -> list[str]:
+        """Return one line per packet sent before this call."""
+        self._send_marker()
         end = time.monotonic() + 30
         while True:
             lines = self._read()
             if any(f"{OWN_V4}.{self._port} > " in line for line in lines):
                 return [line for line in lines if " > 198.51.100.9.9: " not in line]
-            assert time.monotonic() < end, "the ear does not hear"
+            assert time.monotonic() < end, "tcpdump captured no packet"
             time.sleep(0.05)
 
     def _read(self) -> list[str]:
@@ -103,8 +105,8 @@ class Outside:
         )
         return read.stdout.splitlines()
 
-    def _say_on_purpose(self) -> None:
-        """One UDP packet to a control address, which the ear must have heard last."""
+    def _send_marker(self) -> None:
+        """Send one UDP packet to a control address, which must be the last one captured."""
         code = (
             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
             "s.sendto(b'control', ('198.51.100.9', 9)); print(s.getsockname()[1])"
@@ -114,17 +116,17 @@ class Outside:
         self._port = int(done.stdout)
 
     def end(self) -> None:
-        """End all of it."""
-        for process in (self._ear, self._holder):
+        """Remove the namespace."""
+        for process in (self._tcpdump, self._holder):
             process.kill()
             process.wait()
-        for stream in (self._ear.stderr, self._holder.stdout):
+        for stream in (self._tcpdump.stderr, self._holder.stdout):
             assert stream is not None
             stream.close()
 
 
 def udp_to(address: str, port: int) -> list[str]:
-    """A program that sends one UDP packet."""
+    """Return the command of a program that sends one UDP packet."""
     family = "AF_INET6" if ":" in address else "AF_INET"
     code = f"from socket import *; socket({family}, SOCK_DGRAM).sendto(b'x', ('{address}', {port}))"
     return ["python3", "-c", code]

@@ -1,4 +1,4 @@
-"""A server of `store serve` for a module of tests, and a client with a table to try statements on."""
+"""A server of `store serve` for a test module, and a client with a table for statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def client(served: Served) -> Iterator[Client]:
-    """A client of it; there is a table `t`."""
+    """A client of it, with a table `t`."""
     with served.client() as found:
         found.execute("CREATE TABLE IF NOT EXISTS t (a String) ENGINE = MergeTree ORDER BY a")
         yield found

@@ -1,4 +1,4 @@
-"""Captures that cost a sender nothing and a reader much: zeros behind a capture; a disk that is too small."""
+"""Captures that cost a sender nothing and a reader much: zeros after a capture; a disk that is too small."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 1024  # dissector/native/src/input/empty.rs
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended, what it wrote, and its CPU seconds."""
+    """A program's exit status, output, and CPU seconds."""
 
     status: int
     out: bytes
@@ -47,14 +47,14 @@ def dissect(folder: Path, *arguments: str | Path) -> Done:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What the capture gives by itself."""
+    """The records of the unchanged capture."""
     done = dissect(tmp_path_factory.mktemp("whole"), CAPTURE)
     assert done.status == 0 and done.out
     return done.out
 
 
 def named(done: Done) -> bytes:
-    """The records, whatever the capture was called."""
+    """Return the records without the capture's name."""
     rows = [line.partition(b'"source_file"')[2].partition(b",")[2] for line in done.out.split(b"\n")]
     return b"\n".join(rows)
 
@@ -64,7 +64,7 @@ def records(whole: bytes) -> bytes:
 
 
 def test_gigabytes_of_zeros_cost_less_than_reading_them(tmp_path: Path, whole: bytes) -> None:
-    """The records before them are kept, they are complained of once, and not one is looked at too many."""
+    """The records before them are kept, one message reports them, and reading stops in time."""
     path = tmp_path / "x.pcap"
     path.write_bytes(CAPTURE.read_bytes())
     end = path.stat().st_size
@@ -87,7 +87,7 @@ def test_zeros_that_are_compressed_are_not_unpacked_to_their_end(tmp_path: Path,
 
 @pytest.mark.parametrize("count", [1, 16, 17, MOST, MOST + 32, 10 * MOST])
 def test_empty_frames_are_passed_over_up_to_a_bound(tmp_path: Path, whole: bytes, count: int) -> None:
-    """Also with a time and a length on the wire; frames behind few of them are read."""
+    """Also with a time and a length on the wire; frames after a few of them are read."""
     content = CAPTURE.read_bytes()
     order = "<" if content[:1] in b"\xd4\x4d" else ">"
     first = struct.unpack_from(f"{order}I", content, FILE_HEADER + 8)[0]
@@ -117,7 +117,7 @@ def test_empty_frames_of_pcapng_are_bounded_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_a_full_disk_keeps_no_part(tmp_path: Path, form: str) -> None:
-    """In a mount namespace with a disk of 64 kB; the complaint is one sentence, the disk is free again."""
+    """In a mount namespace with a disk of 64 kB: one error message, and no file is left."""
     captures = [str(path) for path in sorted(FIXTURES.glob("*.pcap"))] * 8
     argv = [str(binaries.find("firstflight-dissect")), *captures, "--kind", "quic_packet,quic_connection"]
     script = f"""

@@ -1,4 +1,4 @@
-"""Every evil server has a case, and every case that the README of this folder names is there."""
+"""Every evil server has a case, and every case that this folder's README names exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts of lists and tables in the wrong hands: what they send is refused in a sentence, at little cost."""
+"""Hostile hosts of lists and tables: their files are refused with one sentence, at little cost."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _offer(path: Path) -> list[str]:
     try:
         inputs = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        return ["is no JSON"]  # as the client says
+        return ["is no JSON"]  # the client's message
     offer.check(inputs, RUN)
     return []
 
@@ -94,7 +94,7 @@ OFFER = json.dumps(
     }
 ).encode()  # fmt: skip
 
-# Each reads a file and gives its complaints of single lines; samples; number of mutations.
+# Each reads a file and returns the messages about single lines; samples; number of mutations.
 PARSERS: dict[str, tuple[Callable[[Path], list[str]], list[bytes], int]] = {
     "as2org text": (_as2org, [TEXT.encode(), JSONL], 1500),
     "as2org gzip": (_as2org, [gzip.compress(TEXT.encode()), gzip.compress(JSONL)], 500),
@@ -114,7 +114,7 @@ def test_broken_files_are_refused_in_one_sentence(what: str, tmp_path: Path) -> 
     refused = 0
     for sample in samples:
         path.write_bytes(sample)
-        assert parse(path) == [], "or it would prove nothing"
+        assert parse(path) == [], "the unbroken sample is refused"
     for number, content in enumerate(mutations(7, samples, count)):
         path.write_bytes(content)
         try:
@@ -124,7 +124,7 @@ def test_broken_files_are_refused_in_one_sentence(what: str, tmp_path: Path) -> 
         refused += bool(complaints)
         for complaint in complaints:
             assert complaint.isprintable() and len(complaint) < 2000, (what, number, complaint)
-    assert refused > count / 20, "the mutations were not bad enough"
+    assert refused > count / 20, "too few mutations are refused"
 
 
 BOMB = bytes(1 << 20)
@@ -150,7 +150,7 @@ def _zip_bomb(size: int) -> bytes:
 
 
 def _in_little_memory(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
-    """A process of its own that may have 1.5 GiB, half of what the bombs hold."""
+    """A separate process limited to 1.5 GiB, half of the bombs' contents."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
@@ -181,7 +181,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, code: str)
 
 
 def tranco_from(folder: Path, answer: Answer) -> EvilHost:
-    """Read a day's list from such a host; what was asked of it."""
+    """Read a day's list from such a host; return the requests that it received."""
     with serving(folder / "host", answer, "tranco-list.eu") as host:
         session = https.Session(host.authority)
         session.mount("https://tranco-list.eu", InPlaceOf("tranco-list.eu", host))
@@ -227,7 +227,7 @@ def test_the_honest_list_host_is_believed(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_a_list_id_writes_no_file_elsewhere(tmp_path: Path, list_id: str) -> None:
-    """The package makes a file of the id that the host gives."""
+    """The package uses the id from the host as a file name."""
     folder = tmp_path / "in" / "the" / "depth"
     folder.mkdir(parents=True)
     with pytest.raises(FirstflightError, match=r"is no list \(.* is no id of a list\)"):
@@ -262,7 +262,7 @@ def test_an_archive_that_is_none(tmp_path: Path, archive: list[bytes]) -> None:
 
 
 def test_broken_archives(tmp_path: Path) -> None:
-    """Over HTTPS, as they would come."""
+    """Over HTTPS, as in real use."""
     broken = mutations(3, [_list_zip(b"".join(b"%d,a%d.example\r\n" % (n, n) for n in range(50)))], 60)
     refused = 0
     for number, content in enumerate(broken):
@@ -275,7 +275,7 @@ def test_broken_archives(tmp_path: Path) -> None:
 
 
 def test_bodies_without_end_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages, downloads, what packages fetch, and redirections; the limits are lowered, to be quick."""
+    """Pages, downloads, package fetches and redirections; with lower limits, to be quick."""
     monkeypatch.setattr(https, "MAX_PAGE_BYTES", 1 << 20)
     with serving(tmp_path / "host", lambda _: endless(b"x" * 65536)) as host:
         session = https.Session(host.authority)

@@ -1,4 +1,4 @@
-"""A centre in the wrong hands: nothing is written outside its run, no program named, no disk filled."""
+"""A hostile centre: it cannot write outside its run, name a program, or fill the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HASH = hashlib.sha256(PAYLOAD).hexdigest()
 
 
 class World:
-    """An honest run at a centre, the spool that is to get it, and all that lies around the spool."""
+    """An honest run at a centre, the spool that fetches it, and the files around the spool."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "honest").mkdir()
@@ -41,7 +41,7 @@ class World:
         monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(self.around / "spool" / "runs"))
 
     def answer(self, listing: Listing, extra: dict[str, bytes]) -> Callable[[str], Iterable[bytes]]:
-        """The centre's interface with another list, and other files."""
+        """The centre's interface with a changed list, and changed files."""
         base = f"/firstflight/v1/runs/{self.run.id}/inputs"
 
         def answer(path: str) -> Iterable[bytes]:
@@ -69,7 +69,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_the_honest_centre_is_believed(world: World) -> None:
-    """Or the refusals below would mean nothing."""
+    """The unchanged run is accepted, so the refusals below have their stated causes."""
     _, run = world.fetch(world.answer(world.listing, {}))
     assert run.layout.targets.read_bytes() == world.run.layout.targets.read_bytes()
     assert run.settings.vantage[0].name == "hamburg"
@@ -201,7 +201,7 @@ def _settings(world: World, change: Callable[[dict[str, Any]], object]) -> tuple
         (lambda s: s["vantage"][0].update(command=["sh", "-c", "evil"]), "name a program"),
         (lambda s: s["vantage"][0].update(program="/tmp/evil"), "name a program"),
         (lambda s: s["campaign"].update(before_repetition=["sh"]), "name a program"),
-        # Its lines would stand in the prober's complaints, which the task's log takes to the centre.
+        # The prober's messages would quote its lines, and the task's log sends them to the centre.
         (lambda s: s["probe"].update(blocklist=["/etc/shadow"]), "is not among the inputs"),
         (lambda s: s["probe"].update(optout=["../../../secret"]), "is not among the inputs"),
         (lambda s: s["probe"].update(blocklist=["targets/targets.parquet"]), "is not among the inputs"),
@@ -235,7 +235,7 @@ def test_what_is_this_places_own_stays(world: World) -> None:
 
 
 def test_a_report_that_speaks_of_another_place_is_refused(world: World) -> None:
-    """Its vantage point would become a folder, its outputs files."""
+    """Its vantage point would become a folder name, its outputs file names."""
     report = json.loads((world.run.path / "targets" / "report.json").read_text())
     for change in (
         {"vantage": "../../x", "repetition": 1, "stage": "probe"},
@@ -278,7 +278,7 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
         (lambda: [whole(b"")], "is no JSON"),
         (lambda: [whole(b"[]")], "is no list of inputs"),
         (lambda: [whole(b'{"manifest": 7}')], "is no list of inputs"),
-        # It says that it is compressed; nothing is ever decompressed.
+        # Declared as compressed; nothing is ever decompressed.
         (lambda: [whole(gzip.compress(bytes(1 << 26)), "Content-Encoding: gzip")], "is no JSON"),
         (lambda: [whole(b"", "Location: http://169.254.169.254/", status="302 Found")], "answered 302"),
         (lambda: endless(b"x" * 65536, "Content-Type: text/plain"), "has more than the"),
@@ -292,9 +292,9 @@ def _inputs_only(answer: Callable[[], Iterable[bytes]]) -> Callable[[str], Itera
 def test_answers_of_any_kind_are_one_sentence(
     world: World, answer: Callable[[], Iterable[bytes]], says: str
 ) -> None:
-    with pytest.raises(CentreUnreachable, match=says) as told:
+    with pytest.raises(CentreUnreachable, match=says) as caught:
         world.fetch(_inputs_only(answer))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert not world.around.exists()
 
 

@@ -1,4 +1,4 @@
-"""However an address of the lab is written, Python's sockets do not take it outside the lab."""
+"""Python's sockets refuse an address of the lab outside the lab, in any notation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# The hook cannot be taken back, so each try has its own process; the tests' namespace has no way out.
+# The hook cannot be removed, so each try has its own process; the tests' namespace has no route out.
 TRY = """
 import socket, sys
 from firstflight.egress import lab
@@ -31,7 +31,7 @@ with socket.socket(family, socket.SOCK_DGRAM) as s:
 
 
 def attempt(family: str, host: str, call: str) -> str:
-    """What came of one way to send: refused, or up to the kernel."""
+    """Return the result of one way to send: refused, or passed to the kernel."""
     argv = [sys.executable, "-c", TRY, f"socket.{family}", host, call]
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Lines of block and opt-out lists that protect nobody stop everything; both readers understand the same."""
+"""Invalid lines of block and opt-out lists stop everything; both readers accept the same lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests import minimal
 from tests.prober.conftest import LOOPBACK, argv, datagrams, write_targets
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("list_lines.json").read_text())
-# One by one through the whole program; the table goes through both readers (list_line.rs has the other test).
+# Each through the whole program; both readers also test the table (list_line.rs has the other test).
 PASSED_OVER = (
     "127.1.2",
     "127.1.2.300",
@@ -45,8 +45,8 @@ def target() -> Iterator[socket.socket]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["line"])[:40])
 def test_lines_mean_what_the_table_says(case: dict[str, Any]) -> None:
     def read() -> lists.Range | str | None:
-        said = lists.content(case["line"])
-        return None if said is None else lists.entry_of(said)
+        content = lists.content(case["line"])
+        return None if content is None else lists.entry_of(content)
 
     if "error" in case:
         with pytest.raises(ValueError, match=re.escape(case["error"])):
@@ -114,7 +114,7 @@ Command = Callable[[Path], list[str]]
     ids=["campaign", "campaign --dry-run", "watch --dry-run", "watch", "resolve", "probe", "stage watch"],
 )
 def test_nothing_is_asked_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    """A resolver would see the question; it is on loopback, and sees none."""
+    """A resolver on loopback would receive the query, and receives none."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver:
@@ -137,7 +137,7 @@ def test_nothing_is_asked_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def stage(config: Path, name: str) -> list[str]:
-    """The stage of a new run of these settings, after what it needs."""
+    """Run the stages that it needs, then the stage, in a new run with these settings."""
     in_force, text = settings.load(config)
     run = Run.create(in_force, text)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]

@@ -1,4 +1,4 @@
-"""Names that came from elsewhere, in every place where one becomes a path."""
+"""Names from other machines, in every function that makes a path of one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_links_are_followed_within_the_folder_alone(tmp_path: Path) -> None:
     for name in ("out/x", "out", "dangling", "within/../out/x"):
         with pytest.raises(UnsafeName):
             path_names.inside(folder, name)
-    # The folder itself may be reached by a link, as a site puts its disks.
+    # The folder itself may be a symbolic link, as sites link to their disks.
     (tmp_path / "link").symlink_to(folder)
     assert path_names.inside(tmp_path / "link", "deep/x").parent.is_dir()
 

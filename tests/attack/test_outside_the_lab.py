@@ -1,4 +1,4 @@
-"""Every command that can send, with the lab's settings and outside the lab: not one packet leaves."""
+"""Every command that can send, with the lab's settings but outside the lab: no packet leaves."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with settings and the files that they name; runs and store go there."""
+    """A folder with settings and the files that they name, for runs and store."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "names.csv").write_text("a.lab.test\n")
@@ -91,7 +91,7 @@ def new_run(folder: Path, config: str = "c.toml", more: str = "") -> Run:
 
 
 def resolved(run: Run) -> Run:
-    """The run with a target and answers that name addresses of the lab, as if the resolve stage was done."""
+    """A run with a target and answers with addresses of the lab, as if the resolve stage were done."""
     run.layout.targets.parent.mkdir(parents=True, exist_ok=True)
     answers: list[dict[str, Any]] = [
         {
@@ -116,22 +116,22 @@ def resolved(run: Run) -> Run:
     return run
 
 
-def quiet(outside: Outside, argv: list[str], said: str = REFUSED, status: int | None = 2) -> None:
-    """Run a command there: it refuses in one sentence, and no packet leaves."""
-    before = outside.heard()
+def assert_refused(outside: Outside, argv: list[str], message: str = REFUSED, status: int | None = 2) -> None:
+    """Run a command there; it must refuse with one sentence, and no packet may leave."""
+    before = outside.packets()
     done = outside.run(argv)
-    assert outside.heard() == before, done.stderr
-    assert said in done.stderr, done.stderr
+    assert outside.packets() == before, done.stderr
+    assert message in done.stderr, done.stderr
     if status is not None:
         assert (done.returncode, done.stderr.strip().count("\n")) == (status, 0), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_ear_hears(outside: Outside) -> None:
+def test_sent_packets_are_captured(outside: Outside) -> None:
     for address in ("198.18.0.9", "2001:db8::9"):
-        before = outside.heard()
+        before = outside.packets()
         assert outside.run(udp_to(address, 9)).returncode == 0
-        (packet,) = outside.heard()[len(before) :]
+        (packet,) = outside.packets()[len(before) :]
         assert f" > {address}.9: UDP" in packet
 
 
@@ -139,7 +139,7 @@ PROBES = {
     "the README's": ["--targets", str(ROOT / "examples/lab-targets.csv"), "--allow-net", "198.18.0.0/15"],
     "with a contact": ["--targets", "v4.csv", "--allow-net", "198.18.0.0/15", "--contact", "me@example.org"],
     "over IPv6": ["--targets", "v6.csv", "--allow-net", "2001:db8::/32"],
-    "from an address of its own": [
+    "from a configured source address": [
         *("--targets", "v4.csv", "--allow-net", "198.18.16.0/24", "--source", "192.0.2.1"),
     ],
     "a dry run": ["--targets", "v4.csv", "--allow-net", "198.18.0.0/15", "--dry-run"],
@@ -153,15 +153,15 @@ def test_probe(outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("v4.csv").write_text("ip,domain,port\n198.18.16.1,a.lab.test,443\n")
     Path("v6.csv").write_text("ip,domain,port\n2001:db8:16::1,a.lab.test,443\n")
     command = [sys.executable, "-m", "cli", "probe", *options, "--format", "jsonl", "--timeout", "0.2"]
-    quiet(outside, command)
+    assert_refused(outside, command)
     if "--dry-run" in options:
         return
     outside.mark()
     try:
-        before = outside.heard()
+        before = outside.packets()
         done = outside.run(command)
         assert done.returncode == 0, done.stderr
-        assert len(outside.heard()) > len(before), "in the lab the same command sends"
+        assert len(outside.packets()) > len(before), "in the lab the same command sends"
     finally:
         outside.unmark()
 
@@ -171,16 +171,16 @@ def test_where_the_route_is_the_loopback_no_mark_is_needed(outside: Outside, tmp
     targets.write_text("ip,domain,port\n198.18.77.1,a.lab.test,9\n198.19.77.1,b.lab.test,9\n")
     add = ["sh", "-c", "ip address add 198.18.77.1/32 dev lo && ip route add 198.19.77.0/24 dev lo"]
     assert outside.run(add).returncode == 0
-    before = outside.heard()
+    before = outside.packets()
     options = ["--targets", str(targets), "--allow-net", "198.18.0.0/15", "--timeout", "0.2"]
     done = outside.run([*FIRSTFLIGHT, "probe", *options])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"bytes_sent":1252') == 2, done.stdout
-    assert outside.heard() == before
+    assert outside.packets() == before
 
 
 def with_targets(outside: Outside, runs: Path) -> Run:
-    """A new run that knows its targets and AS data, from files."""
+    """A new run with targets and AS data from files."""
     run = new_run(runs)
     for stage in ("targets", "as_data"):
         done = outside.run([*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
@@ -191,39 +191,39 @@ def with_targets(outside: Outside, runs: Path) -> Run:
 def test_stage_resolve(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "2", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "resolve", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "resolve", *place])
 
 
 def test_stage_probe(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     resolved(run)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "probe", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "probe", *place])
 
 
 def test_stage_watch(outside: Outside, runs: Path) -> None:
     run = with_targets(outside, runs)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "watch", *place])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "watch", *place])
 
 
 @pytest.mark.parametrize("stage", ["targets", "as_data"])
 def test_stages_that_fetch(outside: Outside, runs: Path, stage: str) -> None:
     """/etc/hosts leads to the lab's web host there."""
     run = new_run(runs, "fetched.toml")
-    quiet(outside, [*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, "--run", str(run.path), "--here"])
 
 
 def test_a_name_server_of_the_lab_is_not_asked(outside: Outside, runs: Path) -> None:
     reference = '[clock]\nreference = "https://nobody.lab.test/"\n'
     run = new_run(runs, more=reference)
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", "resolve", *place], status=None)
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", "resolve", *place], status=None)
 
 
 @pytest.mark.parametrize("command", [["campaign", "run"], ["watch"]])
 def test_a_campaign_and_a_watch(outside: Outside, runs: Path, command: list[str]) -> None:
-    quiet(outside, [*FIRSTFLIGHT, *command, "--config", str(runs / "c.toml")], status=None)
+    assert_refused(outside, [*FIRSTFLIGHT, *command, "--config", str(runs / "c.toml")], status=None)
 
 
 @pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["db", "migrate"], ["runs"]])
@@ -232,9 +232,9 @@ def test_a_store_of_the_lab(
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", "clickhouse://u@198.18.0.10:9000/firstflight")
     new_run(runs)
-    before = outside.heard()
+    before = outside.packets()
     done = outside.run([*FIRSTFLIGHT, *command])
-    assert outside.heard() == before
+    assert outside.packets() == before
     if command != ["runs"]:
         assert (done.returncode, REFUSED in done.stderr) == (2, True), done.stderr
 
@@ -244,7 +244,7 @@ def test_here_is_not_the_host_that_the_command_names(outside: Outside, runs: Pat
     behind = 'command = ["firstflight", "lab", "exec", "--state", "var/lab", "{}"]\n'
     run = new_run(runs, more=behind.format("hamburg") + "[centre]\n" + behind.format("centre"))
     place = ["--run", str(run.path), "--vantage", "here", "--repetition", "1", "--here"]
-    quiet(outside, [*FIRSTFLIGHT, "stage", stage, *place], said="and this is not it")
+    assert_refused(outside, [*FIRSTFLIGHT, "stage", stage, *place], message="and this is not it")
 
 
 def test_the_mark_is_one() -> None:

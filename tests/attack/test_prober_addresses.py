@@ -1,4 +1,4 @@
-"""Addresses that are nobody's to be probed: not given out, a cloud's own, this machine's."""
+"""Addresses that are never probed: unallocated, a cloud's internal ones, this machine's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORM = (
 def probe(
     tmp_path: Path, addresses: list[str], *options: str, own: tuple[str, ...] = ()
 ) -> dict[str, tuple[str, str | None]]:
-    """Address -> outcome and detail, probed in a namespace that has `own` addresses, and no way out."""
+    """Return address -> outcome and detail, probed in a namespace with `own` addresses and no route out."""
     targets = write_targets(tmp_path / "t.csv", [(address, "a.test", 9) for address in addresses])
     quick = ("--timeout", "0.2", "--attempts", 1, "--linger-ms", 0, "--per-address-rate", 0)
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -62,7 +62,7 @@ def test_this_machine_is_no_target_unless_allowed(tmp_path: Path) -> None:
     for address in addresses[:2]:
         assert found[address] == ("blocked", "an address of this machine")
     assert [found[address][0] for address in addresses[2:]] == ["blocked", "blocked"]
-    assert found["192.175.47.2"][0] == "send_failed", "another's, which there is no way to"
+    assert found["192.175.47.2"][0] == "send_failed", "another host's, without a route to it"
     allowed = ("--allow-net", "10.9.9.0/24", "--allow-net", "fd00:1::/64")
     found = probe(tmp_path, addresses, "--contact", "me@example.org", *allowed, own=own)
     assert [found[address][0] for address in addresses] == ["blocked", "blocked", "refused", "refused"]

@@ -1,4 +1,4 @@
-"""Answers and ICMP made to mislead: the prober says what came, and the dissector the same."""
+"""Misleading answers and ICMP: the prober reports what it received, and the dissector agrees."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @dataclass
-class Seen:
-    """What the prober wrote, and what the dissector read from the same packets."""
+class Attempt:
+    """The prober's output, and the dissector's row of the same packets."""
 
     row: Row
     summary: dict[str, Any]
@@ -33,8 +33,8 @@ class Seen:
         assert {one: pair for one, pair in pairs.items() if pair[0] != pair[1]} == {}
 
 
-def attack(folder: Path, *arguments: object) -> Seen:
-    """Let `answering` do it in a namespace of its own."""
+def attack(folder: Path, *arguments: object) -> Attempt:
+    """Run `answering` in a separate namespace."""
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     up = 'ip link set lo up && exec "$@"'
     program = [sys.executable, "-m", "tests.attack.answering", str(folder), *map(str, arguments)]
@@ -47,9 +47,9 @@ def attack(folder: Path, *arguments: object) -> Seen:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     (dissected,) = rows(folder / "probe.pcap", "--answer-window-ms", "1000")
-    return Seen(said["row"], said["summary"], dissected)
+    return Attempt(output["row"], output["summary"], dissected)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def attack(folder: Path, *arguments: object) -> Seen:
     ],
 )
 def test_datagrams_are_read_whole(tmp_path: Path, answer: str, outcome: str, size: int) -> None:
-    seen = attack(tmp_path, answer)
-    row = seen.row
+    attempt = attack(tmp_path, answer)
+    row = attempt.row
     assert (row["outcome"], row["ack_datagram_bytes"], row["bytes_received"]) == (outcome, size, size)
-    seen.agree()
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
@@ -73,48 +73,48 @@ def test_datagrams_are_read_whole(tmp_path: Path, answer: str, outcome: str, siz
     [("short hello", "ack_only"), ("short hello alone", "malformed"), ("long hello", "malformed")],
 )
 def test_a_server_hello_has_the_length_of_one(tmp_path: Path, answer: str, outcome: str) -> None:
-    seen = attack(tmp_path, answer)
-    assert (seen.row["outcome"], seen.row["sh_us"]) == (outcome, None)
-    assert "ServerHello length" in seen.row["detail"]
-    seen.agree()
+    attempt = attack(tmp_path, answer)
+    assert (attempt.row["outcome"], attempt.row["sh_us"]) == (outcome, None)
+    assert "ServerHello length" in attempt.row["detail"]
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
     ("answer", "raw", "us"),
     [
         ("most delay that fits", (1 << 60) - 1, (1 << 63) - 8),
-        ("least delay that does not fit", 1 << 60, None),
+        ("smallest delay that does not fit", 1 << 60, None),
         ("most delay", MOST_DELAY, None),
     ],
 )
 def test_a_delay_that_does_not_fit_is_null(tmp_path: Path, answer: str, raw: int, us: int | None) -> None:
-    seen = attack(tmp_path, answer)
-    assert (seen.row["ack_delay_raw"], seen.row["ack_delay_us"]) == (raw, us)
-    assert seen.dissected["initial_ack_delay_us"] == us
-    seen.agree()
+    attempt = attack(tmp_path, answer)
+    assert (attempt.row["ack_delay_raw"], attempt.row["ack_delay_us"]) == (raw, us)
+    assert attempt.dissected["initial_ack_delay_us"] == us
+    attempt.agree()
 
 
 @pytest.mark.parametrize(
     ("source", "quoted", "answer", "outcome"),
     [
-        # Ports alone, from elsewhere: anybody can guess them.
+        # Only ports, from another host: they can be guessed.
         ("127.0.0.66", 8, "ordinary", "coalesced"),
         ("127.0.0.66", 8, "nothing", "timeout"),
         ("127.0.0.66", 8 + 22, "nothing", "timeout"),
-        # Ports alone, from the server itself, as of many a router and host.
+        # Only ports, from the server itself, as many routers and hosts send.
         ("127.0.0.1", 8, "nothing", "refused"),
-        # The connection ID is known to the path alone.
+        # Only the path knows the connection ID.
         ("127.0.0.66", 8 + 23, "nothing", "refused"),
     ],
 )
 def test_icmp_of_a_stranger_without_the_connection_id_ends_nothing(
     tmp_path: Path, source: str, quoted: int, answer: str, outcome: str
 ) -> None:
-    seen = attack(tmp_path, answer, source, quoted)
-    row = seen.row
+    attempt = attack(tmp_path, answer, source, quoted)
+    row = attempt.row
     assert (row["outcome"], row["icmp_type"], row["icmp_code"]) == (outcome, 3, 3)
     noted = outcome != "refused"
-    assert seen.summary["unproven_icmp"] == int(noted)
+    assert attempt.summary["unproven_icmp"] == int(noted)
     if noted:
         assert f"says {source}, which is not the server" in row["detail"]
-    seen.agree()
+    attempt.agree()

@@ -1,4 +1,4 @@
-"""What is left to the engine when all checks of ours are passed over: the kernel's walls, its own grants."""
+"""The limits of the engine when all checks before it are bypassed: the kernel's confinement, its grants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store import open_store
 from store.confine import landlock, seccomp
 from tests.store.serving import serving
 
-# A process as `store serve` makes it, but its engine is asked past the guard.
+# A process as of `store serve`, but statements bypass the guard.
 UNGUARDED = """
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ engine.close()
 
 
 def ask(store: Path, role: str, *statements: str) -> list[str]:
-    """What a confined engine says to each statement."""
+    """Return a confined engine's answer to each statement."""
     store.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", UNGUARDED, str(store), role, *statements],
@@ -56,7 +56,7 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.5)
         where = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        said = ask(
+        answers = ask(
             tmp_path / "store", "SERVER",
             f"SELECT file('{secret}')",
             "SELECT file('/etc/hostname')",
@@ -75,10 +75,10 @@ def test_an_engine_thread_reads_no_file_and_finds_no_name(tmp_path: Path) -> Non
         )  # fmt: skip
         with pytest.raises(TimeoutError):
             listener.accept()
-    assert [line.split()[0] for line in said] == ["refused"] * 7 + ["done"] + ["refused"] * 2 + ["done"]
-    for line in said[:6]:
+    assert [line.split()[0] for line in answers] == ["refused"] * 7 + ["done"] + ["refused"] * 2 + ["done"]
+    for line in answers[:6]:
         assert "Permission denied" in line or "denied" in line, line
-    assert "READ ON URL" in said[6]
+    assert "READ ON URL" in answers[6]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "store"]
 
 
@@ -99,7 +99,7 @@ def test_names_are_not_looked_up_even_with_the_grant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["READER", "LOADER", "SERVER", "FORMATTER"])
 def test_grants_hold_in_every_role(tmp_path: Path, role: str) -> None:
-    said = ask(
+    answers = ask(
         tmp_path / "store", role,
         "SELECT * FROM url('http://127.0.0.1:9/', 'LineAsString')",
         "SELECT * FROM remote('127.0.0.1:9', 'system.one')",
@@ -111,7 +111,7 @@ def test_grants_hold_in_every_role(tmp_path: Path, role: str) -> None:
         "SET format_schema = 'x'",
         "SET max_memory_usage = 0",
     )  # fmt: skip
-    for line in said:
+    for line in answers:
         assert line.startswith("refused"), line
 
 
@@ -136,11 +136,11 @@ def test_every_thread_of_a_server_is_bound(tmp_path: Path) -> None:
 
 
 def test_sql_is_confined(tables: Path) -> None:
-    """A process as `firstflight sql` is when it has been confined."""
+    """A process confined like that of `firstflight sql`."""
     assert tables.is_dir()
     script = (
         "from store import ask\n"
-        "from store import confined_command as command; command.asking()\n"
+        "from store import confined_command; confined_command.asking()\n"
         "print(ask.formatted('SELECT 1', 'TSV').content);\n"
         "import pathlib, socket\n"
         "for attempt in (lambda: pathlib.Path('/etc/hostname').read_text(), socket.socket):\n"
@@ -150,8 +150,8 @@ def test_sql_is_confined(tables: Path) -> None:
     assert done.stdout == "b'1\\n'\nPermission denied\nOperation not permitted\n", done.stderr
 
 
-def test_what_the_kernel_lacks_is_told(tmp_path: Path) -> None:
-    """A kernel without Landlock answers its calls with ENOSYS, as a filter around the server does here."""
+def test_what_the_kernel_lacks_is_reported(tmp_path: Path) -> None:
+    """A kernel without Landlock answers its calls with ENOSYS, as a filter does here."""
     script = (
         "import store.confine.landlock as l, store.confine.seccomp as s\n"
         "l.abi = lambda: 0\ns.supported = lambda: False\n"
@@ -163,13 +163,13 @@ def test_what_the_kernel_lacks_is_told(tmp_path: Path) -> None:
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
     )  # fmt: skip
     assert process.stderr is not None
-    said = [process.stderr.readline() for _ in range(4)]
+    messages = [process.stderr.readline() for _ in range(4)]
     process.terminate()
     process.wait(60)
     process.stderr.close()
-    assert " at 127.0.0.1:" in said[0]
-    assert "this kernel has no Landlock" in said[2]
-    assert "no seccomp filter on this kernel" in said[3]
+    assert " at 127.0.0.1:" in messages[0]
+    assert "this kernel has no Landlock" in messages[2]
+    assert "no seccomp filter on this kernel" in messages[3]
 
 
 @pytest.mark.parametrize("zone", ["CET-1CEST", "Europe/Berlin", ":nonsense", ""])

@@ -1,4 +1,4 @@
-"""What stood where nobody looked: behind quotes in names or rows, in strings that are SQL, in stores."""
+"""Statements hidden behind quotes in names or rows, in strings that contain SQL, or in stores."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_what_only_looks_like_it_is_done(
 
 
 def test_the_mark_of_a_query_stays(client: Client) -> None:
-    """By it the server finds the queries of a client that has gone."""
+    """The server finds the queries of a disconnected client by it."""
     mark = "SELECT getSetting('log_comment')"
     ((before,),) = client.execute(mark)
     assert client.execute(mark, settings={"log_comment": "mine"}) == [(f"{before} mine",)]

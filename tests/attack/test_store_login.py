@@ -1,4 +1,4 @@
-"""Before the login of `store serve`: the silent, the slow, those who guess, and those who own the store."""
+"""Before the login of `store serve`: silent and slow clients, password guessing, and the store's owner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-def test_without_a_word_a_password_is_asked_for(served: Served) -> None:
+def test_a_password_is_required_by_default(served: Served) -> None:
     for password in ("", "guess"):
         began = time.monotonic()
         with pytest.raises(ServerException) as caught, served.client(password=password) as client:
@@ -44,13 +44,13 @@ def test_wrong_passwords_leave_a_line(tmp_path: Path) -> None:
         found.client(user="some\nbody", password="guess") as client,
     ):
         client.execute("SELECT 1")
-    said = found.said.read_text(encoding="utf-8")
-    assert "wrong user or password from 127.0.0.1, user 'some\\nbody'" in said
-    assert "guess" not in said
+    log = found.log.read_text(encoding="utf-8")
+    assert "wrong user or password from 127.0.0.1, user 'some\\nbody'" in log
+    assert "guess" not in log
 
 
 def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> None:
-    """More than all places, each with the beginning of a hello that comes byte by byte."""
+    """More connections than allowed, each sending a hello byte by byte."""
     crowd = [socket.create_connection((served.host, served.port)) for _ in range(150)]
     over = threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_crowd_that_never_says_who_it_is_keeps_nobody_out(served: Served) -> N
 
 
 def test_those_who_guess_shut_nobody_out(served: Served) -> None:
-    """More at once than there are places, each again as soon as it has its answer."""
+    """More connections at once than allowed, each repeated as soon as it has its answer."""
     over = threading.Event()
     answered = []
 
@@ -107,7 +107,7 @@ def test_those_who_guess_shut_nobody_out(served: Served) -> None:
         over.set()
         for one in crowd:
             one.join()
-    # As many at once as there are places, for a second each.
+    # As many at once as allowed, for a second each.
     lasted = max(answered) - began
     assert len(answered) <= admission.MAX_PENDING * (lasted / admission.WRONG_PASSWORD_S + 1)
 
@@ -117,7 +117,7 @@ def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
         slow.sendall(varint(0) + varint(4000))
         until = time.monotonic() + 6 * connection.HELLO_S
         while True:
-            assert time.monotonic() < until, "a hello without end is listened to"
+            assert time.monotonic() < until, "the server still reads an endless hello"
             try:
                 slow.send(b"x")
                 if slow.recv(1) == b"":
@@ -129,7 +129,7 @@ def test_who_speaks_slowly_is_cut_off_when_time_is_over(served: Served) -> None:
 
 
 def test_places_before_the_login() -> None:
-    """The oldest connection is cut, but no new one, and none that waits after a wrong password."""
+    """The longest waiting connection is closed, but no new one, and none delayed for a wrong password."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ends = [(socket.create_connection(listener.getsockname()), listener.accept()[0]) for _ in range(4)]
     pairs = [(near, far) for far, near in ends]
@@ -139,8 +139,8 @@ def test_places_before_the_login() -> None:
     limits.wrong_password(0, "user")
     began = time.monotonic()
     limits.enter(2, pairs[2][0])
-    assert time.monotonic() - began > 0.25, "a new one has its place for a while"
-    assert pairs[1][1].recv(1) == b"", "the one that only waited is cut"
+    assert time.monotonic() - began > 0.25, "a new connection is kept for a while"
+    assert pairs[1][1].recv(1) == b"", "the connection that only waited is closed"
     limits.wrong_password(2, "user")
     waits = threading.Thread(target=limits.enter, args=(3, pairs[3][0]))
     waits.start()
@@ -160,12 +160,12 @@ def test_places_before_the_login() -> None:
 def test_the_address_is_in_a_file_for_the_owner_alone(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = served.said.with_name("store")
+    store = served.log.with_name("store")
     path = served_address.path_of(store)
     assert path.stat().st_mode & 0o777 == 0o600
-    said = served.said.read_text(encoding="utf-8")
-    assert f"export FIRSTFLIGHT_STORE_FILE={path}\n" in said
-    assert served.password not in said
+    log = served.log.read_text(encoding="utf-8")
+    assert f"export FIRSTFLIGHT_STORE_FILE={path}\n" in log
+    assert served.password not in log
     monkeypatch.delenv("FIRSTFLIGHT_STORE")
     for environment in ({"FIRSTFLIGHT_STORE_FILE": str(path)}, {"FIRSTFLIGHT_STORE": f"chdb:{store}"}):
         for command in (("db", "migrate"), ("sql", "SELECT count() FROM quic_probe", "--format", "TSV")):
@@ -188,9 +188,9 @@ def test_the_password_stays_from_start_to_start(tmp_path: Path) -> None:
         assert second.password == first.password
     address = served_address.path_of(store)
     assert second.password in address.read_text(encoding="utf-8")
-    with open_store(f"chdb:{store}", write=True) as embedded:  # nobody serves it now
+    with open_store(f"chdb:{store}", write=True) as embedded:  # no server runs now
         assert embedded.location == str(store)
-    address.chmod(0o644)  # known to others, so no secret any more
+    address.chmod(0o644)  # readable by others, so no secret any more
     with serving(store) as third:
         assert third.password not in (first.password, "")
 
@@ -209,10 +209,10 @@ def test_a_password_of_ones_own_is_not_taken_for_a_drawn_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
-    """The address is wanted where a password was drawn, and a help otherwise."""
+    """The address file is required with a generated password, and optional otherwise."""
     store = tmp_path / "store"
     store.mkdir()
-    # What stands in the way of the file holds for root, too.
+    # A folder in place of the file stops root, too.
     (tmp_path / "store.address" / "in the way").mkdir(parents=True)
     options = ["--no-password"] if own else []
     process = subprocess.Popen(
@@ -220,22 +220,23 @@ def test_a_folder_above_that_takes_no_file(tmp_path: Path, own: bool) -> None:
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{store}"},
     )  # fmt: skip
     assert process.stderr is not None
-    said = [process.stderr.readline(), process.stderr.readline() if own else ""]
+    messages = [process.stderr.readline(), process.stderr.readline() if own else ""]
     if own:
         process.terminate()
     status = process.wait(60)
     process.stderr.close()
     if own:
-        assert status == 0 and " at 127.0.0.1:" in said[0]
+        assert status == 0 and " at 127.0.0.1:" in messages[0]
         assert (
-            "cannot write the store's address" in said[1] and "give clients the address yourself" in said[1]
+            "cannot write the store's address" in messages[1]
+            and "give clients the address yourself" in messages[1]
         )
     else:
-        assert status == 2 and "cannot write the store's address" in said[0]
+        assert status == 2 and "cannot write the store's address" in messages[0]
 
 
 def test_an_address_of_another_process_is_not_used(tmp_path: Path) -> None:
-    """What a killed server left: its port may be anybody's now."""
+    """The address file of a killed server: another process may have its port now."""
     store = tmp_path / "store"
     with serving(store) as found:
         path = served_address.path_of(store)

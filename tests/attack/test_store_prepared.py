@@ -1,4 +1,4 @@
-"""A store in which somebody left expressions that reach beside it, opened by the user's own commands."""
+"""A store with planted expressions that reach outside it, opened by the user's own commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.store.serving import FIRSTFLIGHT, serving
 
 SECRET = "what the user alone can read"
 
-# An engine without guard, grants or walls: whatever way somebody found, this is what it left.
+# An engine without guard, grants or confinement, to plant the expressions.
 PREPARE = """
 import sys
 from store import access
@@ -36,7 +36,7 @@ LEFT = {
     "a default that asks a dictionary": (
         "CREATE DICTIONARY asked (a UInt64, b String) PRIMARY KEY a LAYOUT(FLAT()) LIFETIME(0) "
         "SOURCE(HTTP(URL '{url}' FORMAT 'TSV'));"
-        # Not of a constant, which would be asked for here and now.
+        # Not of a constant, which would be evaluated at once.
         "ALTER TABLE quic_probe ADD COLUMN left String "
         "DEFAULT dictGet('firstflight.asked', 'b', toUInt64(length(domain)))",
         "firstflight.asked",
@@ -58,7 +58,7 @@ LEFT = {
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A listening socket of the loopback interface at which nobody may come in."""
+    """A listening socket on loopback that must get no connection."""
     with socket.create_server(("127.0.0.1", 0)) as made:
         made.settimeout(0.5)
         yield made
@@ -69,7 +69,7 @@ def prepare(store: Path, statements: str) -> None:
 
 
 def held(store: Path) -> bytes:
-    """Everything that the store's files hold, rows uncompressed as far as the engine writes them so."""
+    """Return the contents of the store's files; rows are uncompressed if the engine writes them so."""
     return b"".join(path.read_bytes() for path in store.rglob("*") if path.is_file())
 
 
@@ -92,7 +92,7 @@ def test_commands_do_not_open_it(tables: Path, tmp_path: Path, listener: socket.
     assert SECRET.encode() not in held(tables)
 
 
-# The same without the look at what is stored: the walls are what is left.
+# The same without the check of stored expressions: only the confinement is left.
 UNLOOKED = """
 import sys
 from store import confined_command as command
@@ -172,7 +172,7 @@ def test_what_only_reads_writes_no_table(tables: Path) -> None:
 
 
 def test_a_store_is_read_after_a_writer_was_killed(tables: Path) -> None:
-    """What it left is cleared away when tables are opened, which a sealed process may do."""
+    """Opening tables removes its remains, which a sealed process may do."""
     folder = next(path.parent for path in tables.glob("store/*/*/format_version.txt"))
     for name in ("tmp_insert_all_99_99_0", "delete_tmp_all_98_98_0"):
         (folder / name).mkdir()
@@ -185,7 +185,7 @@ def test_a_store_is_read_after_a_writer_was_killed(tables: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
-def test_a_server_that_only_reads_cannot_be_told_to_write(tables: Path) -> None:
+def test_a_read_only_server_cannot_be_made_to_write(tables: Path) -> None:
     with serving(tables, "--read-only") as served, served.client() as client:
         assert client.execute("SELECT count() FROM quic_probe") == [(0,)]
         status = Path(f"/proc/{served.process.pid}/status").read_text()

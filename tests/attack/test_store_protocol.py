@@ -1,4 +1,4 @@
-"""The native protocol's parsers under bytes that nobody meant: they end, in time, with a sentence."""
+"""The native protocol's parsers on invalid bytes: they end in time, with one sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reader(data: bytes) -> Reader:
     return Reader(lambda _: pieces.pop(0) if pieces else b"")
 
 
-def ended() -> bytes:
+def end_of_stream() -> bytes:
     raise Disconnected
 
 
@@ -65,7 +65,10 @@ PARSERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
         lambda data: packets.read_hello(reader(data)),
     ),
     "query": (_query(), lambda data: packets.read_query(reader(data), packets.OLDEST)),
-    "block": (_BLOCK.wire(packets.REVISION), lambda data: read_wire(Window(ended, data), packets.REVISION)),
+    "block": (
+        _BLOCK.wire(packets.REVISION),
+        lambda data: read_wire(Window(end_of_stream, data), packets.REVISION),
+    ),
     "native": (_BLOCK.native(), lambda data: list(each_native(data))),
     "lz4": (compression.pack(b"x" * 500), lambda data: compression.unpack_frame(reader(data))),
     "zstd": (
@@ -109,14 +112,14 @@ def test_changed_ones_end_with_a_sentence(name: str) -> None:
             parse(bytes(broken))
         except EXPECTED:
             continue
-        except ValueError as error:  # `layout` alone says so; its callers turn it round
+        except ValueError as error:  # raised by `layout` itself; its callers convert it
             assert name == "type", error
         except (StopIteration, RecursionError):
             assert name == "type"
 
 
 @pytest.mark.parametrize(
-    ("type_name", "said"),
+    ("type_name", "message"),
     [
         ("Array(" * 120_000 + "Int8" + ")" * 120_000, "more than 4096 bytes"),
         ("Array(" * 33 + "Int8" + ")" * 33, "more than 32 levels"),
@@ -130,11 +133,11 @@ def test_changed_ones_end_with_a_sentence(name: str) -> None:
         ("Int8 -- x", "is not a type"),
     ],
 )
-def test_types_are_short_flat_and_nothing_else(type_name: str, said: str) -> None:
+def test_types_are_short_flat_and_nothing_else(type_name: str, message: str) -> None:
     data = varint(1) + varint(0) + text("a") + text(type_name)
     tracemalloc.start()
     began = time.process_time()
-    with pytest.raises(ProtocolError, match=said):
+    with pytest.raises(ProtocolError, match=message):
         list(each_native(data))
     assert time.process_time() - began < 5
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
@@ -153,8 +156,8 @@ def test_types_in_use_pass() -> None:
 
 def test_a_small_piece_does_not_unpack_to_a_large_one() -> None:
     bomb = zstd.compress(bytes(64 << 20))
-    said = 1000  # bytes, as its head says
-    piece = struct.pack("<BII", compression.ZSTD, 9 + len(bomb), said) + bomb
+    declared = 1000  # bytes, by its header
+    piece = struct.pack("<BII", compression.ZSTD, 9 + len(bomb), declared) + bomb
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="another length than it declares"):
         compression.unpack_frame(reader(compression._hash(piece) + piece))

@@ -1,4 +1,4 @@
-"""Statements that reached beside the store through `store serve`, or changed it for who may only read."""
+"""Statements that reached outside the store through `store serve`, or changed it for a read-only user."""
 
 from __future__ import annotations
 
@@ -127,15 +127,15 @@ def test_who_may_only_read_stops_no_merges_and_no_queries(tmp_path: Path) -> Non
 
 def test_answers_have_an_end(client: Client) -> None:
     few = {"max_result_rows": 100_000, "max_memory_usage": 200_000_000, "max_block_size": 65_536}
-    for query, said, advice in (
+    for query, message, advice in (
         ("SELECT number FROM numbers(1000000000000)", "Limit for result exceeded", "with WHERE or LIMIT"),
         ("SELECT groupArray(number) FROM numbers(1000000000000)", "memory limit exceeded", "group by less"),
     ):
-        with pytest.raises(ServerException, match=said) as caught:
+        with pytest.raises(ServerException, match=message) as caught:
             for _ in client.execute_iter(query, settings=few):
                 pass
         shown = str(from_engine(f"Code: {caught.value.code}. {caught.value.message}", "the store"))
-        assert said in shown and ": ask for fewer rows" in shown and advice in shown, shown
+        assert message in shown and ": ask for fewer rows" in shown and advice in shown, shown
         assert "\n" not in shown
     for name in ("max_memory_usage", "max_result_rows", "max_execution_time"):
         for value in ("0", "200000000000"):
@@ -144,7 +144,7 @@ def test_answers_have_an_end(client: Client) -> None:
 
 
 def test_every_function_of_the_engine_was_reviewed() -> None:
-    """When the engine is exchanged: read what is new in system.functions, then say how many there are."""
+    """After an engine upgrade: review the new entries of system.functions, then update the number."""
     engine = Engine()
     try:
         names = engine.run("SELECT DISTINCT name FROM system.functions").decode().split()

@@ -1,4 +1,4 @@
-"""What servers and lists put into texts is shown, not obeyed, wherever a person reads it."""
+"""Text from servers and lists is displayed, never interpreted by the terminal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from reports.tables.table1 import Table
 from reports.trace import SHOWN, Trace, describe
 
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
-# Title, cursor, colour, a question that the terminal answers, C1's short forms, a line of its own, direction.
+# Title, cursor, colour, a query that the terminal answers, C1's short forms, a separate line, direction.
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31m\x1b[6n\x9b31m\x9d0;x\x9c\r\nok\x08\x7f\u202egnp.exe\u2066\u2028\u200f"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def harmless(shown: str) -> bool:
-    """Whether a terminal would only show it: line ends and tabs may stand there."""
+    """Return whether a terminal would only show the text; line ends and tabs are allowed."""
     return OBEYED.search(shown) is None
 
 
@@ -81,7 +81,7 @@ def test_formats_for_people_and_for_programs(output_format: str, to_terminal: bo
 
 
 def on_a_terminal(*argv: str, **environment: str) -> str:
-    """What a command writes to a terminal of its own."""
+    """Return a command's output to a separate terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(argv, stdout=theirs, stderr=theirs, env={**os.environ, **environment})
     os.close(theirs)
@@ -89,7 +89,7 @@ def on_a_terminal(*argv: str, **environment: str) -> str:
     while True:
         try:
             piece = os.read(ours, 65536)
-        except OSError:  # the last one to hold it has ended
+        except OSError:  # the last process with the terminal has ended
             break
         if not piece:
             break

@@ -1,4 +1,4 @@
-"""The loopback world of campaigns, one for each module of tests."""
+"""The loopback world of campaigns, one for each test module."""
 
 from __future__ import annotations
 

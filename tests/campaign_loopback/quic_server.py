@@ -42,7 +42,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 async def main(port: int, addresses: list[str]) -> None:
-    """Serve until killed; says `ready` when all sockets are bound."""
+    """Serve until killed; print `ready` when all sockets are bound."""
     configuration = QuicConfiguration(is_client=False, alpn_protocols=["h3"])
     with tempfile.TemporaryDirectory() as folder:
         configuration.load_cert_chain(*certificate(Path(folder)))

@@ -1,4 +1,4 @@
-"""Whole campaigns on loopback with real servers: what is written, and what happens when they are cut."""
+"""Whole campaigns on loopback with real servers: their output, and their behaviour when interrupted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGETS = ANSWERING + SILENT + 1
 
 
 def run_of(world: World, done: subprocess.CompletedProcess[str]) -> Path:
-    """The run folder that a campaign names in its last line."""
+    """Return the run folder that a campaign names in its last line."""
     return Path(world.folder, "runs", done.stdout.splitlines()[-1])
 
 
@@ -29,7 +29,7 @@ def manifest(run: Path) -> dict[str, object]:
 
 
 def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
-    """Every target is exactly one row, with the outcome that the world must give."""
+    """Check that every target is exactly one row, with the outcome that the world determines."""
     rows = world.rows(run, vantage, repetition)
     assert Counter(row["domain"] for row in rows) == Counter(list(addresses()))
     for row in rows:
@@ -46,12 +46,12 @@ def check_rows(world: World, run: Path, vantage: str, repetition: int) -> None:
 
 
 def segment_targets(run: Path, vantage: str) -> Counter[int]:
-    """How often each target stands in the closed segments."""
+    """Return how often each target is in the closed segments."""
     return Counter(row["target"] for row in rows_of(run / vantage / "1" / "probe" / "segments"))
 
 
 def check_traces(world: World, run: Path) -> None:
-    """`firstflight trace` leads from a row to its packets, whose times are the row's."""
+    """`firstflight trace` finds a row's packets, whose times are the row's."""
 
     def trace(name: str, *more: str) -> str:
         argv = [*FIRSTFLIGHT, "trace", run.name, "west", name, addresses()[name], *more]
@@ -66,7 +66,7 @@ def check_traces(world: World, run: Path) -> None:
     assert isinstance(sent_at, int)
     assert first["from_client"] and first["type"] == "initial" and first["client_scid"] == row["client_cid"]
     hello = next(p for p in packets if not p["from_client"] and "crypto 0+" in (p["frames"] or ""))
-    # Two clocks of one kernel: the capture's stamps, and those that the prober got with its sockets.
+    # Two stamps of one kernel: the capture's, and the prober's from its sockets.
     assert isinstance(row["sh_us"], int)
     assert abs((hello["time_ns"] - sent_at) / 1000 - row["sh_us"]) < 500
     text = trace("edge3.camp.test", "--repetition", "2")
@@ -182,7 +182,7 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
 
 
 @pytest.mark.parametrize(
-    ("override", "status", "said"),
+    ("override", "status", "message"),
     [
         ("resolve.port=1", 3, "resolver"),
         ("campaign.before_repetition=['false']", 1, "campaign.before_repetition (false)"),
@@ -190,10 +190,10 @@ def test_a_vantage_point_that_fails_does_not_stop_the_others(world: World) -> No
         ("probe.rate=-1", 2, "probe.rate"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, said: str) -> None:
+def test_what_goes_wrong_is_one_sentence(world: World, override: str, status: int, message: str) -> None:
     done = world.campaign("--config", str(world.settings()), "--set", override)
     assert done.returncode == status, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

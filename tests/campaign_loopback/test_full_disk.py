@@ -1,4 +1,4 @@
-"""A disk that fills up under a campaign: one sentence, nothing lost, and --resume goes on."""
+"""A disk that fills up during a campaign: one sentence, nothing lost, and --resume continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from .world import FIRSTFLIGHT, World, addresses
 
-# Room for the settings and the targets, not for the captures.
+# Enough space for the settings and the targets, not for the captures.
 SCRIPT = """
 mount -t tmpfs -o size=300k none {runs}
 {firstflight} campaign run --config {config} >{folder}/first.out 2>{folder}/first.err
@@ -24,7 +24,7 @@ cp -r {runs}/. {folder}/kept
 """
 
 
-def test_a_full_disk_is_said_in_one_sentence_and_resumed(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_sentence_and_resumed(tmp_path: Path) -> None:
     world = World(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "kept").mkdir()
@@ -34,7 +34,7 @@ def test_a_full_disk_is_said_in_one_sentence_and_resumed(tmp_path: Path) -> None
         firstflight=shlex.join(FIRSTFLIGHT),
         config=world.settings(),
     )
-    # A mount namespace of its own; who is not root makes a user namespace around it.
+    # A separate mount namespace; without root also a user namespace.
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     try:
         world.raise_it()
@@ -49,10 +49,10 @@ def test_a_full_disk_is_said_in_one_sentence_and_resumed(tmp_path: Path) -> None
         world.end()
     assert done.returncode == 0, done.stderr.decode()
 
-    said = (tmp_path / "first.err").read_text()
-    assert (tmp_path / "first.status").read_text() == "1\n", said
-    assert "full" in said or "No space left on device" in said
-    assert "Traceback" not in said
+    stderr = (tmp_path / "first.err").read_text()
+    assert (tmp_path / "first.status").read_text() == "1\n", stderr
+    assert "full" in stderr or "No space left on device" in stderr
+    assert "Traceback" not in stderr
 
     assert (tmp_path / "second.status").read_text() == "0\n", (tmp_path / "second.err").read_text()
     (run,) = (tmp_path / "kept").iterdir()

@@ -18,7 +18,7 @@ PACKAGES = [
     *("orchestration", "reports", "scanner", "schemas", "store"),
 ]
 ENTRY = '    Stage("tally", "tally", Scope.KEY, SCAN, kinds=()),\n'
-# What the stage does: it counts the rows that the probe stage of its key wrote.
+# The stage counts the rows that the probe stage of its key wrote.
 MODULE = """
 import pyarrow.parquet as pq
 from firstflight.system import files
@@ -48,7 +48,7 @@ print(json.dumps([names, own.pool, gave]))
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the software whose table of stages has one more entry."""
+    """A copy of the software with one more entry in the table of stages."""
     copy = tmp_path_factory.mktemp("tree")
     for name in PACKAGES:
         shutil.copytree(
@@ -70,7 +70,7 @@ def environment(tree: Path, world: World) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def run(world: World, environment: dict[str, str]) -> Path:
-    """A campaign that the changed software has run."""
+    """A campaign of the changed software."""
     done = subprocess.run(
         [*FIRSTFLIGHT, "campaign", "run", "--config", str(world.settings()), "--repetitions", "1"],
         capture_output=True,
@@ -115,7 +115,7 @@ def test_the_dry_run_names_it(run: Path, environment: dict[str, str]) -> None:
 def test_a_schedule_has_a_task_for_it_that_runs_it(
     run: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """Between what it reads and what loads: as the DAGs build their tasks, with real Airflow."""
+    """Between the stage that it reads from and the load, as the DAGs build their tasks, with real Airflow."""
     tally(run, "east").unlink()
     done = subprocess.run(
         [sys.executable, "-P", "-c", TASKS, run.name],

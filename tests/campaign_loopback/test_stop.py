@@ -1,4 +1,4 @@
-"""A stop file ends a campaign in order; what was probed can be loaded, the rest is probed when it goes on."""
+"""A stop file ends a campaign in order; finished probes can be loaded, the rest follows on --resume."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
         assert stage["state"] == "interrupted"
         assert 0 < len(rows) == stage["rows_out"] < len(addresses())
         assert len(rows) + stage["facts"]["not_probed"] == len(addresses())
-        # What was on its way was waited for: no row is a guess, none is missing.
+        # Outstanding probes were completed: no row is a guess, none is missing.
         assert len(rows_of(run / vantage / "1" / "probe" / "segments")) == len(rows)
         loaded += len(rows)
-    # Those that wait for --resume are no probes yet, and those that were probed are.
+    # Targets left for --resume are no probes yet.
     assert (entry["probes"], entry["probe_stages_done"]) == (loaded, 0)
     assert sum(entry["counts"].values()) - entry["counts"]["sent"] == loaded
     shown = firstflight(world, "runs", run.name).stdout
@@ -57,7 +57,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     count = ["sql", f"SELECT count() FROM quic_probe WHERE run = '{run.name}'", "--format", "TSV"]
     assert firstflight(world, *count).stdout == f"{loaded}\n"
 
-    # While the file is there nothing goes on by itself.
+    # While the file exists, the run does not continue.
     alone = ["stage", "probe", "--run", run.name, "--vantage", "east", "--repetition", "1"]
     assert "was stopped by" in firstflight(world, *alone, expect=130).stderr
 
@@ -72,7 +72,7 @@ def test_stopped_loaded_and_gone_on_with_every_row_is_there_once(world: World) -
     assert about["state"] == "done" and about["counts"]["targets"] == 2 * len(addresses())
 
 
-def test_stopping_what_does_not_run_is_said(world: World) -> None:
+def test_stopping_what_does_not_run_is_reported(world: World) -> None:
     (run,) = world.runs()
     assert "no campaign is running" in firstflight(world, "runs", "stop", run.name).stderr
     assert (run / "stop").exists()
@@ -81,14 +81,14 @@ def test_stopping_what_does_not_run_is_said(world: World) -> None:
     firstflight(world, "runs", "stop", "20000101T000000Z-000000", expect=2)
 
 
-def test_a_clock_that_is_off_is_written_down_and_said(world: World) -> None:
+def test_a_clock_that_is_off_is_recorded_and_reported(world: World) -> None:
     (run,) = world.runs()
-    ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind ours
+    ahead_ns = time.time_ns() - 300 * 10**9  # the centre's clock, five minutes behind this one
     again = ["stage", "probe", "--again", "--run", run.name, "--vantage", "east", "--repetition", "1"]
     done = firstflight(world, *again, "--centre-clock", str(ahead_ns))
     assert "the clock here is 30" in done.stderr and "ahead of the campaign's clock" in done.stderr
     (offset,) = {row["clock_offset_us"] for row in world.rows(run, "east", 1)}
-    # It looks ahead by what starting the process took as well, which is seconds at the most.
+    # The measured difference includes the start of the process, a few seconds at most.
     elapsed_us = (time.time_ns() - ahead_ns) // 1000
     assert isinstance(offset, int) and 299.9e6 < offset < elapsed_us
     (others,) = {row["clock_offset_us"] for row in world.rows(run, "west", 1)}

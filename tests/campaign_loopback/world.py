@@ -25,14 +25,14 @@ OPTED_OUT = "optout.camp.test"
 
 
 def free_port() -> int:
-    """A port free on all loopback addresses, UDP and TCP, as far as a moment's look can tell."""
+    """Return a port that is currently free on all loopback addresses, UDP and TCP."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
         tcp.bind(("0.0.0.0", 0))
         return int(tcp.getsockname()[1])
 
 
 def mrt_table(prefixes: dict[str, int]) -> bytes:
-    """A table dump (RFC 6396, TABLE_DUMP_V2) of IPv4 prefixes with their origin AS, one peer."""
+    """Return a table dump (RFC 6396, TABLE_DUMP_V2) of IPv4 prefixes with their origin AS, one peer."""
 
     def record(subtype: int, body: bytes) -> bytes:
         return struct.pack("!IHHI", 1_700_000_000, 13, subtype, len(body)) + body
@@ -52,7 +52,7 @@ def mrt_table(prefixes: dict[str, int]) -> bytes:
 
 
 def addresses() -> dict[str, str]:
-    """Name -> address; the first ANSWERING ones have a server."""
+    """Return name -> address; the first ANSWERING ones have a server."""
     names = {f"edge{n}.camp.test": f"127.9.1.{n + 1}" for n in range(ANSWERING)}
     names |= {f"closed{n}.camp.test": f"127.9.2.{n + 1}" for n in range(SILENT)}
     return names | {OPTED_OUT: "127.9.3.1"}
@@ -84,7 +84,7 @@ class World:
             process.wait()
 
     def settings(self, name: str = "c.toml", *, rate: float = 100, vantages: str | None = None) -> Path:
-        """A settings file for this world, with two vantage points here unless `vantages` says otherwise."""
+        """Write a settings file for this world, with two local vantage points unless `vantages` is given."""
         here = "".join(
             f'[[vantage]]\nname = "{v}"\ninterface = "lo"\nports = "{first}-{first + 31}"\n'
             for v, first in (("east", 61000), ("west", 62000))
@@ -125,7 +125,7 @@ url = "chdb:{self.folder}/store"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a campaign in this world."""
+        """Return the environment of a campaign in this world."""
         return {**os.environ, "FIRSTFLIGHT_RUNS": str(self.folder / "runs")}
 
     def campaign(self, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
@@ -151,22 +151,22 @@ url = "chdb:{self.folder}/store"
         )
 
     def stop_server(self) -> subprocess.Popen[bytes]:
-        """Let the QUIC server sleep: its ports stay bound, nobody answers."""
+        """Stop the QUIC server's process: its ports stay bound without answers."""
         (server,) = [process for process in self._processes if "quic_server.py" in str(process.args)]
         server.send_signal(signal.SIGSTOP)
         return server
 
     def go_on(self, server: subprocess.Popen[bytes]) -> None:
-        """Wake it up."""
+        """Continue the QUIC server's process."""
         server.send_signal(signal.SIGCONT)
 
     def runs(self) -> list[Path]:
-        """All run folders, oldest first."""
+        """Return all run folders, oldest first."""
         root = self.folder / "runs"
         return sorted(root.iterdir()) if root.is_dir() else []
 
     def rows(self, run: Path, vantage: str, repetition: int) -> list[dict[str, object]]:
-        """Rows of a quic_probe.parquet."""
+        """Return the rows of a quic_probe.parquet."""
         path = run / vantage / str(repetition) / "probe" / "quic_probe.parquet"
         rows: list[dict[str, object]] = pq.read_table(path).to_pylist()
         return rows
@@ -206,5 +206,5 @@ url = "chdb:{self.folder}/store"
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:
-    """Ctrl-C."""
+    """Send SIGINT, as Ctrl-C does."""
     process.send_signal(signal.SIGINT)

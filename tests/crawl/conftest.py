@@ -1,4 +1,4 @@
-"""Runs to fetch targets and AS data for; the lab's list and table hosts under their real names."""
+"""Runs that fetch targets and AS data; the lab's list and table hosts under their real names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of AS organisations: both layouts of CAIDA's, old field names, and what is refused."""
+"""Files of AS organisations: both of CAIDA's layouts, old field names, and refused files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 
 def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the stage writes is loaded, and any address can be asked for."""
+    """The stage's records are loaded, and any address can be queried."""
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
     (tmp_path / "rib.bz2").write_bytes(bz2.compress(ROUTES))
     (tmp_path / "20240701.as-org2info.txt").write_text(TEXT)
@@ -142,7 +142,7 @@ def test_stage_to_sql(tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.Mon
         (16509, None, None, None, "Amazon"),
         (None, None, None, None, None),
     ]
-    # Without such a file the next time, the old one's records do not stay behind.
+    # When the next run has no such file, the old one's records are not used.
     other = make_run(as_data='rib = "file"\nfiles = ["rib.bz2"]')
     as_data.stage(other)
     assert not (other.layout.as_data / "as_org.parquet").exists()

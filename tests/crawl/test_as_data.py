@@ -1,4 +1,4 @@
-"""The as_data stage on a run: table, CDN map, cache, and what it refuses; the lookup that others use."""
+"""The as_data stage on a run: table, CDN map, cache, refused inputs, and the lookup that others use."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_real_table_that_is_cut_leaves_nothing(tmp_path: Path, make_run: MakeR
         Mapper(run.layout.as_data)
 
 
-def test_a_broken_database_is_said_to_be_one(tmp_path: Path, make_run: MakeRun) -> None:
+def test_a_broken_database_is_reported(tmp_path: Path, make_run: MakeRun) -> None:
     run = with_routes(tmp_path, make_run)
     as_data.stage(run)
     (run.layout.as_data / "rib.pyasn").write_text("10.0.0.0/8\tnot a number\nnonsense\n")

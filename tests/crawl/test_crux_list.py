@@ -1,4 +1,4 @@
-"""CrUX lists: origins to names, buckets instead of ranks, and the two kinds of list joined."""
+"""CrUX lists: origins to names, buckets instead of ranks, and the join of both kinds of list."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ https://zero.example,0
 
 
 def cached(tmp_path: Path, text: str, month: str = "202408") -> Path:
-    """A folder in which the list of that month lies, so that nothing is fetched."""
+    """A folder that contains the month's list, so that nothing is fetched."""
     folder = tmp_path / "cache" / "crux"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{month}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -20,7 +20,7 @@ from .conftest import MakeRun
 
 
 def stage(running: Running, run: Run, name: str) -> Done:
-    """`firstflight stage NAME` inside the lab, where the environment trusts public authorities only."""
+    """Run `firstflight stage NAME` inside the lab, in an environment that trusts only public authorities."""
     argv = [sys.executable, "-m", "cli", "stage", name, "--run", str(run.path)]
     return running.world.run(argv, env={"FIRSTFLIGHT_RUNS": str(run.path.parent)})
 
@@ -47,7 +47,7 @@ def test_list_of_a_day_is_fetched_once(running: Running, make_run: MakeRun, tmp_
         f"daily-{list_host.MAIN_DAY}.id",
         f"{ids.copy().pop()}.csv",
     }
-    # Without a trusted authority nothing can be fetched: this one comes from the cache.
+    # Without a trusted authority nothing can be fetched: this list is from the cache.
     again = make_run(targets=wanted.replace("50", "60"))
     done = stage(running, again, "targets")
     assert done.status == 0, done.stderr
@@ -133,7 +133,7 @@ def test_crux_list_of_a_month_is_fetched_once_and_joined(
     }
     assert {row["rank"] for row in rows} == {None}
     assert [path.name for path in (tmp_path / "cache" / "crux").iterdir()] == ["202408.csv.gz"]
-    # From the cache, beside the first names of a Tranco list.
+    # From the cache, with the first names of a Tranco list.
     both = wanted.replace('"crux"', '"tranco+crux"') + f"\ndate = {list_host.OLD_DAY}\ntop = 1000"
     run = make_run(targets=both, network=trusting(running))
     done = stage(running, run, "targets")
@@ -170,14 +170,14 @@ def test_as_organisations_of_a_day_are_the_newest_before_it(
         assert organisation == f"Lab {cdn_of.get(asn) or 'Others'}"
     assert set(cdn_of) <= set(found["2024-08-07"])
     assert set(found["2024-06-30"].values()) == {("20240401.as-org2info.txt.gz", "Lab Others")}
-    # Both layouts say the same.
+    # Both layouts have the same contents.
     for name in ("20240701.as-org2info.txt.gz", "20240701.as-org2info.jsonl.gz"):
         url = as2org.FOLDER_URL + name
         got = running.world.client("fetch", url, str(tmp_path / name), env=running.trust)
         assert got["status"] == 200
     text, lines = (as2org.read(tmp_path / f"20240701.as-org2info.{ending}.gz") for ending in ("txt", "jsonl"))
     assert text == lines
-    # Which file it is, is known for days that have passed: nothing is asked for again.
+    # The file of a past day is known: nothing is requested again.
     again = make_run(as_data=f"{table}as2org_date = 2024-08-07")
     done = stage(running, again, "as_data")
     assert done.status == 0, done.stderr

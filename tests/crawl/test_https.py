@@ -1,4 +1,4 @@
-"""Downloads that break off, hosts that are down: one sentence each, and nothing half on disk."""
+"""Interrupted downloads and hosts that are down: one sentence each, and no partial file on disk."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from crawler import https
 
 @contextmanager
 def host(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
-    """A host that answers every request with these bytes and closes the connection; yields its address.
+    """Run a host that answers every request with these bytes and closes the connection; yields its address.
 
-    What it was asked is put into `asked`.
+    Appends the requests to `asked`.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
 

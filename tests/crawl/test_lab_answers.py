@@ -1,4 +1,4 @@
-"""The resolve stage against the lab's DNS server gives every name's declared addresses, chain and status."""
+"""The resolve stage against the lab's DNS server finds each name's declared addresses, chain and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MRT tables to origins: real RouteViews tables, compared with pyasn's own reading, and damaged ones."""
+"""MRT tables to origins: real RouteViews tables, compared with pyasn's own parser, and damaged ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conftest import RIB_4, RIB_6
 
 
 def whole_records(path: Path) -> bytes:
-    """The published start of a table, up to the end of its last whole record."""
+    """The published start of a table, up to the end of its last complete record."""
     data = bytearray()
     decompressor = bz2.BZ2Decompressor()
     data += decompressor.decompress(path.read_bytes())
@@ -83,7 +83,7 @@ def test_both_families_in_one_database(table_4: bytes, table_6: bytes, tmp_path:
 
 
 def longest_match(origins: dict[str, int], address: str) -> int | None:
-    """The origin of the longest prefix that holds the address, by trying them all."""
+    """Return the origin of the longest prefix that contains the address, by trying all."""
     ip = ipaddress.ip_address(address)
     for bits in range(ip.max_prefixlen, 0, -1):
         network = str(ipaddress.ip_network((ip, bits), strict=False))
@@ -134,7 +134,7 @@ def record(kind: int, subtype: int, body: bytes) -> bytes:
 
 
 def route(prefix: bytes, bits: int, as_path: bytes) -> bytes:
-    """A RIB_IPV4_UNICAST record (RFC 6396 4.3.2) with one entry that has ORIGIN and AS_PATH."""
+    """Return a RIB_IPV4_UNICAST record (RFC 6396 4.3.2) with one entry that has ORIGIN and AS_PATH."""
     attributes = b"\x40\x01\x01\x00" + b"\x40\x02" + bytes([len(as_path)]) + as_path
     entry = struct.pack(">HIH", 0, 1_400_000_000, len(attributes)) + attributes
     return record(13, 2, struct.pack(">IB", 0, bits) + prefix + struct.pack(">H", 1) + entry)

@@ -1,4 +1,4 @@
-"""The user's own target list: what is a name, what is rejected, and what the run keeps."""
+"""The user's own target list: valid names, rejected lines, and the copy in the run."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def span(*events: tuple[str, str], kind: str = "ECOSYSTEM") -> dict[str, Any]:
         ("PyPI", "2.0.post1", span(("introduced", "0"), ("last_affected", "2.0")), False),
         ("PyPI", "2.0", span(("introduced", "0"), ("last_affected", "2.0")), True),
         ("PyPI", "3.5", span(("introduced", "0"), ("fixed", "1.9"), ("introduced", "3.0")), True),
-        # Events stand in any order.
+        # Events may have any order.
         ("PyPI", "2.5", span(("introduced", "3.0"), ("fixed", "1.9"), ("introduced", "0")), False),
         ("PyPI", "not a version", span(("introduced", "0")), False),
         ("crates.io", "1.0.0-rc.2", span(("introduced", "0.0.0-0"), ("fixed", "1.0.0"), kind="SEMVER"), True),
@@ -77,7 +77,7 @@ def run(folder: Path | None) -> subprocess.CompletedProcess[str]:
 
 
 def database(folder: Path, *advisories: dict[str, Any]) -> Path:
-    """A database with these and, in each ecosystem, one of a package that nobody has."""
+    """A database with these advisories and, in each ecosystem, one for an unused package."""
     for ecosystem in audit.ECOSYSTEMS:
         (folder / ecosystem).mkdir(parents=True)
         nobody = advisory(ecosystem, "nobody-has-it", **span(("introduced", "0")))
@@ -101,7 +101,7 @@ def test_what_is_known_is_named_and_fails(tmp_path: Path) -> None:
     found = done.stdout.splitlines()
     assert len(found) == 2 and found[0].startswith("parquet ") and found[1].startswith("pyyaml ")
     assert found[1].endswith("(PyPI): TEST-PyYAML: it leaks")
-    # The same as the database publishes it.
+    # The same in the database's published form.
     with zipfile.ZipFile(folder / "PyPI" / "all.zip", "w") as archive:
         for path in sorted((folder / "PyPI").glob("*.json")):
             archive.write(path, path.name)

@@ -1,1 +1,1 @@
-"""Our reading of captures against tshark's, field by field."""
+"""Compares the dissector's rows with tshark's fields, field by field."""

@@ -1,4 +1,4 @@
-"""A capture in which every frame type occurs, sealed by aioquic: no stack sends all of them by itself."""
+"""A capture with every frame type, sealed by aioquic: no stack sends all of them by itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FRAMES = [
     _frame(b"\x1c", 0x128, 6, 9, b"no shared"),
     _frame(b"\x31", 3, b"dgm"),
 ]
-# What fills the rest of a packet: nothing can follow it.
+# Fills the rest of a packet: nothing can follow it.
 LAST = [
     _frame(b"\x08", 4, b"to the end"),
     _frame(b"\x0d", 4, 300, b"and the fin"),
@@ -54,7 +54,7 @@ LAST = [
 
 
 def make_all_frames(path: Path) -> Path:
-    """One packet per frame type, behind it some padding; then all in one packet."""
+    """Write one packet per frame type, followed by some padding; then all in one packet."""
     capture = Capture().sent(0, b.hello_datagram())
     payloads = (
         [frame + bytes(3) for frame in FRAMES] + [bytes(3) + frame for frame in LAST] + [b"".join(FRAMES)]

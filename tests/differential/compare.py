@@ -1,4 +1,4 @@
-"""Our rows against tshark's fields, by the list of fields.yaml."""
+"""Compares the dissector's rows with tshark's fields, by the list in fields.yaml."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Field:
 
 
 def fields(scope: str) -> list[Field]:
-    """The fields of one scope of fields.yaml."""
+    """Return the fields of one scope of fields.yaml."""
     listed = yaml.safe_load((HERE / "fields.yaml").read_text())[scope]
     return [
         Field(
@@ -56,7 +56,7 @@ def fields(scope: str) -> list[Field]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A field in which tshark and we differ."""
+    """A field in which tshark and the dissector differ."""
 
     capture: str
     frame: int
@@ -73,7 +73,7 @@ class Comparison:
         self.capture = capture.stem
         self.compared: Counter[str] = Counter()
         self.differences: list[Difference] = []
-        # Packets that only one side opened, by type.
+        # Packets that only one side decrypted, by type.
         self.only_ours: Counter[str] = Counter()
         self.only_theirs: Counter[str] = Counter()
         self._datagram, self._packet, self._frame = fields("datagram"), fields("packet"), fields("frame")
@@ -96,7 +96,7 @@ class Comparison:
                 self._compare_packet(number, place, row, packet)
 
     def segment(self, row: Row, theirs: Fields) -> None:
-        """Compare a TCP segment: its tcp_packet row, in the words of segments.py, and tshark's fields."""
+        """Compare a TCP segment: its tcp_packet row, as segments.py converts it, and tshark's fields."""
         for one in self._tcp:
             self._one(row["frame_number"], 0, one, row, theirs)
 
@@ -130,7 +130,7 @@ class Comparison:
                 if one.of is None or kind in one.of:
                     names[one.name] = True
                     self._one(number, place, one, frame, theirs)
-            # A frame has the fields of its type and no other that we know.
+            # A frame has the fields of its type and no other listed one.
             for one in self._frame:
                 if one.name not in names:
                     self._one(number, place, one, {}, theirs)
@@ -143,7 +143,7 @@ class Comparison:
             ours = [value for value in ours if value not in ("", 0)]
             other = [value for value in other if value not in ("", 0)]
         if one.form == "has":
-            # Some marks stand twice in tshark's tree.
+            # Some marks occur twice in tshark's tree.
             other = other[:1]
         if ours == other:
             self.compared[one.name] += len(ours)
@@ -152,7 +152,7 @@ class Comparison:
 
 
 def _of_datagram(row: Row) -> Row:
-    """What the rows of a datagram share."""
+    """The fields that the rows of a datagram share."""
     shared = {name: row[name] for name in ("src_ip", "src_port", "dst_ip", "dst_port")}
     return shared | {
         "frame_number": row["frame_number"],

@@ -1,4 +1,4 @@
-"""Where tshark and the dissector may differ: exceptions.yaml."""
+"""The allowed differences between tshark and the dissector: exceptions.yaml."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Exception_ = dict[str, object]
 
 
 def exceptions(scope: str | None = None) -> list[Exception_]:
-    """The exceptions of `quic` or `tcp` captures, or all."""
+    """Return the exceptions of `quic` or `tcp` captures, or all."""
     listed: list[Exception_] = yaml.safe_load((HERE / "exceptions.yaml").read_text()) or []
     return [one for one in listed if scope in (None, one["scope"])]
 
 
 def is_excepted(difference: Difference, listed: Iterable[Exception_]) -> bool:
-    """Whether the list explains a difference."""
+    """Return whether the list explains a difference."""
     return any(
         one["capture"] == difference.capture
         and one["field"] == difference.field
@@ -30,14 +30,14 @@ def is_excepted(difference: Difference, listed: Iterable[Exception_]) -> bool:
 
 
 def unexplained(comparisons: list[Comparison], scope: str) -> str:
-    """The first differences that no exception explains, or nothing."""
+    """Return the first differences that no exception explains, or nothing."""
     listed = exceptions(scope)
     found = [one for each in comparisons for one in each.differences if not is_excepted(one, listed)]
     return f"{len(found)}: " + "\n".join(str(one) for one in found[:20]) if found else ""
 
 
 def check_needed(comparisons: list[Comparison], captures: list[Path], scope: str) -> None:
-    """Each exception explains a difference, and its capture still holds the bytes that it is about."""
+    """Check that each exception explains a difference, and that its capture still holds its bytes."""
     differences = [difference for comparison in comparisons for difference in comparison.differences]
     contents = {path.stem: path.read_bytes() for path in captures}
     for one in exceptions(scope):

@@ -1,7 +1,7 @@
-"""A client and a server of aioquic that talk over a path made here, with every datagram in a capture.
+"""An aioquic client and server on a simulated path, with every datagram in a capture.
 
-Real TLS and QUIC on both sides; the path (delay, loss, order, addresses) and the clock are this module's, so
-that the same scenario gives the same packets at the same times.
+Real TLS and QUIC on both sides; this module simulates the path (delay, loss, order, addresses) and the clock,
+so that the same scenario produces the same packets at the same times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Path_ = Callable[[bool, int], float | None]
 
 
 def steady(_from_client: bool, _ordinal: int) -> float | None:
-    """A path that loses and reorders nothing."""
+    """A path without loss or reordering."""
     return ONE_WAY_S
 
 
@@ -44,7 +44,7 @@ class Exchange:
     client: Address = ("192.0.2.10", 40000)
     client_settings: Mapping[str, object] = field(default_factory=dict)
     server_settings: Mapping[str, object] = field(default_factory=dict)
-    # (seconds, what the client or server does then)
+    # (seconds, action of the client or server then)
     actions: list[tuple[float, Callable[[Exchange], None]]] = field(default_factory=list)
     start_s: float = 0.0
 
@@ -63,7 +63,7 @@ class Exchange:
         self.far: QuicConnection | None = None
 
     def run(self, until_s: float = 3.0) -> Capture:
-        """Connect, do the actions, and go on until both sides are silent; gives the capture at the client."""
+        """Connect, do the actions, and continue until both sides are idle; return the client's capture."""
         self.near.connect(SERVER, now=self.now)
         self._flush()
         pending = sorted(self.actions, key=lambda action: action[0])
@@ -104,7 +104,7 @@ class Exchange:
             heapq.heappush(self.queue, (self.now + delay, self.order, from_client, datagram, client))
 
     def _log(self, src: Address, dst: Address, datagram: bytes) -> None:
-        # Whole microseconds: what every format of a capture can hold.
+        # Whole microseconds, which every capture format can hold.
         at_ns = round(self.now * 1_000_000) * 1000 - START_NS % 1000
         self.capture.packets.append((at_ns, udp(src, dst, datagram)))
 
@@ -119,7 +119,7 @@ class Exchange:
             self.far.receive_datagram(datagram, client, now=self.now)
 
     def _accept(self, datagram: bytes, client: Address) -> QuicConnection | None:
-        """A server at a first datagram: it negotiates the version, asks for a token, or accepts."""
+        """Handle a first datagram as a server: negotiate the version, send a Retry, or accept."""
         header = pull_quic_header(Buffer(data=datagram), host_cid_length=8)
         settings = server_configuration()
         settings.secrets_log_file = None
@@ -148,7 +148,7 @@ class Exchange:
 
 
 def write(captures: list[Capture], path: Path) -> Path:
-    """One capture file of several connections."""
+    """Write one capture file of several connections."""
     whole = Capture()
     for capture in captures:
         whole.packets += capture.packets

@@ -13,24 +13,24 @@ Fields = dict[str, list[str]]
 
 @dataclass
 class Packet:
-    """A QUIC packet: fields of its header, and of each of its frames if tshark opened it."""
+    """A QUIC packet: fields of its header, and of each of its frames if tshark decrypted it."""
 
     fields: Fields
     frames: list[Fields] = field(default_factory=list)
 
     @property
     def opened(self) -> bool:
-        """Whether tshark read its frames."""
+        """Return whether tshark read its frames."""
         return bool(self.frames)
 
     @property
     def is_padding(self) -> bool:
-        """The zeros behind a datagram's last packet, taken by tshark for a short header without fixed bit."""
+        """Return whether these are the zeros after a datagram's last packet, a short header to tshark."""
         return "quic.short" in self.fields and self.fields.get("quic.fixed_bit") == ["0"]
 
     @property
     def is_unread(self) -> bool:
-        """What tshark leaves aside: zeros behind the last packet, or a short header to an unknown ID."""
+        """Return whether tshark ignores it: zeros after the last packet, or a header with unknown ID."""
         return "quic.coalesced_padding_data" in self.fields or "quic.packet_length" not in self.fields
 
 
@@ -43,7 +43,7 @@ class Datagram:
 
 
 def datagrams(capture: Path, keys: Path | None) -> Iterator[Datagram]:
-    """Frames of `capture` in which tshark, in two passes and with `keys`, finds QUIC."""
+    """Yield frames of `capture` in which tshark, in two passes and with `keys`, finds QUIC."""
     argv = ["tshark", "-2", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
         argv += ["-o", f"tls.keylog_file:{keys}"]
@@ -68,7 +68,7 @@ def _packet(quic: ElementTree.Element) -> Packet:
 
 
 def _below(elements: list[ElementTree.Element]) -> Fields:
-    """Names and values of `elements` and all fields below, but those of protocols that QUIC carries."""
+    """Yield names and values of `elements` and their fields, except those of protocols inside QUIC."""
     found: Fields = {}
     waiting = list(reversed(elements))
     while waiting:

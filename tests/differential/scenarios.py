@@ -1,4 +1,4 @@
-"""Captures made on the spot: what real networks and captures do to connections, each with its key log."""
+"""Generated captures: the effects of real networks and captures on connections, each with its key log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Action = tuple[float, Callable[[Exchange], None]]
 
 
 def say(stream: int, data: bytes, fin: bool = True) -> Callable[[Exchange], None]:
-    """The client sends on a stream."""
+    """Return an action: the client sends on a stream."""
     return lambda x: x.near.send_stream_data(stream, data, end_stream=fin)
 
 
 def answer(stream: int, size: int, fin: bool = True) -> Callable[[Exchange], None]:
-    """The server sends on a stream that the client opened."""
+    """Return an action: the server sends on a stream that the client opened."""
 
     def act(x: Exchange) -> None:
         assert x.far is not None
@@ -43,7 +43,7 @@ def plain(keys: TextIO) -> list[Capture]:
 
 
 def hello_over_two_datagrams(keys: TextIO) -> list[Capture]:
-    """More protocols than one datagram holds, as a post-quantum key share does."""
+    """A ClientHello larger than one datagram, as with a post-quantum key share."""
     many = ["h3", *(f"protocol-{n:03}-of-many" for n in range(70))]
     return [Exchange(keys, client_settings={"alpn_protocols": many}, actions=request(3000)).run()]
 
@@ -59,7 +59,7 @@ def key_updates(keys: TextIO) -> list[Capture]:
 
 
 def migration(keys: TextIO) -> list[Capture]:
-    """The client goes on from another port, with another connection ID; the server validates the path."""
+    """The client migrates to another port, with another connection ID; the server validates the path."""
 
     def move(x: Exchange) -> None:
         x.client = (x.client[0], 40007)
@@ -75,7 +75,7 @@ def migration(keys: TextIO) -> list[Capture]:
 
 
 def rebinding(keys: TextIO) -> list[Capture]:
-    """A NAT gives the client another port: the connection IDs stay."""
+    """A NAT changes the client's port: the connection IDs stay the same."""
 
     def rebind(x: Exchange) -> None:
         x.client = (x.client[0], 40009)
@@ -90,7 +90,7 @@ def retry(keys: TextIO) -> list[Capture]:
 
 
 def version_negotiation(keys: TextIO) -> list[Capture]:
-    """The server knows version 1 only, the client begins with version 2."""
+    """The server supports only version 1, the client starts with version 2."""
     settings = {"supported_versions": [V2, V1], "original_version": V2}
     return [
         Exchange(
@@ -130,7 +130,7 @@ def port_reuse(keys: TextIO) -> list[Capture]:
 
 
 def small_frames(keys: TextIO) -> list[Capture]:
-    """What a transfer does not show: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
+    """Frames that a transfer lacks: resets, STOP_SENDING, PING, DATAGRAM, flow control, an error."""
 
     def begin(x: Exchange) -> None:
         x.near.send_ping(7)
@@ -160,7 +160,7 @@ def server_only(keys: TextIO) -> list[Capture]:
 
 
 def missing_start(keys: TextIO) -> list[Capture]:
-    """The capture begins after the handshake."""
+    """The capture starts after the handshake."""
     whole = plain(keys)[0]
     return [
         _filtered(whole, lambda packet: len(whole.packets) - whole.packets.index(_at(whole, packet)) < 20)

@@ -1,4 +1,4 @@
-"""TCP segments: tshark's fields of them, and a row of tcp_packet in the same words."""
+"""TCP segments: tshark's fields, and rows of tcp_packet converted to the same form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGGREGATOR = ";"
 
 
 def segments(capture: Path) -> Iterator[Fields]:
-    """The listed fields of every frame of `capture` in which tshark, in two passes, finds TCP."""
+    """Yield the listed fields of every frame of `capture` in which tshark, in two passes, finds TCP."""
     names = sorted({name for one in fields("tcp") for name in one.tshark})
     argv = ["tshark", "-2", "-r", str(capture), "-Y", "tcp && !icmp && !icmpv6", "-T", "fields"]
     argv += ["-o", "tcp.relative_sequence_numbers:FALSE", "-E", f"aggregator={AGGREGATOR}"]
@@ -31,18 +31,18 @@ def segments(capture: Path) -> Iterator[Fields]:
 
 
 def in_words_of_tshark(row: Row) -> Row:
-    """A row of tcp_packet with a value for each field that the list names."""
+    """Return a row of tcp_packet with a value for each listed field."""
     found = dict(row)
     is_six = ":" in row["src_ip"]
     found["ip_version"] = 6 if is_six else 4
-    # IPv6 counts what follows its header.
+    # IPv6 counts the bytes after its header.
     found["ip_length"] = row["ip_bytes"] - 40 if is_six else row["ip_bytes"]
-    said = row["flags"].split(",")
-    found |= {f"flag_{name}": int(name in said) for name in FLAGS}
+    flags = row["flags"].split(",")
+    found |= {f"flag_{name}": int(name in flags) for name in FLAGS}
     found["window_bytes"] = row["window"] << (row["window_shift"] or 0)
     found |= _options(row["options"], row["header_bytes"] - 20)
     names = {*filter(None, row["marks"].split(",")), row["class"]}
-    # tshark says the more general word beside these two.
+    # tshark also reports the more general class beside these two.
     if names & {"fast_retransmission", "spurious_retransmission"}:
         names.add("retransmission")
     found |= {f"is_{name}": 1 for name in names if name is not None}
@@ -72,6 +72,6 @@ def _options(text: str, size: int) -> Row:
             found["blocks"].append(len(edges))
             size -= 2 + 8 * len(edges)
         elif name == "end":
-            # The list is over; tshark shows each byte of padding as another end.
+            # End of the list; tshark shows each byte of padding as another end.
             found["kinds"] += [0] * size
     return found

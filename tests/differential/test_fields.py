@@ -1,4 +1,4 @@
-"""Every field that tshark and the dissector both know, packet by packet, in every sample capture."""
+"""Compares every field that tshark and the dissector both report, per packet, in every sample capture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST_FIELDS = 80
 
 @pytest.fixture(scope="session")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The samples and the captures made on the spot, each with its key log beside it."""
+    """The samples and the generated captures, each with its key log beside it."""
     folder = tmp_path_factory.mktemp("scenarios")
     made = [scenarios.make(name, folder) for name in scenarios.SCENARIOS]
     kept = [*sorted(FIXTURES.glob("*.pcap")), *sorted(RECORDED.glob("*.pcap"))]
@@ -35,14 +35,14 @@ def comparisons(captures: list[Path]) -> list[Comparison]:
 
 
 def compared(capture: Path) -> Comparison:
-    """Our rows of a capture against tshark's fields."""
+    """Compare the dissector's rows of a capture with tshark's fields."""
     comparison = Comparison(capture)
     keys = capture.with_suffix(".keys")
     found = rows(capture, "--kind", "quic_packet")
     by_frame = {number: list(group) for number, group in groupby(found, key=lambda row: row["frame_number"])}
     for theirs in datagrams(capture, keys if keys.exists() else None):
         ours = by_frame.get(int(theirs.fields["frame.number"][0]))
-        # A datagram of a connection whose beginning is missing is counted, and has no rows.
+        # A datagram of a connection whose start is missing is counted, and has no rows.
         if ours is not None and ours[0]["type"] != "icmp":
             comparison.datagram(ours, theirs)
     return comparison
@@ -53,17 +53,17 @@ def test_all_agree(comparisons: list[Comparison]) -> None:
 
 
 def test_enough_fields_were_compared(comparisons: list[Comparison]) -> None:
-    """Each listed field occurs in some capture: a list that compares nothing proves nothing."""
-    seen: Counter[str] = Counter()
+    """Each listed field occurs in some capture, so that no comparison is empty."""
+    total: Counter[str] = Counter()
     for comparison in comparisons:
-        seen += comparison.compared
+        total += comparison.compared
     listed = {one.name for scope in ("datagram", "packet", "frame") for one in compare.fields(scope)}
-    assert listed - set(seen) == set()
+    assert listed - set(total) == set()
     assert len(listed) >= LEAST_FIELDS
 
 
 def test_what_tshark_opens_is_opened(comparisons: list[Comparison]) -> None:
-    """And much more than the Initials was compared."""
+    """Much more than the Initials is compared."""
     missed = {one.capture: dict(+one.only_theirs) for one in comparisons if +one.only_theirs}
     assert missed == {}
     assert sum(one.compared["quic.key_phase"] for one in comparisons) > 300

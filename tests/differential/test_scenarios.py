@@ -1,4 +1,4 @@
-"""What connections look like when the network, the capture or the stacks do something out of the ordinary."""
+"""Rows of connections with unusual events in the network, the capture or the stacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.differential import scenarios
 from tests.dissect.conftest import dissect, rows
 
-# scenario -> what each of its connections must say
+# scenario -> expected values of each of its connections
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     "plain": [{"first_answer": "coalesced", "sni": "www.example.net", "undecrypted_packets": 0}],
     "hello_over_two_datagrams": [
@@ -61,7 +61,7 @@ def test_cut_connection_ids_begin_no_connection(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [100, 300])
 def test_cut_packets_are_counted_and_not_guessed(length: int, tmp_path: Path) -> None:
-    """Of an Initial that is not whole, the header is told, and nothing that stands behind it."""
+    """A truncated Initial has the values of its header, and nothing that follows it."""
     whole = scenarios.make("plain", tmp_path)
     (of,) = rows(whole, "--kind", "quic_connection")
     (row,) = rows(scenarios.snapped(whole, tmp_path / "cut.pcap", length), "--kind", "quic_connection")

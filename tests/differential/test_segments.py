@@ -1,4 +1,4 @@
-"""Every field that tshark and the dissector both know of a TCP segment."""
+"""Compares every field of a TCP segment that tshark and the dissector both report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REAL = FIXTURES.parent / "tcp"
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Conversations drawn by chance, and those of real stacks."""
+    """Random conversations, and those of real stacks."""
     stories = tcp_stories.write(tmp_path_factory.mktemp("tcp") / "stories.pcap", 11, 150)
     real = sorted(REAL.glob("*.pcap"))
     assert real
@@ -32,7 +32,7 @@ def comparisons(captures: list[Path]) -> list[Comparison]:
 
 
 def compared(capture: Path) -> Comparison:
-    """Our rows of a capture against tshark's fields; both know the same frames."""
+    """Compare the dissector's rows with tshark's fields; both have the same frames."""
     comparison = Comparison(capture)
     ours = {row["frame_number"]: in_words_of_tshark(row) for row in rows(capture, "--kind", "tcp_packet")}
     theirs = {int(found["frame.number"][0]): found for found in segments(capture)}
@@ -52,7 +52,7 @@ def test_every_exception_is_needed(comparisons: list[Comparison], captures: list
 
 
 def test_every_field_was_compared(comparisons: list[Comparison]) -> None:
-    seen: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for comparison in comparisons:
-        seen += comparison.compared
-    assert {one.name for one in compare.fields("tcp")} - set(seen) == set()
+        total += comparison.compared
+    assert {one.name for one in compare.fields("tcp")} - set(total) == set()

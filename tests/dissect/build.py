@@ -1,4 +1,4 @@
-"""Captures made for tests: packets sealed by aioquic, so that nothing of ours writes what ours reads."""
+"""Captures made for tests: aioquic seals the packets, so that reader and writer share no code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ HELLO_RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb
 
 
 def message(kind: int, body: bytes) -> bytes:
-    """A TLS handshake message."""
+    """Return a TLS handshake message."""
     return bytes([kind]) + len(body).to_bytes(3, "big") + body
 
 
 def client_hello(name: str = "www.example.net", size: int = 280) -> bytes:
-    """A ClientHello of exactly `size` bytes, with SNI and ALPN."""
+    """Return a ClientHello of exactly `size` bytes, with SNI and ALPN."""
     host = name.encode()
     sni = struct.pack("!HBH", len(host) + 3, 0, len(host)) + host
     alpn = b"\x00\x03\x02h3"
@@ -38,7 +38,7 @@ def client_hello(name: str = "www.example.net", size: int = 280) -> bytes:
 
 
 def server_hello(random: bytes = b"\x42" * 32) -> bytes:
-    """A ServerHello; with HELLO_RETRY_RANDOM, a HelloRetryRequest."""
+    """Return a ServerHello; with HELLO_RETRY_RANDOM, a HelloRetryRequest."""
     extensions = struct.pack("!HHH", 43, 2, 0x0304)
     return message(2, b"\x03\x03" + random + b"\0" + b"\x13\1" + b"\0" + struct.pack("!H", 6) + extensions)
 
@@ -47,19 +47,19 @@ HELLO = client_hello()
 
 
 def crypto(data: bytes, offset: int = 0) -> bytes:
-    """A CRYPTO frame."""
+    """Return a CRYPTO frame."""
     return b"\x06" + encode_uint_var(offset) + encode_uint_var(len(data)) + data
 
 
 def ack(largest: int = 0, *, first_range: int = 0, delay: int = 5, ecn: bool = False) -> bytes:
-    """An ACK frame with one range."""
+    """Return an ACK frame with one range."""
     head = b"\x03" if ecn else b"\x02"
     body = b"".join(encode_uint_var(n) for n in (largest, delay, 0, first_range))
     return head + body + (b"\1\2\3" if ecn else b"")
 
 
 def close(code: int, reason: bytes) -> bytes:
-    """A CONNECTION_CLOSE frame (0x1c)."""
+    """Return a CONNECTION_CLOSE frame (0x1c)."""
     return b"\x1c" + encode_uint_var(code) + b"\0" + encode_uint_var(len(reason)) + reason
 
 
@@ -76,7 +76,7 @@ def initial(
     pad_to: int | None = None,
     pn_bytes: int = 2,
 ) -> bytes:
-    """A sealed Initial; keys of the side that sends it, from the connection ID `keys_of`."""
+    """Return a sealed Initial, with the sender's keys from the connection ID `keys_of`."""
     dcid = (ODCID if from_client else CLIENT_CID) if dcid is None else dcid
     scid = (CLIENT_CID if from_client else SERVER_CID) if scid is None else scid
     kind = 1 if version == V2 else 0
@@ -87,53 +87,53 @@ def initial(
     head += struct.pack("!H", 0x4000 | pn_bytes + len(frames) + 16)
     head += number.to_bytes(8, "big")[-pn_bytes:]
     pair = CryptoPair()
-    # aioquic knows no draft 29 any more; its salt is given by hand in the one test that needs it.
+    # aioquic no longer supports draft 29; the one test that needs it passes the salt.
     pair.setup_initial(keys_of, is_client=from_client, version=version)
     return pair.encrypt_packet(head, frames, number)
 
 
 def hello_datagram(number: int = 0, **changes: object) -> bytes:
-    """The client's first datagram: a whole ClientHello in an Initial of 1252 bytes."""
+    """Return the client's first datagram: a complete ClientHello in an Initial of 1252 bytes."""
     arguments: dict[str, object] = {"from_client": True, "pad_to": 1252} | changes
     return initial(crypto(HELLO), number, **arguments)  # type: ignore[arg-type]
 
 
 def handshake(size: int = 200) -> bytes:
-    """A Handshake packet to the client that nobody can open."""
+    """Return a Handshake packet to the client without keys."""
     head = b"\xe0" + struct.pack("!I", V1) + b"\x08" + CLIENT_CID + b"\x08" + SERVER_CID
     return head + struct.pack("!H", 0x4000 | size) + bytes(i * 37 & 0xFF for i in range(size))
 
 
 def retry(token: bytes = b"token", *, odcid: bytes = ODCID, scid: bytes = b"\x7e" * 8) -> bytes:
-    """A Retry packet with the right tag for `odcid`."""
+    """Return a Retry packet with the right tag for `odcid`."""
     return encode_quic_retry(V1, scid, CLIENT_CID, odcid, token)
 
 
 def version_negotiation(versions: list[int], *, scid: bytes = ODCID) -> bytes:
-    """A Version Negotiation packet."""
+    """Return a Version Negotiation packet."""
     return encode_quic_version_negotiation(scid, CLIENT_CID, versions)
 
 
 @dataclass
 class Capture:
-    """A capture in the making; times in nanoseconds from its start."""
+    """Builds a capture; times in nanoseconds from its start."""
 
     client: tuple[str, int] = CLIENT
     server: tuple[str, int] = SERVER
     packets: list[tuple[int, bytes]] = field(default_factory=list)
 
     def sent(self, at_ns: int, datagram: bytes) -> Capture:
-        """A datagram of the client."""
+        """Add a datagram of the client."""
         self.packets.append((at_ns, udp(self.client, self.server, datagram)))
         return self
 
     def came(self, at_ns: int, datagram: bytes) -> Capture:
-        """A datagram of the server."""
+        """Add a datagram of the server."""
         self.packets.append((at_ns, udp(self.server, self.client, datagram)))
         return self
 
     def icmp(self, at_ns: int, kind: int, code: int) -> Capture:
-        """An ICMP error that quotes the client's first datagram."""
+        """Add an ICMP error that quotes the client's first datagram."""
         quoted = udp(self.client, self.server, b"\xc0" + bytes(50))[: 28 if self.client[0].count(".") else 48]
         body = bytes([kind, code]) + bytes(6) + quoted
         self.packets.append((at_ns, ip(self.server[0], self.client[0], None, body)))
@@ -150,13 +150,13 @@ class Capture:
 
 
 def udp(src: tuple[str, int], dst: tuple[str, int], payload: bytes) -> bytes:
-    """An IP packet with a UDP datagram (checksums zero: they are not looked at)."""
+    """Return an IP packet with a UDP datagram (checksums zero: the reader does not check them)."""
     datagram = struct.pack("!HHHH", src[1], dst[1], 8 + len(payload), 0) + payload
     return ip(src[0], dst[0], 17, datagram)
 
 
 def ip(src: str, dst: str, protocol: int | None, payload: bytes) -> bytes:
-    """An IPv4 or IPv6 packet; protocol None: ICMP of its family."""
+    """Return an IPv4 or IPv6 packet; protocol None: ICMP of its family."""
     one, other = ipaddress.ip_address(src), ipaddress.ip_address(dst)
     if one.version == 4:
         head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 57, protocol or 1, 0)

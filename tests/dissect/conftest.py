@@ -1,4 +1,4 @@
-"""The native dissector as tests call it."""
+"""Runs the native dissector for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dissect(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedP
 
 
 def rows(*arguments: str | Path, stdin: bytes = b"") -> list[Row]:
-    """Its JSON lines; it must end well."""
+    """Return its JSON lines; it must succeed."""
     done = dissect(*arguments, stdin=stdin)
     assert done.returncode == 0, done.stderr.decode()
     return [json.loads(line) for line in done.stdout.splitlines()]

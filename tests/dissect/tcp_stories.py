@@ -1,6 +1,6 @@
-"""TCP conversations drawn by chance: loss, copies, reordering, probes, resets, port reuse.
+"""Random TCP conversations: loss, copies, reordering, probes, resets, port reuse.
 
-Not what a stack would send, but what an observer may meet."""
+No stack would send them, but an observer may capture them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SYN_OPTIONS = (b"", b"\x02\x04\x05\xb4\x03\x03\x07\x04\x02")
 def segment(
     side: int, port: int, numbers: tuple[int, int], flags: int, window: int, size: int, options: bytes
 ) -> bytes:
-    """An IPv4 packet with a TCP segment from side 0 (the client) or 1; checksums are zero."""
+    """Return an IPv4 packet with a TCP segment from side 0 (the client) or 1; checksums are zero."""
     options += bytes(-len(options) % 4)
     ports = (port, 443) if side == 0 else (443, port)
     offset = (20 + len(options)) // 4 << 4
@@ -46,7 +46,7 @@ class Conversation:
     sent: list[list[tuple[int, int]]] = field(default_factory=lambda: [[], []])
 
     def __post_init__(self) -> None:
-        # Some begin just below the wrap.
+        # Some start just below the wraparound.
         self.isn = [
             self.rng.choice([self.rng.randrange(1 << 32), (1 << 32) - self.rng.randrange(5000)]) for _ in ENDS
         ]
@@ -55,14 +55,14 @@ class Conversation:
     def emit(
         self, side: int, seq: int, flags: int, size: int = 0, ack: int | None = None, options: bytes = b""
     ) -> None:
-        """One packet, and a pause."""
+        """Add one packet and a pause."""
         numbers = (seq, self.acked[side] if ack is None else ack)
         packet = segment(side, self.port, numbers, flags, self.window[side], size, options)
         self.packets.append((self.now_ns, packet))
         self.now_ns += self.rng.choice(PAUSES_NS)
 
     def handshake(self) -> None:
-        """Most begin with one; some lack the SYN-ACK, some have copies."""
+        """Add a handshake, which most have; some lack the SYN-ACK, some have copies."""
         options = self.rng.choice(SYN_OPTIONS)
         for _ in range(self.rng.choice([1, 1, 1, 2])):
             self.emit(0, self.isn[0], SYN, ack=0, options=options)
@@ -76,7 +76,7 @@ class Conversation:
             self.emit(0, self.next[0], ACK)
 
     def turn(self) -> None:
-        """Something that may happen."""
+        """Add a random event."""
         rng = self.rng
         side = rng.randrange(2) if rng.random() < 0.3 else 1
         other, chance, now = 1 - side, rng.random(), self.next[side]
@@ -106,7 +106,7 @@ class Conversation:
             self.rarely(side, rng.choice(["ahead", "fin", "rst", "syn", "syn-ack", "sack", "sack"]))
 
     def rarely(self, side: int, what: str) -> None:
-        """What ends, begins anew, or acknowledges in pieces."""
+        """Add an end, a new connection on the same ports, or partial acknowledgements."""
         rng, now = self.rng, self.next[side]
         if what == "ahead":
             self.emit(side, now, ACK, ack=self.acked[side] + rng.choice([10, 5000]))
@@ -126,7 +126,7 @@ class Conversation:
 
 
 def write(path: Path, seed: int, conversations: int) -> Path:
-    """A capture (raw IP, nanoseconds) of that many conversations, one after the other."""
+    """Write a capture (raw IP, nanoseconds) of that many conversations, one after the other."""
     rng = random.Random(seed)
     now_ns = 1_700_000_000 * 10**9
     out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)]

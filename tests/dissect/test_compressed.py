@@ -17,7 +17,7 @@ QUICHE = FIXTURES / "quiche.pcap"
 
 
 def compressed(kind: str, data: bytes) -> bytes:
-    """`data` by zstd's own program, or by gzip; in two members or frames."""
+    """Return `data` compressed by the zstd program or by gzip, in two frames or members."""
     half = len(data) // 2
     if kind == "gzip":
         return gzip.compress(data[:half]) + gzip.compress(data[half:])
@@ -33,7 +33,7 @@ def compressed(kind: str, data: bytes) -> bytes:
 def test_compressed_captures_give_the_same_rows(kind: str, way: str, tmp_path: Path) -> None:
     (original,) = rows(QUICHE, "--kind", "quic_connection")
     data = compressed(kind, QUICHE.read_bytes())
-    # Told by its first bytes, whatever the name says.
+    # Recognised by its first bytes, whatever its name.
     path = tmp_path / "capture.pcap"
     path.write_bytes(data)
     options = ["--kind", "quic_connection", "--keys", str(QUICHE.with_suffix(".keys"))]
@@ -48,7 +48,7 @@ def test_compressed_captures_give_the_same_rows(kind: str, way: str, tmp_path: P
 def test_what_comes_before_a_cut_is_kept(kind: str, tmp_path: Path) -> None:
     data = QUICHE.read_bytes()
     path = tmp_path / "cut"
-    # The first half stands in a frame of its own, so all of it can be read.
+    # The first half is a separate frame, so all of it can be read.
     path.write_bytes(compressed(kind, data)[:-40])
     done = dissect(path, QUICHE, "--kind", "quic_connection")
     assert done.returncode == 3
@@ -64,10 +64,10 @@ def test_other_compressors_are_named(tmp_path: Path) -> None:
     assert b"bzip2" in done.stderr
 
 
-def test_a_window_beyond_the_memory_is_said(tmp_path: Path) -> None:
-    """Zstandard's long windows must be kept in memory: they are refused, and what to do is said."""
+def test_a_window_beyond_the_memory_is_reported(tmp_path: Path) -> None:
+    """Zstandard's long windows must be kept in memory: they are refused with advice."""
     path = tmp_path / "long.zst"
-    # The size is not told beforehand, so the window is as large as was asked for.
+    # The size is not known in advance, so the window is as large as requested.
     with path.open("wb") as out:
         argv = ["zstd", "-q", "-c", "--long=27"]
         subprocess.run(argv, input=QUICHE.read_bytes(), stdout=out, check=True)
@@ -77,7 +77,7 @@ def test_a_window_beyond_the_memory_is_said(tmp_path: Path) -> None:
 
 
 def block(kind: int, body: bytes) -> bytes:
-    """A block of pcapng."""
+    """Return a block of pcapng."""
     body += bytes(-len(body) % 4)
     length = struct.pack("<I", len(body) + 12)
     return struct.pack("<I", kind) + length + body + length

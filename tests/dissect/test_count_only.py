@@ -1,7 +1,7 @@
-"""Datagrams that are only counted add the same to a connection's row as those that are read packet by packet.
+"""Datagrams that are only counted contribute the same to a connection's row as those read packet by packet.
 
-When packets are asked for as records, every one is read; without them, those that no key opens are counted
-once the first answer is over. The rows of connections must not show the difference.
+With packet records, every packet is read; without them, packets without keys are only counted after the first
+answer is complete. The rows of connections must not depend on that.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ def test_rows_do_not_show_what_was_only_counted(limits: tuple[str, ...], tmp_pat
         for row in map(json.loads, counted):
             sealed += row["undecrypted_packets"]
             total += row["packets_client"] + row["packets_server"]
-    # Else there was little to be counted.
+    # Otherwise few packets were only counted.
     assert sealed > total / 2

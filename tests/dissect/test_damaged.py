@@ -1,4 +1,4 @@
-"""Samples of every kind, damaged: the end is in order, with whole lines, in little memory."""
+"""Damaged samples of every kind: an orderly end, with complete lines, in little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.dissect.conftest import FIXTURES
 KINDS = "quic_connection,quic_packet,tcp_flow,tcp_packet,pacing"
 MOST_KB = 100_000
 ROUNDS = 40
-# Runs its arguments from a small process, because what the caller holds counts as memory of what it starts.
+# Runs its arguments from a small process, because a child is charged its parent's memory.
 MEASURED = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -30,7 +30,7 @@ EDGES = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\0\0\0\x80")
 
 
 def damaged(data: bytearray, rng: random.Random) -> bytes:
-    """Cut off, bits flipped, lengths made absurd, parts gone, or parts twice."""
+    """Return the bytes cut off, with flipped bits, absurd lengths, missing parts, or repeated parts."""
     at = rng.randrange(len(data))
     size = rng.randrange(1, 3000)
     match rng.randrange(5):
@@ -59,12 +59,12 @@ def samples(folder: str, scratch: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def run(argv: list[str], folder: Path) -> tuple[int, list[str], int]:
-    """Run a program, output to FOLDER/out: exit status, lines of standard error, most memory in kB."""
+    """Run a program, output to FOLDER/out; return status, lines of standard error, peak memory in kB."""
     with (folder / "out").open("wb") as out:
         whole = [sys.executable, "-S", "-E", "-c", MEASURED, *argv]
         done = subprocess.run(whole, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
-    *said, memory_kb = done.stderr.decode().splitlines()
-    return done.returncode, said, int(memory_kb)
+    *messages, memory_kb = done.stderr.decode().splitlines()
+    return done.returncode, messages, int(memory_kb)
 
 
 @pytest.mark.parametrize("folder", ["interop", "quic", "tcp"])
@@ -78,11 +78,13 @@ def test_any_damage_ends_in_order(folder: str, tmp_path: Path) -> None:
         path.write_bytes(damaged(bytearray(content), rng))
         argv = [str(binaries.find("firstflight-dissect")), str(path), "--kind", KINDS]
         keys = original.with_suffix(".keys")
-        status, said, memory_kb = run([*argv, *(["--keys", str(keys)] if keys.exists() else [])], tmp_path)
+        status, messages, memory_kb = run(
+            [*argv, *(["--keys", str(keys)] if keys.exists() else [])], tmp_path
+        )
         statuses.add(status)
-        assert status in (0, 3), (original, said)
-        assert not any("panicked" in line for line in said)
-        assert any(f"{path}: at byte " in line for line in said) == (status == 3), said
+        assert status in (0, 3), (original, messages)
+        assert not any("panicked" in line for line in messages)
+        assert any(f"{path}: at byte " in line for line in messages) == (status == 3), messages
         assert memory_kb < MOST_KB
         for line in (tmp_path / "out").read_bytes().splitlines():
             json.loads(line)

@@ -1,4 +1,4 @@
-"""Every outcome of docs/definitions.md from made captures, and the rules between them."""
+"""Every outcome of docs/definitions.md from generated captures, and the rules between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRY_CID = b"\x7e" * 8
 
 
 def after_retry(frames: bytes, **changes: Any) -> bytes:
-    """A server's Initial under the keys that follow a Retry."""
+    """Return a server's Initial under the keys that follow a Retry."""
     return b.initial(frames, keys_of=RETRY_CID, **changes)
 
 
@@ -25,7 +25,7 @@ def token_hello(number: int = 1) -> bytes:
     return b.hello_datagram(number, dcid=RETRY_CID, keys_of=RETRY_CID, token=b"token")
 
 
-# name -> (what happens after the ClientHello at 0, what the row must say)
+# name -> (events after the ClientHello at 0, expected values of the row)
 STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
     "iack": (
         lambda c: (
@@ -154,11 +154,11 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2, 0x1A2A3A4A])),
         {"first_answer": "version_negotiation", "version_list": "0x6b3343cf,0x1a2a3a4a"},
     ),
-    "version negotiation that lists our version": (
+    "version negotiation that lists the client's version": (
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2, b.V1])),
         {"first_answer": "timeout", "version_list": None},
     ),
-    "version negotiation that echoes nothing of ours": (
+    "version negotiation that echoes no connection ID": (
         lambda c: c.came(9 * MS, b.version_negotiation([b.V2], scid=b"\x99" * 8)),
         {"first_answer": "timeout", "version_list": None},
     ),
@@ -174,7 +174,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         lambda c: c.icmp(9 * MS, 3, 3).came(10 * MS, b.initial(b.ack(), 0)),
         {"first_answer": "refused", "ack_us": None},
     ),
-    "host unreachable is kept, and waited on": (
+    "host unreachable is kept, and the probe goes on": (
         lambda c: c.icmp(9 * MS, 3, 1).came(10 * MS, b.initial(b.ack(), 0)),
         {"first_answer": "ack_only", "icmp_type": 3, "icmp_code": 1},
     ),
@@ -196,7 +196,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         ),
         {"first_answer": "ack_only", "ack_us": 9_000, "undecrypted_packets": 1, "detail": None},
     ),
-    "under the right keys, to somebody else": (
+    "under the right keys, to another client": (
         lambda c: c.came(8 * MS, b.initial(b.close(0, b""), 0, dcid=b"\x99" * 8)).came(
             9 * MS, b.initial(b.ack(), 0)
         ),
@@ -224,7 +224,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
             "detail": "Initial 0 opened: malformed frame that no Initial may hold",
         },
     ),
-    "a close of the application's kind": (
+    "an application close": (
         lambda c: c.came(9 * MS, b.initial(b"\x1d\x07\x02no", 0, pn_bytes=4)),
         {"first_answer": "closed", "close_code": 7, "close_reason": "no"},
     ),
@@ -255,7 +255,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
         ),
         {"first_answer": "iack", "ack_pn": 4, "sh_pn": 6, "gap_before_sh": True},
     ),
-    "what came before a lone small number is lost": (
+    "packets before a lone small number are lost": (
         lambda c: c.came(9 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 1)),
         {"first_answer": "coalesced", "gap_before_sh": True},
     ),
@@ -290,7 +290,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
             "first_ack_range": 1,
         },
     ),
-    "something else than a ServerHello": (
+    "a message other than a ServerHello": (
         lambda c: c.came(9 * MS, b.initial(b.crypto(b.message(11, b"certificate")), 0)),
         {
             "first_answer": "malformed",
@@ -312,7 +312,7 @@ STORIES: dict[str, tuple[Story, dict[str, Any]]] = {
             "first_ack_us": 310_000,
         },
     ),
-    "what the amplification limit lets through": (
+    "an answer within the amplification limit": (
         lambda c: (
             c.came(9 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0) + b.handshake(900))
             .came(9 * MS + 1, b.handshake(1200))
@@ -345,8 +345,8 @@ def test_story(name: str, tmp_path: Path) -> None:
 def test_every_outcome_has_a_story() -> None:
     from schemas import records
 
-    told = {expected["first_answer"] for _, expected in STORIES.values()}
-    assert told == set(records.load("quic_connection").column("first_answer").values)
+    covered = {expected["first_answer"] for _, expected in STORIES.values()}
+    assert covered == set(records.load("quic_connection").column("first_answer").values)
 
 
 def test_windows_can_be_set(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_ipv6_and_refusal_there(tmp_path: Path) -> None:
     assert (row["client_ip"], row["server_ip"]) == ("2001:db8::10", "2001:db8::1")
 
 
-def test_connections_of_one_five_tuple_are_told_apart(tmp_path: Path) -> None:
+def test_connections_of_one_five_tuple_are_distinguished(tmp_path: Path) -> None:
     other, other_client = b"\x33" * 8, b"\xcc" * 8
     capture = Capture().sent(0, b.hello_datagram())
     capture.sent(1 * MS, b.hello_datagram(dcid=other, keys_of=other, scid=other_client))
@@ -415,7 +415,7 @@ def test_connections_of_one_five_tuple_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_late_packets_make_no_new_row(tmp_path: Path) -> None:
-    """After an idle connection is written out, its packets go to a counter."""
+    """After an idle connection is written, its packets are only counted."""
     from tests.dissect.conftest import dissect
 
     capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))

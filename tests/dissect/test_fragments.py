@@ -1,4 +1,4 @@
-"""IP fragments, in any order, beside the same datagrams whole."""
+"""IP fragments, in any order, compared with the same complete datagrams."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.dissect.conftest import dissect, rows
 
 
 def udp(payload: bytes) -> bytes:
-    """A UDP datagram from the client's port to the server's."""
+    """Return a UDP datagram from the client's port to the server's."""
     return struct.pack("!HHHH", b.CLIENT[1], b.SERVER[1], 8 + len(payload), 0) + payload
 
 
 def fragments(family: int, payload: bytes, size: int) -> list[bytes]:
-    """IP packets with pieces of `payload`."""
+    """Return IP packets with pieces of `payload`."""
     found = []
     for at in range(0, len(payload), size):
         piece, more = payload[at : at + size], at + size < len(payload)
@@ -36,7 +36,7 @@ def fragments(family: int, payload: bytes, size: int) -> list[bytes]:
 
 
 def write(path: Path, packets: list[bytes]) -> Path:
-    """A raw IP capture, a millisecond between packets."""
+    """Write a raw IP capture, a millisecond between packets."""
     out = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 101)
     for n, data in enumerate(packets):
         out += struct.pack("<IIII", 1_700_000_000, n * b.MS, len(data), len(data)) + data
@@ -57,7 +57,7 @@ def test_a_client_hello_in_fragments(family: int, order: int, tmp_path: Path) ->
     assert pace["ip_bytes"] == row["ip_bytes_client"] == sum(map(len, [pieces[0], *pieces]))
 
 
-def test_a_missing_piece_is_said(tmp_path: Path) -> None:
+def test_a_missing_piece_is_reported(tmp_path: Path) -> None:
     pieces = fragments(4, udp(b.hello_datagram()), 400)
     done = dissect(write(tmp_path / "f.pcap", pieces[:2] + pieces[3:]))
     assert (done.returncode, done.stdout) == (0, b"")

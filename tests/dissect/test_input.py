@@ -1,4 +1,4 @@
-"""Formats of captures, broken ones, and what the records look like."""
+"""Capture formats, broken captures, and the form of the records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answered(path: Path) -> Path:
 
 
 def same(path: Path, original: Path) -> bool:
-    """Whether a capture gives the same row as the one it was made from, but for its name."""
+    """Return whether a capture gives the same row as the one it was made from, except for its name."""
     keys = original.with_suffix(".keys")
     options: list[str | Path] = ["--keys", keys] if keys.exists() else []
     (one,), (other,) = rows(path, *options), rows(original)
@@ -42,7 +42,7 @@ def same(path: Path, original: Path) -> bool:
 
 
 def frames_of(path: Path) -> list[tuple[bytes, bytes]]:
-    """Frame header and data of each frame of a little-endian pcap."""
+    """Yield frame header and data of each frame of a little-endian pcap."""
     data, at, found = path.read_bytes(), GLOBAL_HEADER, []
     while at < len(data):
         (length,) = struct.unpack_from("<8xI", data, at)
@@ -52,7 +52,7 @@ def frames_of(path: Path) -> list[tuple[bytes, bytes]]:
 
 
 def rewritten(path: Path, original: Path, link: int, head: bytes) -> Path:
-    """The capture with another link type and `head` in front of each IP packet."""
+    """Return the capture with another link type and `head` in front of each IP packet."""
     out = original.read_bytes()[:20] + struct.pack("<I", link)
     for frame_header, data in frames_of(original):
         seconds, fraction, _, _ = struct.unpack("<IIII", frame_header)
@@ -84,7 +84,7 @@ def test_pcapng_keeps_nanoseconds(tmp_path: Path) -> None:
         (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
         # A PPPoE session.
         (1, bytes(12) + b"\x88\x64\x11\x00\x00\x01\x05\x00\x00\x21"),
-        # What libpcap says of a frame check sequence.
+        # libpcap's flags for a frame check sequence.
         (0x24000001, bytes(12) + b"\x08\x00"),
         (9, b"\xff\x03\x00\x21"),
         (0, b"\x02\0\0\0"),
@@ -99,14 +99,14 @@ def test_link_types(link: int, head: bytes, tmp_path: Path) -> None:
     assert same(rewritten(tmp_path / "other.pcap", original, link, head), original)
 
 
-def test_an_unknown_link_type_is_said(tmp_path: Path) -> None:
+def test_an_unknown_link_type_is_reported(tmp_path: Path) -> None:
     path = rewritten(tmp_path / "radio.pcap", answered(tmp_path / "raw.pcap"), 127, b"")
     done = dissect(path)
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"expected a known link type, found 127" in done.stderr
 
 
-def test_frames_of_an_unknown_link_type_are_said_and_the_others_read(tmp_path: Path) -> None:
+def test_frames_of_an_unknown_link_type_are_reported_and_the_others_read(tmp_path: Path) -> None:
     """Two interfaces in one pcapng: the frames of one can be read."""
     known = answered(tmp_path / "raw.pcap")
     unknown = rewritten(tmp_path / "radio.pcap", known, 127, b"")
@@ -128,21 +128,21 @@ def test_frames_of_an_unknown_link_type_are_said_and_the_others_read(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"ip,domain,port\n192.0.2.1,,\n", 'found "ip,domain,port'),
         (b"\xd4\xc3\xb2\xa1\x02\x00", "is not a capture"),
     ],
 )
-def test_what_is_no_capture_is_refused_by_name(content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_no_capture_is_refused_by_name(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "no.pcap"
     path.write_bytes(content)
     done = dissect(path, QUICHE)
     assert done.returncode == 3
     assert str(path) in done.stderr.decode()
-    assert said in done.stderr.decode()
-    # The other capture is read all the same.
+    assert message in done.stderr.decode()
+    # The other capture is still read.
     assert [json.loads(line)["source_file"] for line in done.stdout.splitlines()] == [str(QUICHE)]
 
 
@@ -153,7 +153,7 @@ def test_a_missing_capture_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_capture_cut_at_any_byte_keeps_what_was_before(tmp_path: Path) -> None:
-    """The frames before the cut give what they give; the offset of the cut frame is named."""
+    """The frames before the cut are used; the message names the offset of the cut frame."""
     whole = answered(tmp_path / "whole.pcap").read_bytes()
     ends = [GLOBAL_HEADER]
     for header, data in frames_of(tmp_path / "whole.pcap"):
@@ -188,7 +188,7 @@ def test_packets_cut_by_the_snap_length_are_counted(tmp_path: Path) -> None:
 
 
 def test_tcp_options_cut_by_the_snap_length_are_not_known(tmp_path: Path) -> None:
-    """A SYN of Linux, cut behind the second of its options."""
+    """A SYN of Linux, cut after the second of its options."""
     original = FIXTURES.parent / "tcp" / "tcp_loss.pcap"
     short = tmp_path / "short.pcap"
     subprocess.run(["editcap", "-s", "60", str(original), str(short)], check=True)
@@ -202,7 +202,7 @@ def test_tcp_options_cut_by_the_snap_length_are_not_known(tmp_path: Path) -> Non
 
 
 def test_damaged_captures_never_crash(tmp_path: Path) -> None:
-    """Any byte may be wrong: the end is a status of ours, and there are rows or a sentence."""
+    """Any byte may be wrong: the exit status is a documented one, with rows or a message."""
     whole = bytearray(answered(tmp_path / "whole.pcap").read_bytes())
     path = tmp_path / "damaged.pcap"
     for at in range(0, len(whole), 37):
@@ -261,7 +261,7 @@ def test_wrong_use_is_refused() -> None:
     assert b"--out" in dissect("--format", "parquet", QUICHE).stderr
 
 
-def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = dissect(QUICHE, "--out", tmp_path / "file" / "deeper")
     assert (done.returncode, done.stdout) == (2, b"")
@@ -269,41 +269,41 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("through", ["native", "command line"])
-def test_a_closed_standard_output_is_said(tmp_path: Path, through: str) -> None:
-    """Its records would vanish without a word."""
+def test_a_closed_standard_output_is_reported(tmp_path: Path, through: str) -> None:
+    """Otherwise its records would be lost silently."""
     native_program = [str(binaries.find("firstflight-dissect"))]
     command_line = [str(Path(sys.executable).with_name("firstflight")), "dissect"]
     program = native_program if through == "native" else command_line
     closed = ["sh", "-c", '"$@" >&-', "sh", *program, str(QUICHE)]
     done = subprocess.run(closed, capture_output=True, check=False, text=True)
     assert done.returncode == 2
-    said = "standard output is closed: redirect it to a file, or give --out DIR"
-    assert done.stderr == f"firstflight-dissect: {said}\n"
+    message = "standard output is closed: redirect it to a file, or give --out DIR"
+    assert done.stderr == f"firstflight-dissect: {message}\n"
     into = subprocess.run([*closed, "--out", str(tmp_path)], capture_output=True, check=False)
     assert (into.returncode, into.stderr) == (0, b"")
     assert (tmp_path / "quic_connection.jsonl").stat().st_size > 0
 
 
 def unread(pipe: IO[bytes]) -> int:
-    """Bytes in a pipe that its reader has not taken."""
+    """Return the number of unread bytes in a pipe."""
     (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
     return int(count)
 
 
 def pending(pid: int) -> int:
-    """Signals that a process has still to take, as a bit mask."""
+    """Return a process's pending signals as a bit mask."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(status.partition("ShdPnd:")[2].split()[0], 16)
 
 
 def test_interrupted_in_order(tmp_path: Path) -> None:
-    """What was read before the signal is written; the file does not get its name."""
+    """Records read before the signal are written; the file does not get its final name."""
     argv = [str(binaries.find("firstflight-dissect")), "-", "--out", str(tmp_path)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     stdin = process.stdin
     assert stdin is not None
     content = QUICHE.read_bytes()
-    # More than the reader takes at once, and then silence.
+    # More than one read, and then nothing.
     frames = content[GLOBAL_HEADER:]
     stdin.write(content + frames * 80)
     stdin.flush()
@@ -331,7 +331,7 @@ def test_a_second_signal_ends_at_once_however_silent_the_input_is(tmp_path: Path
 
 
 def test_several_captures_give_rows_in_their_order(tmp_path: Path) -> None:
-    """Captures are read at the same time; the rows are those of one after the other, broken ones between."""
+    """Captures are read in parallel; the rows are the same as in sequence, with broken ones between."""
     broken = tmp_path / "broken.pcap"
     broken.write_bytes(QUICHE.read_bytes()[:-5])
     captures = [*sorted(FIXTURES.glob("*.pcap")), broken, *sorted(FIXTURES.glob("*.pcap"), reverse=True)]

@@ -1,4 +1,4 @@
-"""Captures of 16 server stacks: the first answer of each, and every packet as tshark reads it."""
+"""Captures of 16 server stacks: the first answer of each, and every packet compared with tshark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.dissect import tshark
 from tests.dissect.conftest import FIXTURES, rows
 
-# stack -> (first_answer, ack_us, sh_us, client_hello_copies), read off the packets by hand.
+# stack -> (first_answer, ack_us, sh_us, client_hello_copies), determined by hand from the packets.
 EXPECTED = {
     "aioquic": ("coalesced", 41064, 41064, 1),
     "go-x-net": ("coalesced", 38237, 38237, 1),
@@ -28,7 +28,7 @@ EXPECTED = {
     "quiche": ("coalesced", 39835, 39835, 1),
     "quinn": ("coalesced", 37799, 37799, 1),
     "s2n-quic": ("coalesced", 39841, 39841, 1),
-    # It acknowledges in an Initial of its own, behind three Handshake packets.
+    # It acknowledges in a separate Initial, after three Handshake packets.
     "xquic": ("sh_first", 39594, 38707, 1),
 }
 
@@ -47,7 +47,7 @@ def test_first_answer(stack: str) -> None:
     assert (row["sni"], row["alpn"]) == ("server4", "hq-interop")
     assert (row["client_hello_copies"], row["version"]) == (copies, "0x00000001")
     assert (row["client_hello_us"], row["retry"], row["hello_retry"]) == (0, False, False)
-    # Every packet opens: the keys stand beside the capture.
+    # Every packet can be decrypted: the keys are beside the capture.
     assert row["undecrypted_packets"] == 0
     assert row["handshake_done_us"] > row["server_hello_us"]
     # The capture of xquic ends before the answer.
@@ -58,7 +58,7 @@ def test_first_answer(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", sorted(EXPECTED))
 def test_packets_are_what_tshark_reads(stack: str, tmp_path: Path) -> None:
-    """Without keys: a capture in a folder of its own."""
+    """Without keys: a capture in a separate folder."""
     capture = tmp_path / f"{stack}.pcap"
     capture.write_bytes((FIXTURES / capture.name).read_bytes())
     ours = rows(capture, "--kind", "quic_packet")
@@ -76,12 +76,12 @@ def test_packets_are_what_tshark_reads(stack: str, tmp_path: Path) -> None:
             assert (our["packet_number"], our["frames"]) == (their.packet_number, their.frames)
             opened += 1
         # quic-go's client may change to a connection ID from NEW_CONNECTION_ID before it ends its Initials.
-        # tshark, without keys for that frame, cannot open such an Initial; here it must authenticate.
+        # tshark, without keys for that frame, cannot decrypt such an Initial; here it must authenticate.
         assert our["opened"] == (their.type == "initial")
     assert opened >= 2
     (row,) = rows(capture)
     assert row["undecrypted_packets"] == sum(not our["opened"] for our in ours) > 0
-    # What needs keys is null.
+    # Columns that need keys are null.
     for column in ("handshake_done_us", "first_stream_us", "handshake_ack_delay_raw", "alpn_selected"):
         assert row[column] is None
     for column in ("transport_parameters_server", "certificate_bytes", "key_updates_client", "migrations"):
@@ -104,7 +104,7 @@ def test_opened_packets_are_what_tshark_opens(stack: str) -> None:
             assert (our["type"], our["packet_number"]) == (their.type, their.packet_number)
             assert our["frames"] == their.frames
             compared += 1
-    # tshark 4.0 gives up on aioquic's 1-RTT packets after the first (AES-256-GCM), and opens all else.
+    # tshark 4.0 fails on aioquic's 1-RTT packets after the first (AES-256-GCM), and decrypts all others.
     assert compared == (7 if stack == "aioquic" else len(ours))
 
 

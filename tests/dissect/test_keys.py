@@ -1,4 +1,4 @@
-"""Key logs: where they come from, every cipher suite, early data, updates; what stays null without them."""
+"""Key logs: their sources, every cipher suite, early data, updates; columns that are null without them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nameless(row: Row) -> Row:
 
 
 def opened(path: Path) -> Row:
-    """The row of a capture with one connection, every packet of which must open."""
+    """Return the row of a capture with one connection, every packet of which must be decrypted."""
     (row,) = rows(path, *CONNECTION)
     assert row["undecrypted_packets"] == 0
     return row
@@ -49,14 +49,14 @@ def test_key_logs_may_be_given_beside_or_inside(tmp_path: Path) -> None:
     logs = ("--keys", FIXTURES / "quinn.keys", "--keys", FIXTURES / "quiche.keys")
     (given,) = rows(without, *CONNECTION, *logs)
     assert nameless(given) == nameless(expected)
-    # Inside, as pcapng has it.
+    # Inside a pcapng file.
     inside = tmp_path / "inside.pcapng"
     secrets = f"tls,{FIXTURES / 'quiche.keys'}"
     subprocess.run(
         ["editcap", "-F", "pcapng", "--inject-secrets", secrets, str(without), str(inside)], check=True
     )
     assert nameless(opened(inside)) == nameless(expected)
-    # On standard input, where nothing stands beside.
+    # On standard input, which has no file beside it.
     (piped,) = rows("-", *CONNECTION, *logs, stdin=without.read_bytes())
     assert nameless(piped) == nameless(expected)
 
@@ -72,7 +72,7 @@ def test_a_log_of_others_opens_nothing_and_a_partial_one_what_it_can(tmp_path: P
     packets = rows(path, "--kind", "quic_packet")
     assert {p["type"] for p in packets if p["opened"]} == {"initial", "handshake"}
     assert {p["type"] for p in packets if not p["opened"]} == {"1rtt"}
-    # Wrong secrets open nothing, and are no reason to fail.
+    # Wrong secrets decrypt nothing, and are no error.
     partial.write_text("".join(line[:-10] + "0123456789" for line in "".join(lines).split("\n") if line))
     (wrong,) = rows(path, *CONNECTION)
     assert wrong["undecrypted_packets"] == closed["undecrypted_packets"]
@@ -115,7 +115,7 @@ def test_every_cipher_suite_with_key_updates(suite: CipherSuite, version: int, t
 
 
 def test_a_compatible_version_is_followed(tmp_path: Path) -> None:
-    """The client begins with version 1 and both go on with version 2 (RFC 9368)."""
+    """The client starts with version 1 and both continue with version 2 (RFC 9368)."""
     client: dict[str, object] = {"supported_versions": [V2, V1], "original_version": V1}
     server: dict[str, object] = {"supported_versions": [V2, V1]}
     with (tmp_path / "x.keys").open("w") as keys:
@@ -126,7 +126,7 @@ def test_a_compatible_version_is_followed(tmp_path: Path) -> None:
     (row,) = rows(path, *CONNECTION)
     assert (row["version"], row["version_used"]) == ("0x00000001", "0x6b3343cf")
     assert row["first_answer"] == "coalesced"
-    # aioquic's client seals its first Initial of version 2 with keys of version 1: nobody can open it.
+    # aioquic's client seals its first Initial of version 2 with keys of version 1: it cannot be decrypted.
     closed = [p for p in rows(path, "--kind", "quic_packet") if not p["opened"]]
     assert [(p["type"], p["version"], p["from_client"]) for p in closed] == [("initial", "0x6b3343cf", True)]
 
@@ -175,7 +175,7 @@ def test_moved_clients_are_followed(tmp_path: Path) -> None:
         row = opened(scenarios.make(name, tmp_path))
         assert (row["paths"], row["migrations"]) == (2, 1)
         assert row["client_port"] == 40000
-    # Without keys a known connection ID is recognised, but a new one, and what was moved, are not.
+    # Without keys a known connection ID is recognised, but a new one and the migration are not.
     path = tmp_path / "rebinding.pcap"
     (tmp_path / "rebinding.keys").unlink()
     (row,) = rows(path, *CONNECTION)
@@ -185,7 +185,7 @@ def test_moved_clients_are_followed(tmp_path: Path) -> None:
 def test_transport_parameters_stand_in_the_order_sent() -> None:
     row = opened(QUICHE)
     client, server = (json.loads(row[f"transport_parameters_{side}"]) for side in ("client", "server"))
-    # As tshark shows them.
+    # Values from tshark.
     argv = ["tshark", "-r", str(QUICHE), "-o", f"tls.keylog_file:{QUICHE.with_suffix('.keys')}"]
     argv += ["-Y", "tls.quic.parameter.type", "-T", "fields", "-e", "tls.quic.parameter.type"]
     shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -224,8 +224,8 @@ def test_samples_and_timeouts_of_a_client(tmp_path: Path) -> None:
     assert json.loads(row["pto_series_us"])[0] == 60000
 
 
-def test_spurious_retransmissions_are_told_from_needed_ones(tmp_path: Path) -> None:
-    """A late datagram makes the server send again what arrives all the same; a lost one what did not."""
+def test_spurious_retransmissions_are_distinguished_from_needed_ones(tmp_path: Path) -> None:
+    """A late datagram makes the server retransmit bytes that arrive anyway; a lost one, bytes that do not."""
     late_or_lost: dict[str, float | None] = {"late": 0.2, "lost": None}
     spurious = {}
     for name, delay in late_or_lost.items():
@@ -242,13 +242,13 @@ def test_spurious_retransmissions_are_told_from_needed_ones(tmp_path: Path) -> N
     # The bytes of one datagram may be sent again in two.
     assert spurious["late"] in (1, 2)
     assert spurious["lost"] == 0
-    # The client's direction alone says nothing about what arrived.
+    # The client's direction alone does not show what arrived.
     (row,) = rows(scenarios.make("client_only", tmp_path), *CONNECTION)
     assert row["spurious_retransmissions_client"] is None
 
 
 def test_certificates_are_weighed() -> None:
-    """The sum of the certificates in tshark's view."""
+    """Return the total size of the certificates by tshark."""
     for stack in ("quiche", "quic-go", "msquic"):
         path = FIXTURES / f"{stack}.pcap"
         argv = ["tshark", "-r", str(path), "-o", f"tls.keylog_file:{path.with_suffix('.keys')}"]
@@ -261,7 +261,7 @@ def test_certificates_are_weighed() -> None:
 
 
 def test_many_connections_find_their_lines(tmp_path: Path) -> None:
-    """Lines of several connections mixed in one log, with lines of no use between them."""
+    """Lines of several connections mixed in one log, with unusable lines between them."""
     log = io.StringIO()
     captures = [
         Exchange(
@@ -277,13 +277,13 @@ def test_many_connections_find_their_lines(tmp_path: Path) -> None:
     assert all(row["undecrypted_packets"] == 0 for row in found)
 
 
-def test_a_file_that_is_no_key_log_is_said(tmp_path: Path) -> None:
-    """Taken for a key log, it opens nothing; an empty one may become one."""
+def test_a_file_that_is_no_key_log_is_reported(tmp_path: Path) -> None:
+    """As a key log it decrypts nothing; an empty file may still become one."""
     capture = FIXTURES / "quiche.pcap"
-    for content, told in ((capture.read_bytes(), 1), (b"CLIENT_RANDOM 00 11\n", 1), (b"", 0)):
+    for content, expected in ((capture.read_bytes(), 1), (b"CLIENT_RANDOM 00 11\n", 1), (b"", 0)):
         other = tmp_path / "other"
         other.write_bytes(content)
         done = dissect(capture, "--keys", other)
         assert done.returncode == 0
-        said = f"the key log {other} holds no secret of a QUIC connection".encode()
-        assert done.stderr.count(said) == told
+        warning = f"the key log {other} holds no secret of a QUIC connection".encode()
+        assert done.stderr.count(warning) == expected

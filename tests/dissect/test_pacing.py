@@ -1,4 +1,4 @@
-"""Packet trains and gaps, against the published captures and a computation of our own from tshark's times."""
+"""Packet trains and gaps, compared with the published captures and a separate computation from tshark."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TCP = PACING / "tcp+tls-cubic-rep1.pcap.zst"
 
 
 def times_ns(capture: Path) -> list[int]:
-    """Times of the packets as tshark reads them."""
+    """Return the times of the packets by tshark."""
     argv = ["tshark", "-r", str(capture), "-T", "fields", "-e", "frame.time_epoch"]
     done = subprocess.run(argv, capture_output=True, check=True, text=True)
     return [int(line.replace(".", "")) for line in done.stdout.split()]
 
 
 def expected(times: list[int], train_gap_ns: int = 100_000) -> Row:
-    """The same numbers by the plainest way there is."""
+    """Compute the same numbers in the simplest way."""
     gaps = [after - before for before, after in pairwise(times)]
     trains = [1]
     for gap in gaps:
@@ -73,13 +73,13 @@ def test_each_direction_has_a_row_and_silence_ends_it(tmp_path: Path) -> None:
         capture.sent(at, b"x" * 100)
     capture.came(b.MS, b"y" * 50)
     found = rows(capture.write(tmp_path / "two.pcap"), "--kind", "pacing")
-    seen = {(row["src_port"], row["start_time_ns"] - b.START_NS): row for row in found}
-    assert set(seen) == {(40000, 0), (443, b.MS), (40000, 100 * 10**9)}
-    first = seen[40000, 0]
+    directions = {(row["src_port"], row["start_time_ns"] - b.START_NS): row for row in found}
+    assert set(directions) == {(40000, 0), (443, b.MS), (40000, 100 * 10**9)}
+    first = directions[40000, 0]
     assert (first["packets"], first["payload_bytes"], first["ip_bytes"]) == (3, 300, 3 * 128)
     assert (first["train_lengths"], first["duration_us"]) == ("1:0.333333,2:0.666667", 150)
     assert first["goodput_bps"] == 300 * 8 * 10**9 // 150_000
-    assert (seen[443, b.MS]["goodput_bps"], seen[443, b.MS]["gap_p50_ns"]) == (None, None)
+    assert (directions[443, b.MS]["goodput_bps"], directions[443, b.MS]["gap_p50_ns"]) == (None, None)
 
 
 def test_lines_hold_every_column() -> None:

@@ -19,7 +19,7 @@ TSRESOL, TSOFFSET = 9, 14
 
 @dataclass
 class Clock:
-    """if_tsresol, how nanoseconds are counted by it, and if_tsoffset in seconds."""
+    """if_tsresol, the conversion of nanoseconds to its unit, and if_tsoffset in seconds."""
 
     resolution: int
     ticks: Callable[[int], int]
@@ -42,7 +42,7 @@ def block(order: str, kind: int, body: bytes) -> bytes:
 def section(
     order: str, link: int, clocks: list[Clock], frames: list[tuple[int, bytes]], kind: int = PACKET
 ) -> bytes:
-    """A section whose interfaces have `clocks`; frames come from each in turn, in blocks of that kind."""
+    """Return a section whose interfaces have `clocks`; frames alternate, in blocks of that kind."""
     out = block(order, SECTION, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
     for clock in clocks:
         options = struct.pack(order + "HHB3x", TSRESOL, 1, clock.resolution)
@@ -60,7 +60,7 @@ def section(
 
 
 def recorded(folder: Path) -> tuple[Row, int, list[tuple[int, bytes]]]:
-    """The row, the link type and the frames (time in ns, bytes) of a capture at whole microseconds."""
+    """Return the row, link type and frames (time in ns, bytes) of a capture at whole microseconds."""
     original = answered(folder / "original.pcap")
     data = bytearray(original.read_bytes())
     (link,) = struct.unpack_from("<I", data, 20)
@@ -105,7 +105,7 @@ def test_packet_blocks_of_old_writers(order: str, tmp_path: Path) -> None:
     path.write_bytes(section(order, link, [MICRO, LATER], frames, OLD_PACKET))
     check(path, expected)
     assert times_by_tshark(path) == [ns for ns, _ in frames]
-    # Its data is shorter than it says.
+    # Its data is shorter than its length field.
     whole = path.read_bytes()
     last = len(frames[-1][1])
     at = len(whole) - 4 - (last + -last % 4) - 8

@@ -1,4 +1,4 @@
-"""Prober and dissector, two programs, say the same of every mode of the lab's servers."""
+"""Prober and dissector, two programs, agree on every mode of the lab's servers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ quiche, aioquic, quicgo, rogue = servers.quiche, servers.aioquic, servers.quicgo
 
 ACK_TOLERANCE_US = 20
 GAP_TOLERANCE_US = 2
-# Column of the prober -> column of the dissector, where both must say the same to the bit. What was received
-# before the second datagram is not here: the prober counts what comes while it writes its close as later.
+# Column of the prober -> column of the dissector, where both must have identical values. Bytes received
+# before the second datagram are omitted: the prober counts datagrams that arrive while it writes its close as
+# later.
 SAME = {
     "outcome": "first_answer",
     "version": "version",
@@ -67,14 +68,14 @@ def test_rows_agree(request: pytest.FixtureRequest, tmp_path: Path, name: str, m
     apart = _apart(tmp_path / "first", server, modes)
     assert all(columns <= TIMES.keys() for columns in map(dict.keys, apart.values())), json.dumps(apart)
     if apart:
-        # The kernel stamps for the socket and for the capture one after the other: once in a while something
-        # comes between them, on a busy machine, but not time and again.
+        # The kernel stamps for the socket and for the capture one after the other: on a busy machine an
+        # interruption between them is possible once, but not repeatedly.
         again = _apart(tmp_path / "again", server, apart)
         assert not again, json.dumps([apart, again])
 
 
 def _apart(folder: Path, server: Running, modes: Iterable[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
-    """Probe these names; for each where the two programs differ, the columns with both values."""
+    """Probe these names; return, for each where the two programs differ, the columns with both values."""
     folder.mkdir()
     bpf = f"(udp port {server.port}) or icmp"
     with Capture(folder / "probe.pcap", "lo", bpf, snaplen=2048, buffer_kib=4096, drain_s=1.2):
@@ -101,7 +102,7 @@ def _differing(prober: Row, dissector: Row) -> dict[str, tuple[Any, Any]]:
 
 
 def test_refused(tmp_path: Path) -> None:
-    """Nobody listens: the system answers with ICMP."""
+    """No server: the system answers with ICMP."""
     with Capture(
         tmp_path / "probe.pcap", "lo", "udp port 9 or icmp", snaplen=2048, buffer_kib=4096, drain_s=1.2
     ):

@@ -1,4 +1,4 @@
-"""Connections of real stacks that something happened to: their rows say what was done."""
+"""Recorded connections of real stacks with special events: their rows describe the events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.dissect.conftest import FIXTURES, Row, dissect, rows
 QUIC, TCP = FIXTURES.parent / "quic", FIXTURES.parent / "tcp"
 PLAIN = {"retry": False, "client_hello_copies": 1, "paths": 1, "hello_retry": False}
 
-# recording -> what each of its connections must say; tests/recording/quic.py says what was done
+# recording -> expected values of each of its connections; tests/recording/quic.py defines the events
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     "aioquic_fragments": [{"payload_bytes_client": 20_000, "payload_bytes_server": 10_000}],
     "aioquic_fragments_ipv6": [{"payload_bytes_client": 20_000, "payload_bytes_server": 10_000}],
@@ -36,7 +36,7 @@ EXPECTED: dict[str, list[dict[str, Any]]] = {
     "quicgo_retry": [{"retry": True, "amplification": None, "first_answer": "coalesced"}],
     "quicgo_version_2": [{"version": "0x6b3343cf", "version_used": "0x6b3343cf", "alpn_selected": "h3"}],
     "quiche_certificate_late": [{"first_answer": "coalesced"}],
-    # The server's packet numbers go on after the HelloRetryRequest.
+    # The server's packet numbers continue after the HelloRetryRequest.
     "quiche_hello_retry": [
         {"hello_retry": True, "client_hello_copies": 2, "first_answer": "coalesced", "gap_before_sh": False}
     ],
@@ -53,7 +53,7 @@ EXPECTED: dict[str, list[dict[str, Any]]] = {
         {"first_answer": "coalesced", "version": "0x00000001"},
     ],
 }
-# Microseconds that the server was told to wait, and where that shows.
+# The server's configured wait in microseconds, and the columns that show it.
 DELAYS = {
     "quiche_iack": ("ack_to_sh_us", 15_000),
     "quiche_retry_iack": ("ack_to_sh_us", 8000),
@@ -75,7 +75,7 @@ def test_connections(name: str) -> None:
     assert len(found) == len(EXPECTED[name])
     for row, expected in zip(found, EXPECTED[name], strict=True):
         assert {column: row[column] for column in expected} == expected
-        # Whatever happened, everything opens, and the name is read from one datagram or two.
+        # In every recording all packets are decrypted, and the name is read from one datagram or two.
         assert (row["undecrypted_packets"], row["sni"]) == (0, "www.example.net")
         if "certificate_bytes" not in expected and row["handshake_done_us"] is not None:
             assert 1100 < row["certificate_bytes"] < 1400
@@ -83,7 +83,7 @@ def test_connections(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(DELAYS))
 def test_declared_delays_show(name: str) -> None:
-    """To within what a relay in Python adds on a busy machine."""
+    """Within the extra delay of a relay in Python on a busy machine."""
     column, declared_us = DELAYS[name]
     (row,) = connections(name)
     assert declared_us - 1000 < row[column] < declared_us + 15_000
@@ -139,7 +139,7 @@ def _has_data(packet: Row) -> bool:
 
 
 def _datagrams(capture: Path) -> list[tuple[int, int, int, int]]:
-    """Source port, destination port, time and IP length of every datagram, by tshark."""
+    """Return source port, destination port, time and IP length of every datagram, by tshark."""
     argv = ["tshark", "-r", str(capture), "-Y", "udp", "-T", "fields"]
     for name in ("udp.srcport", "udp.dstport", "frame.time_epoch", "ip.len", "ipv6.plen"):
         argv += ["-e", name]
@@ -153,7 +153,7 @@ def _datagrams(capture: Path) -> list[tuple[int, int, int, int]]:
     return found
 
 
-# Columns of a connection that nobody can fill without its keys.
+# Columns of a connection that require its keys.
 NEED_KEYS = [
     "handshake_done_us",
     "first_stream_us",
@@ -201,7 +201,7 @@ KNOWN = [
 
 
 def test_without_keys_nothing_is_guessed(tmp_path: Path) -> None:
-    """The same capture under another name has no key log beside it: the rest is the same."""
+    """The same capture under another name has no key log beside it: all other columns are the same."""
     path = tmp_path / "alone.pcap"
     path.write_bytes((QUIC / "quiche_loss.pcap").read_bytes())
     (bare,), (full,) = rows(path, "--kind", "quic_connection"), connections("quiche_loss")
@@ -233,7 +233,7 @@ def test_the_clients_direction_alone(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["quicgo_retry", "quiche_retry_iack"])
 @pytest.mark.parametrize("part", ["udp.dstport == 443", "!(quic.long.packet_type == 3)"])
 def test_a_retry_that_is_not_in_the_capture(name: str, part: str, tmp_path: Path) -> None:
-    """The client's direction alone, or all but the Retry: one connection, begun again by the token."""
+    """The client's direction alone, or all but the Retry: one connection, restarted by the token."""
     (whole,) = connections(name)
     keys = ("--keys", QUIC / f"{name}.keys")
     path = _filtered(name, part, tmp_path)
@@ -261,42 +261,42 @@ def test_what_has_no_beginning_is_counted(name: str, tmp_path: Path) -> None:
         assert b"UDP datagrams of no known connection" in done.stderr
 
 
-# What a capture that cuts packets cannot hold back: counts of what was seen, and round trips of what was.
+# Columns that may differ in a capture with cut packets: counts of decoded packets, and their round trips.
 COUNTED = {
     *("client_hello_copies", "bytes_received", "datagrams_received", "hello_retry", "undecrypted_packets"),
     *("packets_client", "packets_server", "source_file", "detail"),
     *("rtt_samples", "rtt_min_us", "rtt_smoothed_us", "rtt_variation_us"),
     *("rtt_series_at_us", "rtt_series_us", "pto_series_us"),
 }
-# Where these went to can be told by frames only: what they sent from there is not theirs.
+# Only frames show where these migrated to: packets from there are not attributed to them.
 MOVED = ("quicgo_migration", "quicgo_rebinding", "quiche_rebinding")
 VOLUME = {
     *("datagrams_client", "datagrams_server", "ip_bytes_client", "ip_bytes_server"),
     *("duration_us", "anrw_throughput_bps", "paths"),
 }
-# Its Retry is longer than what is left of packets there.
+# Its Retry is longer than the cut packets.
 RETRY_CUT = {("quicgo_retry", 120), ("quiche_retry_iack", 120)}
 
 
 @pytest.mark.parametrize("snaplen", [120, 200, 400, 1250])
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "fragments" not in name])
 def test_what_the_snap_length_cut_is_null(name: str, snaplen: int, tmp_path: Path) -> None:
-    """Each connection keeps its row; a column says what the whole capture says, or nothing."""
+    """Each connection keeps its row; a column has the value from the whole capture, or null."""
     path = snapped(QUIC / f"{name}.pcap", tmp_path / "cut.pcap", snaplen)
     whole = connections(name)
     ports = ("--quic-port", str(whole[0]["server_port"]))
     found = rows(path, "--keys", QUIC / f"{name}.keys", "--kind", "quic_connection", *ports)
     assert [row["odcid"] for row in found] == [row["odcid"] for row in whole]
     for one, of in zip(found, whole, strict=True):
-        told = {column for column, value in one.items() if value is not None and value != of[column]}
+        differing = {column for column, value in one.items() if value is not None and value != of[column]}
         if (name, snaplen) in RETRY_CUT:
-            told -= {"retry"}
+            differing -= {"retry"}
         if name in MOVED:
-            told -= VOLUME
+            differing -= VOLUME
         if one["first_answer"] == "malformed":
             assert one["detail"] == "cut by the capture"
-            told -= {"first_answer"}
-        assert told <= COUNTED, one
+            differing -= {"first_answer"}
+        assert differing <= COUNTED, one
         if one["undecrypted_packets"] > of["undecrypted_packets"]:
             assert one["payload_bytes_server"] is one["retransmission_rate"] is None
 
@@ -311,7 +311,7 @@ def test_lengths_of_cut_packets_are_those_on_the_wire(tmp_path: Path) -> None:
 
 
 def test_a_cut_initial_begins_a_connection_where_quic_is_expected(tmp_path: Path) -> None:
-    """Elsewhere the port must be named. Where connection IDs may be cut as well, nothing begins."""
+    """Other ports must be named. Where connection IDs may be cut as well, no connection starts."""
     path = snapped(QUIC / "quicgo_at_server.pcap", tmp_path / "cut.pcap", 400)
     assert rows(path, "--kind", "quic_connection") == []
     (row,) = rows(path, "--kind", "quic_connection", "--quic-port", "4433")
@@ -323,7 +323,7 @@ def test_a_cut_initial_begins_a_connection_where_quic_is_expected(tmp_path: Path
 
 
 def _filtered(name: str, display: str, folder: Path) -> Path:
-    """The frames of a recording that a display filter of tshark lets through."""
+    """Write the frames of a recording that match a display filter of tshark."""
     path = folder / "part.pcap"
     argv = ["tshark", "-r", str(QUIC / f"{name}.pcap"), "-Y", display, "-F", "pcap", "-w", str(path)]
     subprocess.run(argv, check=True, capture_output=True)
@@ -345,7 +345,7 @@ TCP_EXPECTED: dict[str, dict[str, Any]] = {
         ]
     )
     | {"packets_server": 0, "payload_bytes_client": 3, "rtt_samples": 0, "sack_permitted_client": True},
-    # Nobody knows when it began.
+    # Its start is unknown.
     "tcp_from_server_only": dict.fromkeys(
         [
             *("mss_client", "wscale_client", "window_shift_client", "window_shift_server", "capture_side"),
@@ -395,5 +395,5 @@ def test_flows(name: str) -> None:
     if name == "tcp_zero_window":
         assert flow["zero_windows_client"] > 0
     if flow["ip_length_guessed"]:
-        # More than payload: each segment has its headers.
+        # More than the payload: each segment has its headers.
         assert flow["ip_bytes_server"] > 3_000_000 + 40 * flow["packets_server"]

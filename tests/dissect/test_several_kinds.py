@@ -1,4 +1,4 @@
-"""Several record kinds on one standard output: every line is whole, however much there is of each."""
+"""Several record kinds on one standard output: every line is complete, for any number of records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_lines_of_several_kinds_do_not_cut_each_other() -> None:
         begin = bulk.read(500_000)
     done = dissect("-", "--kind", "tcp_flow,pacing,tcp_packet", stdin=begin)
     assert done.returncode == BROKEN_OFF, done.stderr.decode()
-    # Far more than is held back of one kind before it is written.
+    # Far more than the buffer of one kind.
     assert len(done.stdout) > 1 << 20
     found = Counter(json.loads(line)["kind"] for line in done.stdout.splitlines())
     assert found["tcp_flow"] == 1 and found["pacing"] == 1 and found["tcp_packet"] > 1000

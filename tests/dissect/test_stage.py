@@ -26,7 +26,7 @@ from tests.dissect.conftest import FIXTURES
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose probe stage was cut and resumed, so that it has two captures."""
+    """A run whose probe stage was interrupted and resumed, so that it has two captures."""
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     run = Run.create(*settings.load(minimal.write(tmp_path), ["probe.timeout_s=0.5"]))
     folder = run.layout.stage("capture", run.key("here", 1))
@@ -55,7 +55,7 @@ def test_all_captures_become_one_record_file(run: Run) -> None:
     assert (report.state, report.rows_out) == ("done", 2)
     assert report.counts == {"ack_only": 1, "timeout": 1}
     assert run.done("dissect", run.key("here", 1))
-    # What the loader will hold it against.
+    # The loader checks the schema and the number of rows.
     assert pq.ParquetFile(path).schema_arrow.equals(
         records.load("quic_connection").arrow_schema(), check_metadata=True
     )
@@ -76,14 +76,14 @@ def test_a_capture_that_breaks_off_is_named_and_the_rest_kept(run: Run) -> None:
 def test_a_capture_that_is_gone_is_named_and_the_rows_stay(run: Run) -> None:
     stage(run, run.key("here", 1))
     before = run.layout.quic_connection(run.key("here", 1)).read_bytes()
-    gone = run.layout.capture(run.key("here", 1))
-    content = gone.read_bytes()
-    gone.unlink()
+    missing = run.layout.capture(run.key("here", 1))
+    content = missing.read_bytes()
+    missing.unlink()
     with pytest.raises(InputError, match=r"^probe\.pcap in .* is missing, which capture\.json names"):
         stage(run, run.key("here", 1))
     assert run.layout.quic_connection(run.key("here", 1)).read_bytes() == before
-    # One that a killed stage has left is taken over by its next try.
-    gone.with_name("probe.pcap.part").write_bytes(content)
+    # The next try uses the file that a killed stage left.
+    missing.with_name("probe.pcap.part").write_bytes(content)
     stage(run, run.key("here", 1))
     (row,) = pq.ParquetFile(run.layout.quic_connection(run.key("here", 1))).read().to_pylist()
     assert row["source_file"].endswith("probe-2.pcap")

@@ -53,7 +53,7 @@ def test_every_number_is_the_published_one() -> None:
     }
     assert rounded == PUBLISHED
     assert all(row["handshake_is_open"] for row in rows.values())
-    # What the one server with exponent 0 means by its 14.0 ms.
+    # The meaning of 14.0 ms for the one server with exponent 0.
     meant = {server: row["initial_meant_ms"] for server, row in rows.items() if row["initial_meant_ms"]}
     assert meant == {"s2n-quic": pytest.approx(1.746)}
 
@@ -94,5 +94,5 @@ def test_a_broken_capture_does_not_stop_the_others(tmp_path: Path) -> None:
     (row,) = map(json.loads, done.stdout.splitlines())
     assert (row["server"], row["initial_ack_delay_ms"]) == ("lsquic", 1.184)
     assert done.returncode == 3
-    (said,) = done.stderr.splitlines()
-    assert "bad.pcap: at byte 0" in said
+    (message,) = done.stderr.splitlines()
+    assert "bad.pcap: at byte 0" in message

@@ -1,4 +1,4 @@
-"""What is said of TCP segments, packet by packet, beside tshark's tcp.analysis (two passes)."""
+"""The classes of TCP segments, packet by packet, compared with tshark's tcp.analysis (two passes)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MARKS = (
 
 
 def oracle(capture: Path) -> dict[int, set[str]]:
-    """What tshark says of each frame. It lists "retransmission" under fast and spurious too; not so here."""
+    """Return tshark's marks of each frame, without the "retransmission" that it adds to fast and spurious."""
     argv = ["tshark", "-2", "-r", str(capture), "-T", "fields", "-e", "frame.number"]
     for name in CLASSES + MARKS:
         argv += ["-e", f"tcp.analysis.{name}"]
     done = subprocess.run(argv, capture_output=True, check=True, text=True)
-    said = {}
+    names_of = {}
     for line in done.stdout.splitlines():
         number, *cells = line.split("\t")
         names = {name for name, cell in zip(CLASSES + MARKS, cells, strict=True) if cell}
         if names & {"fast_retransmission", "spurious_retransmission"}:
             names.discard("retransmission")
-        said[int(number)] = names
-    return said
+        names_of[int(number)] = names
+    return names_of
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -45,13 +45,13 @@ def test_every_segment_is_judged_as_by_tshark(seed: int, tmp_path: Path) -> None
         found[row["frame_number"]] = marks | ({row["class"]} if row["class"] else set())
     expected = oracle(capture)
     assert [(n, found[n], names) for n, names in expected.items() if found[n] != names] == []
-    # All of it occurs, or nothing was compared.
-    seen = Counter(name for names in expected.values() for name in names)
-    assert set(seen) == set(CLASSES + MARKS)
+    # Every class occurs, so that no comparison is empty.
+    count_of = Counter(name for names in expected.values() for name in names)
+    assert set(count_of) == set(CLASSES + MARKS)
     # The flows' counts are those of their segments.
     flows = rows(capture, "--kind", "tcp_flow")
     for name in CLASSES:
-        assert sum(flow[f"{name}_packets"] for flow in flows) == seen[name]
+        assert sum(flow[f"{name}_packets"] for flow in flows) == count_of[name]
     assert sum(flow["packets_client"] + flow["packets_server"] for flow in flows) == len(packets)
     again = {row["frame_number"]: row["ip_bytes"] for row in packets if row["class"] in CLASSES[:3]}
     assert sum(

@@ -1,4 +1,4 @@
-"""A real download by Linux's TCP between two namespaces, with loss: judged as by tshark."""
+"""A real download by Linux's TCP between two namespaces, with loss: classified as by tshark."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ def download(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_classes_of_a_real_download_are_tsharks(download: Path) -> None:
-    said = oracle(download)
+    expected = oracle(download)
     found = {}
     for row in rows(download, "--kind", "tcp_packet"):
         marks = set(filter(None, row["marks"].split(",")))
         found[row["frame_number"]] = marks | ({row["class"]} if row["class"] else set())
-    assert found == said
-    seen = {name for names in said.values() for name in names}
-    assert seen <= set(CLASSES + MARKS)
-    assert "duplicate_ack" in seen
-    assert seen & set(CLASSES)
+    assert found == expected
+    classes = {name for names in expected.values() for name in names}
+    assert classes <= set(CLASSES + MARKS)
+    assert "duplicate_ack" in classes
+    assert classes & set(CLASSES)
 
 
 def test_the_flow_says_what_was_sent(download: Path) -> None:

@@ -1,4 +1,4 @@
-"""tshark's reading of a capture, packet by packet: the oracle for headers and frames."""
+"""Reads captures with tshark, packet by packet: the oracle for headers and frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Packet:
-    """One QUIC packet. `frames` in the words of quic_packet; None if tshark did not open it."""
+    """One QUIC packet. `frames` in quic_packet's notation; None if tshark did not decrypt it."""
 
     frame_number: int
     type: str
@@ -22,13 +22,13 @@ class Packet:
     frames: str | None
 
 
-# A coalesced 1-RTT packet to a connection ID that tshark does not know.
+# A coalesced 1-RTT packet to a connection ID unknown to tshark.
 UNREAD = "unread"
 TYPES = {"0": "initial", "1": "0rtt", "2": "handshake", "3": "retry"}
 
 
 def packets(capture: Path, keys: Path | None = None) -> list[Packet]:
-    """Packets of a capture in QUIC version 1, in order; opened with the key log `keys`."""
+    """Return packets of a capture in QUIC version 1, in order; decrypted with the key log `keys`."""
     argv = ["tshark", "-r", str(capture), "-Y", "quic && !icmp", "-T", "pdml"]
     if keys is not None:
         argv += ["-o", f"tls.keylog_file:{keys}"]
@@ -42,7 +42,7 @@ def _packets(root: ElementTree.Element) -> Iterator[Packet]:
         for quic in frame.findall("proto[@name='quic']"):
             names = {field.get("name") for field in quic.iter("field")}
             short = "quic.short" in names
-            # The zeros behind a datagram's last packet are taken for a header without fixed bit.
+            # tshark takes the zeros after a datagram's last packet for a header without fixed bit.
             if short and _show(quic, "quic.fixed_bit") == "0":
                 continue
             if "quic.coalesced_padding_data" in names:
@@ -104,7 +104,7 @@ def _frame(field: ElementTree.Element) -> str:
 
 
 def _ranges(field: ElementTree.Element) -> str:
-    """Acknowledged packet numbers, largest first."""
+    """Return acknowledged packet numbers, largest first."""
     largest = int(_show(field, "quic.ack.largest_acknowledged") or 0)
     first = int(_show(field, "quic.ack.first_ack_range") or 0)
     gaps = [int(f.get("show") or 0) for f in field.iter("field") if f.get("name") == "quic.ack.gap"]

@@ -1,4 +1,4 @@
-"""One lab and one campaign for all end-to-end tests: they look at the same run from many sides."""
+"""One lab and one campaign for all end-to-end tests, which check the same run in different ways."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ PROBE_COLUMNS = (
 
 @dataclass(eq=False)
 class Finished:
-    """A campaign that has run, and everything that can be read about it."""
+    """A finished campaign with all of its records."""
 
     site: Site
     run: str
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of quic_probe."""
+        """Return all rows of quic_probe."""
         return self.site.sql(f"SELECT {PROBE_COLUMNS} FROM quic_probe WHERE run = '{self.run}'")
 
     @cached_property
     def truth(self) -> dict[tuple[str, str, str], dict[str, Any]]:
-        """Lines of `lab truth` by (vantage, domain, ip); names without address are left out."""
+        """Return lines of `lab truth` by (vantage, domain, ip), without names that have no address."""
         lines = self.site.lines("lab", "truth", "--format", "jsonl")
         return {(t["vantage"], t["domain"], t["ip"]): t for t in lines if t["ip"] is not None}
 
     @cached_property
     def at_vantage(self) -> dict[oracle.Key, oracle.Reading]:
-        """tshark's reading of the captures beside the probes."""
+        """Return tshark's readings of the captures beside the probes."""
         folder = self.site.folder / "runs" / self.run
         found: dict[oracle.Key, oracle.Reading] = {}
         for vantage in VANTAGES:
@@ -53,7 +53,7 @@ class Finished:
 
     @cached_property
     def at_edges(self) -> dict[oracle.Key, oracle.Reading]:
-        """tshark's reading of what the edges' own interfaces saw of the campaign."""
+        """Return tshark's readings of the captures at the edges' interfaces."""
         found: dict[oracle.Key, oracle.Reading] = {}
         for capture in sorted((self.site.lab / "captures").glob("*.pcap")):
             found |= oracle.read(capture)
@@ -61,13 +61,13 @@ class Finished:
 
     @cached_property
     def link_log(self) -> LinkLog:
-        """The link emulator's log of the campaign."""
+        """Return the link emulator's log of the campaign."""
         return LinkLog(self.site.lab / "lateness.csv")
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A lab of its own, with captures at the edges, removed at the end."""
+    """A separate lab, with captures at the edges, removed at the end."""
     for program in ("tshark", "tcpdump", "named", "nginx", "bird"):
         assert shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin"), (
             f"{program} is missing: make setup"
@@ -78,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def finished(site: Site) -> Finished:
-    """The whole campaign over the lab, run by programs that find no behaviour file."""
+    """The whole campaign over the lab, run by programs without access to the behaviour file."""
     with without_behaviour(site) as blind:
         printed = blind.firstflight(
             "campaign", "run", "--config", str(blind.config()), "--repetitions", str(REPETITIONS)

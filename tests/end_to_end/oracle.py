@@ -1,8 +1,8 @@
-"""What tshark sees of each probe: a third reading of the same packets, from its fields alone.
+"""The outcome of each probe from tshark's fields: a third, independent reading of the same packets.
 
-tshark opens Initial packets itself. Each datagram gives its fields; this module groups them by probe (client
-address and port, server address, client connection ID) and applies the outcome table of
-docs/definitions.md. It shares no code with the prober or the dissector.
+tshark decrypts Initial packets itself. This module groups the fields of its datagrams by probe (client
+address and port, server address, client connection ID) and applies the outcome table of docs/definitions.md.
+It shares no code with the prober or the dissector.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Datagram:
 
     @property
     def server_hello(self) -> bool:
-        """Holds the start of a ServerHello that is no HelloRetryRequest."""
+        """Return whether it holds the start of a ServerHello that is no HelloRetryRequest."""
         return SERVER_HELLO in self.hellos and RETRY_REQUEST not in self.randoms
 
 
@@ -83,7 +83,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Reading:
-    """What tshark's fields say of one attempt; times in ns since 1970."""
+    """One attempt by tshark's fields; times in ns since 1970."""
 
     outcome: str
     sent_ns: int
@@ -92,17 +92,17 @@ class Reading:
 
     @property
     def ack_us(self) -> int | None:
-        """From sending to the ACK, microseconds, floored."""
+        """Return the time from sending to the ACK, microseconds, floored."""
         return None if self.ack_ns is None else (self.ack_ns - self.sent_ns) // 1000
 
     @property
     def sh_us(self) -> int | None:
-        """From sending to the ServerHello, microseconds, floored."""
+        """Return the time from sending to the ServerHello, microseconds, floored."""
         return None if self.sh_ns is None else (self.sh_ns - self.sent_ns) // 1000
 
     @property
     def ack_to_sh_us(self) -> int | None:
-        """ServerHello minus ACK, microseconds."""
+        """Return ServerHello minus ACK, microseconds."""
         return None if self.ack_us is None or self.sh_us is None else self.sh_us - self.ack_us
 
 
@@ -110,7 +110,7 @@ Key = tuple[str, int, str, str]  # client ip, client port, server ip, client con
 
 
 def read(capture: Path) -> dict[Key, Reading]:
-    """Read a capture with tshark; one `Reading` per connection attempt in it."""
+    """Read a capture with tshark; return one `Reading` per connection attempt."""
     attempts: dict[Key, Attempt] = defaultdict(Attempt)
     of_tuple: dict[tuple[str, int, str], Key] = {}
     for datagram in _datagrams(capture):
@@ -121,7 +121,7 @@ def read(capture: Path) -> dict[Key, Reading]:
                 attempts[key].sent.append(datagram)
                 of_tuple[key[:3]] = key
         elif datagram.unreachable:
-            # Addresses and ports of the quoted packet: ours to theirs.
+            # Addresses and ports of the quoted packet, which the client sent.
             if (key_ := of_tuple.get((*datagram.src, datagram.dst[0]))) is not None:
                 attempts[key_].refused = True
         elif (key_ := of_tuple.get((*datagram.dst, datagram.src[0]))) is not None:

@@ -1,4 +1,4 @@
-"""A lab of its own for a test session, and the command line pointed at it."""
+"""A separate lab for a test session, and the command line that uses it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = (
     *("cli", "crawler", "dissector", "downloader", "firstflight", "lab"),
     *("orchestration", "reports", "scanner", "schemas", "store"),
 )
-COPIED = "copied"  # stands in rows in the place of a commit
+COPIED = "copied"  # in rows in place of a commit
 FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 T = TypeVar("T")
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
@@ -29,19 +29,19 @@ VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
 
 @dataclass(frozen=True)
 class Site:
-    """Folders of one lab, its runs and its store; every command runs with them."""
+    """Folders of one lab, its runs and its store; every command uses them."""
 
     folder: Path
-    tree: Path = ROOT  # where the program comes from
+    tree: Path = ROOT  # the program's source tree
 
     @property
     def lab(self) -> Path:
-        """State folder of the lab."""
+        """Return the state folder of the lab."""
         return self.folder / "lab"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes `firstflight` use this site."""
+        """Return the environment that makes `firstflight` use this site."""
         bin_folder = str(Path(sys.executable).parent)
         return {
             **os.environ,
@@ -54,14 +54,14 @@ class Site:
         }
 
     def config(self) -> Path:
-        """The lab's campaign file, pointing at this site's lab."""
+        """Write the lab's campaign file for this site's lab."""
         path = self.folder / "campaign.toml"
         text = (ROOT / "lab" / "campaign.toml").read_text(encoding="utf-8")
         path.write_text(text.replace("../var/lab", str(self.lab)), encoding="utf-8")
         return path
 
     def firstflight(self, *args: str, timeout: float = 300, expect: int = 0) -> str:
-        """Run `firstflight`; give its standard output, fail with its standard error."""
+        """Run `firstflight`; return its standard output, fail with its standard error."""
         done = subprocess.run(
             [FIRSTFLIGHT, *args],
             env=self.environment,
@@ -75,11 +75,11 @@ class Site:
         return done.stdout
 
     def lines(self, *args: str) -> list[dict[str, Any]]:
-        """Run `firstflight`; give its standard output as JSON lines."""
+        """Run `firstflight`; return its standard output as JSON lines."""
         return [json.loads(line) for line in self.firstflight(*args).splitlines()]
 
     def sql(self, query: str) -> list[dict[str, Any]]:
-        """Ask the store."""
+        """Query the store."""
         return self.lines("sql", query, "--format", "JSONEachRow")
 
     def probe(self, vantage: str, targets: list[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -92,10 +92,10 @@ class Site:
         return self.lines("lab", "exec", vantage, *command)
 
     def captured(self, vantage: str, capture: Path, action: Callable[[], T]) -> T:
-        """Do something while tcpdump writes what passes a vantage point's interface to `capture`.
+        """Write the packets of a vantage point's interface to `capture` until the block ends.
 
-        As beside a probe stage, the kernel hands packets over in blocks: waking tcpdump for each, between its
-        two stamps, parts these by 20 us.
+        As beside a probe stage, the kernel delivers packets in blocks: waking tcpdump for each, between its
+        two stamps, would separate these by 20 us.
         """
         argv = ["lab", "exec", vantage, "tcpdump", "-i", "eth0", "-n", "-s", "0", "-U", "--nano"]
         argv += ["-Z", "root", "-w", str(capture), "udp port 443 or icmp or icmp6"]
@@ -107,7 +107,7 @@ class Site:
             while b"listening on" not in (line := tcpdump.stderr.readline()):
                 assert line, "tcpdump did not start"
             done = action()
-            # A block is handed over when it is full, or after a second.
+            # The kernel delivers a block when it is full, or after a second.
             time.sleep(1.2)
         finally:
             tcpdump.send_signal(signal.SIGINT)
@@ -117,9 +117,9 @@ class Site:
 
 @contextmanager
 def without_behaviour(site: Site) -> Iterator[Site]:
-    """The site as seen by programs that find no copy of the behaviour file: who needs it cannot go on.
+    """The site for programs that find no copy of the behaviour file: one that needs it fails.
 
-    They come from a tree of their own, so that nothing changes in the one that other tests stand in.
+    They run from a separate tree, so that nothing changes in the tree of other tests.
     """
     tree = site.folder / "tree"
     for package in PACKAGES:
@@ -137,7 +137,7 @@ def without_behaviour(site: Site) -> Iterator[Site]:
 
 @contextmanager
 def raised(folder: Path) -> Iterator[Site]:
-    """A site whose lab is up, with captures at the edges; the lab is removed at the end."""
+    """Yield a site whose lab is up, with captures at the edges; removes the lab at the end."""
     made = Site(folder)
     made.firstflight("lab", "up", "--capture-edges")
     try:

@@ -1,4 +1,4 @@
-"""Prober, dissector and tshark read the same packets and must say the same of every probe."""
+"""Prober, dissector and tshark read the same packets and must agree on every probe."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FAULT_US = 100
 
 
 def key_of(row: Row) -> oracle.Key:
-    """The probe's key in a capture."""
+    """Return the probe's key in a capture."""
     return row["src_ip"], row["src_port"], row["ip"], row["client_cid"]
 
 
 def sent(finished: Finished) -> list[Row]:
-    """The rows of probes that left."""
+    """The rows of probes that were sent."""
     return [row for row in finished.rows if row["outcome"] not in NOTHING_SENT]
 
 
@@ -52,30 +52,30 @@ def test_outcomes_agree_in_all(finished: Finished) -> None:
 
 
 def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
-    """Both read the stamps of one capture: no difference is allowed."""
+    """Both read the stamps of one capture, so no difference is allowed."""
     by_dissector = dissected(finished)
     for row in sent(finished):
-        theirs, seen = by_dissector[key_of(row)], finished.at_vantage[key_of(row)]
-        assert (theirs["ack_us"], theirs["sh_us"]) == (seen.ack_us, seen.sh_us), row
+        theirs, ours = by_dissector[key_of(row)], finished.at_vantage[key_of(row)]
+        assert (theirs["ack_us"], theirs["sh_us"]) == (ours.ack_us, ours.sh_us), row
 
 
 def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> tuple[int, int]:
-    """Between which times (ns) the kernel can have stamped the Initial that a probe's times refer to.
+    """Return the bounds (ns) of the kernel's stamp of the Initial that a probe's times refer to.
 
-    The capture's stamp is taken before the driver's, and that one before the packet is at the link.
+    The capture's stamp is taken before the driver's, which is taken before the packet is at the link.
     """
     client, port, server, _ = key
     return reading.sent_ns, log.first_since((client, server, port, 443), reading.sent_ns).arrived_ns
 
 
 def wrong_stamps(row: Row, reading: oracle.Reading, possible: tuple[int, int]) -> list[str]:
-    """What of a row's times cannot be, given the capture's stamps and the bounds of the send stamp (ns)."""
+    """Return the impossible times of a row, given the capture's stamps and the send stamp's bounds (ns)."""
     earliest, latest = possible
     found = [] if earliest <= row["sent_ns"] <= latest else ["sent_at"]
     for column, received_ns in (("ack_us", reading.ack_ns), ("sh_us", reading.sh_ns)):
         if row[column] is None or received_ns is None:
             found += [] if row[column] is received_ns else [column]
-        # Socket and capture get one receive stamp.
+        # Socket and capture get the same receive stamp.
         elif row[column] != (received_ns - row["sent_ns"]) // 1000:
             found.append(column)
     if None not in (row["ack_to_sh_us"], reading.ack_to_sh_us):
@@ -96,13 +96,13 @@ def test_every_time_is_the_kernels(finished: Finished) -> None:
         widths.append(possible[1] - possible[0])
     assert len(widths) > 5000
     print(f"send stamps bounded to {median(widths) / 1000:.1f} us (median), {max(widths) / 1000:.1f} at most")
-    assert median(widths) < FAULT_US * 1000 / 2, "too wide to show a fault of that size"
+    assert median(widths) < FAULT_US * 1000 / 2, "too wide to detect a fault of that size"
 
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
 @pytest.mark.parametrize("column", ["sent_at", "ack_us", "sh_us", "ack_to_sh_us"])
 def test_a_wrong_stamp_is_seen(finished: Finished, column: str, fault_us: int) -> None:
-    """The same check on rows with one time moved: it must find that of nearly every row."""
+    """The same check on rows with one time shifted must find nearly every row."""
     log = finished.link_log
     rows = [row for row in sent(finished) if row["outcome"] == "iack"]
     missed = []
@@ -111,7 +111,7 @@ def test_a_wrong_stamp_is_seen(finished: Finished, column: str, fault_us: int) -
         reading = finished.at_vantage[key]
         moved = {**row, column: row.get(column, 0) + fault_us}
         if column == "sent_at":
-            # As in the prober: all its times count from that stamp.
+            # As in the prober, all times count from that stamp.
             moved |= {c: row[c] - fault_us for c in ("ack_us", "sh_us")}
             moved["sent_ns"] = row["sent_ns"] + fault_us * 1000
         if wrong_stamps(moved, reading, possible_send_ns(reading, key, log)) != [column]:
@@ -123,8 +123,8 @@ def test_captures_lost_nothing(finished: Finished) -> None:
     for vantage in VANTAGES:
         for repetition in range(1, REPETITIONS + 1):
             folder = finished.site.folder / "runs" / finished.run / vantage / str(repetition) / "capture"
-            said = json.loads((folder / "capture.json").read_text())
-            assert said["captures"]
-            for capture in said["captures"]:
+            manifest = json.loads((folder / "capture.json").read_text())
+            assert manifest["captures"]
+            for capture in manifest["captures"]:
                 assert capture["captured"] == capture["received_by_filter"] > 0
                 assert capture["dropped_by_kernel"] == 0, folder

@@ -1,4 +1,4 @@
-"""The measured delay is what left the edge's own interface, but for what the link itself was late."""
+"""The measured delay is that at the edge's interface, except for the link's own lateness."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.end_to_end.test_agreement import ROUNDING_US, key_of
 
 Row = dict[str, Any]
 NET = internet.load()
-# A link that holds every second packet that much longer than it says must show.
+# The tests must detect a link that delays every second packet this much longer than logged.
 FAULT_US = 1000
 
 
 @cache
 def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Reading, Passage, Passage]]:
-    """Instant ACKs: row, readings at the vantage point and at the edge, passages of ACK and ServerHello."""
+    """Instant ACKs: row, readings at vantage point and edge, link log entries of ACK and ServerHello."""
     found = []
     for row in finished.rows:
         if row["outcome"] == "iack" and row["attempts"] == 1:
@@ -38,7 +38,7 @@ def compared(finished: Finished) -> list[tuple[Row, oracle.Reading, oracle.Readi
 
 
 def test_the_link_holds_every_packet_as_long_as_declared(finished: Finished) -> None:
-    """Exactly: the planned release counts from the kernel's receive stamp."""
+    """Exactly, as the planned release counts from the kernel's receive stamp."""
     checked = 0
     for src, dst, held_ns in finished.link_log.delays():
         assert held_ns == one_way_ns(src, dst), (src, dst)
@@ -47,7 +47,7 @@ def test_the_link_holds_every_packet_as_long_as_declared(finished: Finished) -> 
 
 
 def one_way_ns(src: str, dst: str) -> int:
-    """Half the declared round-trip time between the hosts of two addresses."""
+    """Return half the declared round-trip time between the hosts of two addresses."""
     return NET.rtt_us(HOST_OF[src], HOST_OF[dst]) * 500
 
 
@@ -57,7 +57,7 @@ HOST_OF = {ip: host.name for host in NET.hosts for ip in (host.v4, host.v6)} | {
 
 
 def test_answers_arrive_when_the_link_says(finished: Finished) -> None:
-    """Every receive stamp lies between the planned release and that plus the lateness in the log."""
+    """Every receive stamp lies between the planned release and that plus the logged lateness."""
     for row, here, _, ack, hello in compared(finished):
         assert here.ack_ns is not None and here.sh_ns is not None
         assert ack.holds(here.ack_ns), (row, here, ack)
@@ -65,10 +65,10 @@ def test_answers_arrive_when_the_link_says(finished: Finished) -> None:
 
 
 def bound_us(edge: oracle.Reading, ack: Passage, hello: Passage) -> tuple[float, float]:
-    """How much smaller and larger than at the edge the measured delay may be, in us.
+    """Return how much smaller and larger than at the edge the measured delay may be, in us.
 
-    What the ACK needs more (from the edge's capture to the link, and what it is released late) shortens the
-    delay, what the ServerHello needs more makes it longer.
+    Extra time of the ACK (from the edge's capture to the link, and its late release) shortens the delay,
+    extra time of the ServerHello makes it longer.
     """
     assert edge.ack_ns is not None and edge.sh_ns is not None
     assert ack.late_ns is not None and hello.late_ns is not None
@@ -79,14 +79,14 @@ def bound_us(edge: oracle.Reading, ack: Passage, hello: Passage) -> tuple[float,
 
 
 def is_possible(delay_us: int, edge: oracle.Reading, ack: Passage, hello: Passage) -> bool:
-    """Whether a measured delay can be what left the edge."""
+    """Return whether a measured delay is consistent with the edge's."""
     smaller, larger = bound_us(edge, ack, hello)
     assert edge.ack_to_sh_us is not None
     return -smaller <= delay_us - edge.ack_to_sh_us <= larger
 
 
 def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
-    """Of every instant ACK, within what the log of the same packets leaves open."""
+    """For every instant ACK, within the bounds from the log of the same packets."""
     widths = []
     for row, _, edge, ack, hello in compared(finished):
         assert is_possible(row["ack_to_sh_us"], edge, ack, hello), (row, edge, ack, hello)
@@ -94,12 +94,12 @@ def test_delay_equals_the_capture_at_the_edge(finished: Finished) -> None:
     print(
         f"{len(widths)} delays checked, within {median(widths):.0f} us (median), {max(widths):.0f} us at most"
     )
-    assert median(widths) < FAULT_US, "too wide to show a fault of that size"
+    assert median(widths) < FAULT_US, "too wide to detect a fault of that size"
 
 
 @pytest.mark.parametrize("fault_us", [FAULT_US, -FAULT_US])
 def test_a_wrong_delay_is_seen(finished: Finished, fault_us: int) -> None:
-    """The same checks on delays and arrivals that are off by so much: they must find most of them."""
+    """The same checks on delays and arrivals with an error of this size must find most of them."""
     every = compared(finished)
     delays = sum(
         not is_possible(row["ack_to_sh_us"] + fault_us, edge, ack, hello)
@@ -110,7 +110,7 @@ def test_a_wrong_delay_is_seen(finished: Finished, fault_us: int) -> None:
 
 
 def test_the_log_is_read_by_flow_and_time(finished: Finished) -> None:
-    """A packet that no capture saw has no passage."""
+    """A packet that is in no capture has no log entry."""
     assert isinstance(finished.link_log, LinkLog)
     with pytest.raises(KeyError):
         finished.link_log.first_since(("198.18.0.11", "198.18.0.12", 1, 2), 0)

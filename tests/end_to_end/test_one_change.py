@@ -1,4 +1,4 @@
-"""One declared behaviour is changed: that name's rows change, and no other."""
+"""After a change of one declared behaviour only that name's rows change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.end_to_end.site import BEHAVIOUR, VANTAGES, Site
 def test_one_changed_name_changes_its_rows_alone(finished: Finished, tmp_path: Path) -> None:
     name = next(
         domain
-        for (_, domain, _), told in sorted(finished.truth.items())
-        if told["cdn"] == "Cloudflare" and told["mode"] == "iack"
+        for (_, domain, _), expected in sorted(finished.truth.items())
+        if expected["cdn"] == "Cloudflare" and expected["mode"] == "iack"
     )
     changed_file = tmp_path / "internet.toml"
     override = f'\n[[override]]\ndomain = "{name}"\nmode = "wait"\ndelay_ms = 7.0\n'

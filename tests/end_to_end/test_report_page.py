@@ -1,4 +1,4 @@
-"""The page about a real campaign shows what the lab's servers were told to do."""
+"""The page about a real campaign shows the declared behaviour of the lab's servers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def page(finished: Finished) -> Path:
 
 
 def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, browser: Browser) -> None:
-    seen = browser.open(page.as_uri(), PHONE)
-    assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+    visit = browser.open(page.as_uri(), PHONE)
+    assert (visit.requests, visit.complaints) == ([page.as_uri()], [])
     cells = browser.script(
         "return [...document.querySelectorAll('#table1-paper [data-column]')]"
         ".map(td => [td.closest('tr').dataset.cdn, td.dataset.column, td.textContent])"
@@ -41,7 +41,7 @@ def test_table_1_on_the_page_is_as_declared(finished: Finished, page: Path, brow
 def test_medians_on_the_page_are_those_of_the_declared_delays(
     finished: Finished, page: Path, browser: Browser
 ) -> None:
-    """Of Cloudflare, where all names send instant ACKs; servers and link may add 0.1 ms."""
+    """For Cloudflare, where all names send instant ACKs; servers and link may add 0.1 ms."""
     delays = sorted(
         line["ack_to_sh_us"]
         for line in finished.truth.values()

@@ -52,6 +52,6 @@ def test_trace_shows_the_packets_behind_a_row(finished: Finished) -> None:
     assert "ack" in first_answer
     assert "crypto" not in first_answer
     # By the capture's stamps, in us with one decimal.
-    seen = finished.at_vantage[row["src_ip"], row["src_port"], row["ip"], row["client_cid"]]
-    assert seen.ack_ns is not None
-    assert float(first_answer[0]) == pytest.approx((seen.ack_ns - seen.sent_ns) / 1000, abs=0.1)
+    probe = finished.at_vantage[row["src_ip"], row["src_port"], row["ip"], row["client_cid"]]
+    assert probe.ack_ns is not None
+    assert float(first_answer[0]) == pytest.approx((probe.ack_ns - probe.sent_ns) / 1000, abs=0.1)

@@ -1,4 +1,4 @@
-"""What the campaign reports is what the lab was told to do, in every row."""
+"""Every row of the campaign matches the lab's declared behaviour."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.end_to_end.site import COPIED, VANTAGES
 def test_every_row_is_as_declared(finished: Finished) -> None:
     wrong = []
     for row in finished.rows:
-        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
         wrong += [
-            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], told[what])
+            (row["vantage"], row["repetition"], row["domain"], row["ip"], what, row[what], expected[what])
             for what in ("outcome", "asn", "cdn")
-            if row[what] != told[what]
+            if row[what] != expected[what]
         ]
     assert not wrong
 
 
 def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished) -> None:
-    seen = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
-    assert max(seen.values()) == 1
+    probes = Counter((r["vantage"], r["repetition"], r["domain"], r["ip"]) for r in finished.rows)
+    assert max(probes.values()) == 1
     probed = defaultdict(set)
-    for vantage, repetition, domain, ip in seen:
+    for vantage, repetition, domain, ip in probes:
         probed[vantage, repetition, ":" in ip].add(domain)
     with_address = defaultdict(set)
     for _, domain, ip in finished.truth:
@@ -38,18 +38,18 @@ def test_every_name_is_probed_once_per_vantage_and_repetition(finished: Finished
 
 
 def test_all_outcomes_occur(finished: Finished) -> None:
-    seen = {row["outcome"] for row in finished.rows}
-    # send_failed cannot be had from a healthy machine; tests/prober makes it happen.
-    assert seen == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
+    outcomes = {row["outcome"] for row in finished.rows}
+    # send_failed does not occur on a healthy machine; tests/prober provokes it.
+    assert outcomes == {*accounting.SENT, *accounting.NOT_SENT} - {"send_failed"}
 
 
 def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
-    told = {
+    expected = {
         t["domain"]: t["dns_status"]
         for t in finished.site.lines("lab", "truth", "--format", "jsonl")
         if t["ip"] is None
     }
-    assert set(told.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
+    assert set(expected.values()) == {"NOERROR", "NXDOMAIN", "SERVFAIL"}
     found = finished.site.sql(
         "SELECT domain, vantage, repetition, groupUniqArray(status) AS kinds "
         f"FROM dns_answer WHERE run = '{finished.run}' AND qtype = 'A' GROUP BY domain, vantage, repetition"
@@ -57,7 +57,7 @@ def test_names_without_address_have_a_dns_row(finished: Finished) -> None:
     statuses = defaultdict(set)
     for row in found:
         statuses[row["domain"]].update(row["kinds"])
-    for domain, status in told.items():
+    for domain, status in expected.items():
         # "No such type" is an answer without records: the code is NOERROR either way.
         assert statuses[domain] <= {status, "NODATA"} and statuses[domain], domain
         if status != "NOERROR":
@@ -68,10 +68,10 @@ def test_the_median_of_each_cdn_is_the_declared_one(finished: Finished) -> None:
     measured: dict[str, list[int]] = defaultdict(list)
     declared: dict[str, list[int]] = defaultdict(list)
     for row in finished.rows:
-        told = finished.truth[row["vantage"], row["domain"], row["ip"]]
-        if row["outcome"] == "iack" and row["attempts"] == 1 and row["cdn"] and told["ack_to_sh_us"]:
+        expected = finished.truth[row["vantage"], row["domain"], row["ip"]]
+        if row["outcome"] == "iack" and row["attempts"] == 1 and row["cdn"] and expected["ack_to_sh_us"]:
             measured[row["cdn"]].append(row["ack_to_sh_us"])
-            declared[row["cdn"]].append(told["ack_to_sh_us"])
+            declared[row["cdn"]].append(expected["ack_to_sh_us"])
     paper_ms = {"Cloudflare": 3.2, "Amazon": 6.4, "Akamai": 20.9, "Google": 30.3}
     for cdn, values in measured.items():
         assert abs(median(values) - median(declared[cdn])) <= 500, cdn
@@ -89,7 +89,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
     for row in finished.rows:
         for column in ("list_id", "resolver", "tool_version", "ruleset", "source_file"):
             assert row[column], (column, row)
-        assert row["tool_version"].endswith(f"+{COPIED}"), "not by the programs without a behaviour file"
+        assert row["tool_version"].endswith(f"+{COPIED}"), "not from the programs without a behaviour file"
         if row["outcome"] == "blocked":
             sent = (row["sent_ns"], row["src_ip"], row["capture_file"], row["attempts"])
             assert sent == (None, None, None, 0)
@@ -102,7 +102,7 @@ def test_provenance_is_in_every_row(finished: Finished) -> None:
 
 
 def first_in_run(finished: Finished, row: dict[str, object]) -> bool:
-    """Whether no earlier repetition probed the same name at the same address from there."""
+    """Return whether no earlier repetition probed the same name at the same address from there."""
     return not any(
         r["repetition"] < row["repetition"]
         and (r["vantage"], r["domain"], r["ip"]) == (row["vantage"], row["domain"], row["ip"])

@@ -22,7 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def other_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab that is not up yet; taken down at the end whatever happened."""
+    """A lab that is not up yet; stopped at the end in any case."""
     made = Lab(tmp_path_factory.mktemp("other"))
     try:
         yield made

@@ -1,4 +1,4 @@
-"""A lab of the tests' own, and programs run on its hosts."""
+"""A separate lab for tests, and programs on its hosts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FIRSTFLIGHT = str(Path(sys.executable).with_name("firstflight"))
 
 @dataclass(frozen=True)
 class Lab:
-    """The command line pointed at one state folder."""
+    """The command line with one state folder."""
 
     state: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes `firstflight` use this lab."""
+        """Return the environment that makes `firstflight` use this lab."""
         return {**os.environ, "FIRSTFLIGHT_LAB": str(self.state)}
 
     def call(self, *args: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -36,13 +36,13 @@ class Lab:
         )
 
     def run(self, *args: str) -> str:
-        """Run `firstflight lab ...`, which must succeed; gives its standard output."""
+        """Run `firstflight lab ...`, which must succeed; return its standard output."""
         done = self.call(*args)
         assert done.returncode == 0, f"lab {' '.join(args)}: {done.returncode}\n{done.stderr}"
         return done.stdout
 
     def python(self, host: str, code: str, *args: str) -> str:
-        """Run a piece of Python on a host."""
+        """Run Python code on a host."""
         return self.run("exec", host, sys.executable, "-c", code, *args)
 
     def start(self, host: str, *argv: str) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""The supervisor's socket: whatever a client does, the supervisor goes on (a Ctrl-C once took it down)."""
+"""The supervisor's socket: no client can stop the supervisor (a Ctrl-C once did)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from firstflight.errors import FirstflightError, UsageError
 from lab import control
 
-ANSWERED = threading.Event()  # by the handler, for a client that is gone by then
+ANSWERED = threading.Event()  # set by the handler, for a client that has disconnected by then
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """What the supervisor might do with a request."""
+    """Handle a request as the supervisor might."""
     match request.get("do"):
         case "wait":
             assert ANSWERED.wait(10)
@@ -34,7 +34,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """A supervisor's socket that answers until it is told to end."""
+    """A supervisor's socket that answers until the test ends it."""
     server = control.listen(tmp_path / "control.sock")
     ended: list[BaseException] = []
 

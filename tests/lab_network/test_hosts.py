@@ -1,4 +1,4 @@
-"""Programs on the lab's hosts: how they are started, what they see."""
+"""Programs on the lab's hosts: their start and their environment."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ def test_exec_is_the_program(lab: Lab, tmp_path: Path) -> None:
     assert lab.call("exec", "hamburg", "sh", "-c", "exit 7").returncode == 7
     done = lab.call("exec", "hamburg", "pwd", cwd=tmp_path)
     assert done.stdout.strip() == str(tmp_path)
-    # Options of the program are the program's.
+    # Options after the program are passed to the program.
     assert lab.run("exec", "hamburg", "echo", "--state", "-n", "--help") == "--state -n --help\n"
     process = lab.start("hamburg", "sleep", "600")
-    until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "the program in place of ours")
+    until(
+        lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n",
+        "the program to replace the command",
+    )
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
 
 
 def test_exec_costs_little(lab: Lab) -> None:
-    """Every stage of a lab campaign starts through it: no more CPU time than so many bare starts of Python.
+    """Every stage of a lab campaign starts through it: CPU time is at most a multiple of a bare Python start.
 
-    It takes about four; an import of pyarrow or of our settings would double that. In turns, so that a busy
-    machine slows both.
+    It takes about four; an import of pyarrow or of the settings would double that. Alternating runs, so that
+    a busy machine slows both.
     """
 
     def cpu_s(*argv: str) -> float:
@@ -71,7 +74,7 @@ def test_hosts_see_the_lab_and_nothing_else(lab: Lab) -> None:
     links = lab.run("exec", "hamburg", "ip", "-o", "link")
     assert sorted(line.split(": ")[1].split("@")[0] for line in links.splitlines()) == ["eth0", "lo"]
     assert "198.18.0.53" in lab.run("exec", "hamburg", "cat", "/etc/resolv.conf")
-    # The default route ends in the link emulator, which knows no such address: nothing ever answers.
+    # The default route ends in the link emulator, which has no such address: no answer ever arrives.
     code = "import socket; socket.create_connection(('203.0.113.1', 80), timeout=1)"
     outside = lab.call("exec", "hamburg", "python3", "-c", code)
     assert outside.returncode != 0
@@ -97,7 +100,7 @@ def test_epochs_move_names(other_lab: Lab) -> None:
         epoch: t["ip"] for t in lines if t["domain"] == name for epoch in t["epochs"] if ":" not in t["ip"]
     }
     assert where[1] != where[2]
-    (other_lab.state / "internet.toml").unlink()  # nothing in the lab needs it any more
+    (other_lab.state / "internet.toml").unlink()  # the running lab does not need it
     for epoch in (1, 2, 3, 1):
         other_lab.run("epoch", str(epoch))
         code = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"

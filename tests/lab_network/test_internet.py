@@ -1,4 +1,4 @@
-"""What the behaviour file declares, against what was asked of the lab."""
+"""The behaviour file's declarations, compared with the requirements on the lab."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_addresses() -> None:
         nets = (ip_network("198.18.0.0/15"), ip_network("2001:db8::/32"))
         assert any(ip_address(endpoint.ip) in net for net in nets)
     assert all(len(those) == 1 for those in owners.values())
-    # One probe per second and address: no address may hold up a campaign.
+    # One probe per second and address: no address may delay a campaign.
     assert max(len(those) for those in at.values()) == 2
     per_subnet = Counter(ip_network(f"{ip}/24", strict=False) for ip in at if ":" not in ip)
     assert max(per_subnet.values()) <= 16
@@ -151,7 +151,7 @@ def test_another_seed_draws_another_internet_with_the_same_table(tmp_path: Path)
         ("\n[[[", "not TOML"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(tmp_path: Path, extra: str, message: str) -> None:
+def test_mistakes_are_reported_in_one_sentence(tmp_path: Path, extra: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         with_lines(tmp_path, extra)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The link emulator between real hosts: round-trip times, chosen losses, its log."""
+"""The link emulator between real hosts: round-trip times, configured losses, its log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.waiting import until
 NET = internet.load()
 VANTAGES = [host.name for host in NET.hosts if host.kind == "vantage"]
 
-# Asks ports where nobody listens; the other kernel's ICMP comes back as an error: a round trip without a
-# server. Prints, per datagram, address, port here, times of sending and of the answer (ns since 1970; null
-# where nothing came back while others did).
+# Sends to closed ports; the other kernel's ICMP is reported as an error: a round trip without a server.
+# Prints, per datagram, address, local port, times of sending and of the answer (ns since 1970; null where no
+# answer arrived while others did).
 ASK = """
 import json, select, socket, sys, time
 count, expected = int(sys.argv[1]), int(sys.argv[2])
@@ -52,17 +52,17 @@ Row = dict[str, str]
 
 
 def ask(lab: Lab, host: str, count: int, *ips: str, answered: int | None = None) -> list[tuple[Any, ...]]:
-    """Ask every address `count` times, all or `answered` of which are answered.
+    """Send `count` datagrams to every address, all or `answered` of which are answered.
 
-    Gives (ip, port here, sent, answered) in the order of asking.
+    Returns (ip, local port, sent, answered) in the order of sending.
     """
     expected = count if answered is None else answered
-    said = lab.python(host, ASK, str(count), str(expected), *ips)
-    return [tuple(json.loads(line)) for line in said.splitlines()]
+    output = lab.python(host, ASK, str(count), str(expected), *ips)
+    return [tuple(json.loads(line)) for line in output.splitlines()]
 
 
 def log(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
-    """Lines of the log, once `count` of them are as wanted; these alone."""
+    """Return the matching lines of the log, once there are `count` of them."""
 
     def found() -> list[Row] | None:
         with (lab.state / "lateness.csv").open(newline="", encoding="ascii") as lines:
@@ -73,7 +73,7 @@ def log(lab: Lab, wanted: Callable[[Row], object], count: int) -> list[Row]:
 
 
 def passages(lab: Lab, host: str, asked: list[tuple[Any, ...]]) -> tuple[dict[str, Row], list[Row]]:
-    """Lines of the datagrams that `host` asked one address with, by port, and of the ICMP that came back."""
+    """Return the lines of the datagrams from `host` to one address, by port, and of the ICMP answers."""
     ((ip, since_ns), ports) = min((to, sent) for to, _, sent, _ in asked), {str(one[1]) for one in asked}
     ours = (NET.host(host).v4, NET.host(host).v6)
 
@@ -92,9 +92,9 @@ def passages(lab: Lab, host: str, asked: list[tuple[Any, ...]]) -> tuple[dict[st
 
 @pytest.mark.parametrize("vantage", VANTAGES)
 def test_round_trip_times_are_as_declared(lab: Lab, vantage: str) -> None:
-    """Each way takes exactly half of it from the kernel's receive stamp; what it is late stands in the log.
+    """Each direction takes exactly half of it from the kernel's receive stamp; the log has the lateness.
 
-    A link whose delay is wrong by a nanosecond fails, one that lets a packet go before its time as well.
+    A link whose delay is wrong by a nanosecond fails, and one that releases a packet early as well.
     """
     others = {ip: host.name for host in NET.hosts if host.kind != "vantage" for ip in (host.v4, host.v6)}
     asked = ask(lab, vantage, 5, *others)
@@ -128,7 +128,7 @@ def test_every_other_flow_is_lost(lab: Lab) -> None:
 
 
 def test_the_first_answer_is_lost(lab: Lab) -> None:
-    """A real instant ACK vanishes; the ServerHello behind it arrives."""
+    """A real instant ACK is dropped; the ServerHello after it arrives."""
     drop = next(drop for drop in NET.drops if drop.rule == "first_answer")
     name = next(e.domain for e in NET.endpoints if e.ip == drop.ip)
     code = (
@@ -157,7 +157,7 @@ def test_the_log_has_every_packet_and_its_lateness(lab: Lab) -> None:
     assert {row["protocol"] for row in back} == {"1"}
     lateness = [int(row["late_ns"]) for row in (*there, *back)]
     assert min(lateness) >= 0
-    # A busy machine makes single packets late; half of them hardly.
+    # A busy machine makes single packets late, but hardly half of them.
     assert statistics.median(lateness) < 300_000
     # The release follows the packet that it answers by half a round trip and a little.
     for one, other in zip(there, back, strict=True):

@@ -1,4 +1,4 @@
-"""The lab's mark: on its hosts, not in its core, not outside; and what `--here` makes of it."""
+"""The lab's mark: on its hosts, not in its core, not outside; and its effect on `--here`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_hosts_are_marked_and_the_core_is_not(lab: Lab) -> None:
 def test_nothing_leads_out_of_the_core(lab: Lab) -> None:
     assert in_core(lab, "ip", "route") == "unreachable 198.18.0.0/15 \n"
     assert "unreachable 2001:db8::/32" in in_core(lab, "ip", "-6", "route")
-    for family in ("-4", "-6"):  # of where the lab was raised from, nothing was changed
+    for family in ("-4", "-6"):  # the namespace from which the lab was started is unchanged
         outside = subprocess.run(["ip", family, "route"], capture_output=True, text=True, check=True)
         assert "unreachable 198.18" not in outside.stdout and "2001:db8" not in outside.stdout
 
 
-def test_a_host_is_told_from_another(lab: Lab) -> None:
+def test_a_host_is_distinguished_from_another(lab: Lab) -> None:
     code = "from lab import enter; print([enter.is_on(h) for h in ('hamburg', 'centre', 'berlin')])"
     assert lab.python("hamburg", code) == "[True, False, None]\n"
     assert lab.python("centre", code) == "[False, True, None]\n"

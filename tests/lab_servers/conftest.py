@@ -11,7 +11,7 @@ from .running import Running, endpoint, running
 
 QUICHE_DELAY_US = 3200
 SECOND_DELAY_US = 9000  # of the second address
-# Whole milliseconds and less, hundreds apart: a timer that rounds would show.
+# Whole milliseconds and fractions, hundreds apart, to detect a timer that rounds.
 QUICHE_DELAYS_US = (300, 6400, 20_900, 30_300)
 CERTIFICATE_DELAY_US = 15_000
 AIOQUIC_DELAY_US = 11_000
@@ -82,7 +82,7 @@ def rogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Running:
-    """The server whose stack the test names by a parameter."""
+    """The server of the stack in the test's parameter."""
     found = request.getfixturevalue({"quic-go": "quicgo"}.get(request.param, request.param))
     assert isinstance(found, Running)
     return found

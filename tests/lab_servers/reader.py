@@ -1,6 +1,6 @@
-"""A client of one Initial: sends a ClientHello, and takes apart every datagram that comes back.
+"""A client of one Initial: sends a ClientHello, and parses every datagram of the answer.
 
-Built on aioquic's TLS messages, packet headers and packet protection, so that it shares nothing with the
+Built on aioquic's TLS messages, packet headers and packet protection, so that it shares no code with the
 servers in Rust and Go, nor with `wire`. Times are the kernel's receive stamps.
 """
 
@@ -36,7 +36,7 @@ HELLO_RETRY_RANDOM = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb
 
 @dataclass
 class Packet:
-    """One packet of a datagram: its header, and what was inside if it is an Initial that opened."""
+    """One packet of a datagram: its header, and its contents if it is a decrypted Initial."""
 
     header: QuicHeader
     size: int
@@ -55,7 +55,7 @@ class Packet:
 
 @dataclass
 class Datagram:
-    """A datagram that came: microseconds since the Initial was sent, size, packets."""
+    """A received datagram: microseconds since the Initial was sent, size, packets."""
 
     at_us: float
     size: int
@@ -131,7 +131,7 @@ class Client:
                 cipher_suites=[0x1301, 0x1302, 0x1303],
                 legacy_compression_methods=[0],
                 alpn_protocols=["h3"],
-                # Nobody computes the secret: any 32 bytes are a point of X25519.
+                # The secret is never computed: any 32 bytes are a point of X25519.
                 key_share=[(tls.Group.X25519, os.urandom(32))],
                 server_name=self.sni,
                 signature_algorithms=[0x0403, 0x0503, 0x0804, 0x0805],
@@ -143,7 +143,7 @@ class Client:
         return bytes(buffer.data)
 
     def _initial(self, payload: bytes, token: bytes, size: int) -> bytes:
-        """An Initial packet padded to `size` bytes, with a packet number of two bytes."""
+        """Return an Initial packet padded to `size` bytes, with a packet number of two bytes."""
         number, self.next_number = self.next_number, self.next_number + 1
         head = Buffer(capacity=256 + len(token))
         head.push_uint8(0xC1)
@@ -160,7 +160,7 @@ class Client:
         return bytes(self.keys.encrypt_packet(bytes(head.data), payload, number))
 
     def client_hello_packet(self, token: bytes = b"", size: int = INITIAL_BYTES) -> bytes:
-        """The next Initial, with the whole ClientHello."""
+        """Return the next Initial, with the whole ClientHello."""
         frame = Buffer(capacity=1024)
         frame.push_uint_var(6)
         frame.push_uint_var(0)
@@ -169,17 +169,17 @@ class Client:
         return self._initial(bytes(frame.data), token, size)
 
     def send_hello(self, token: bytes = b"") -> None:
-        """Send the ClientHello in an Initial; times count from here."""
+        """Send the ClientHello in an Initial; times count from this call."""
         packet = self.client_hello_packet(token)
         self.sent_at = time.time()
         self.socket.sendto(packet, self.address)
 
     def send_close(self) -> None:
-        """CONNECTION_CLOSE (NO_ERROR) in an Initial of 1200 bytes."""
+        """Send CONNECTION_CLOSE (NO_ERROR) in an Initial of 1200 bytes."""
         self.socket.sendto(self._initial(bytes([0x1C, 0, 0, 0]), b"", 1200), self.address)
 
     def follow_retry(self, datagram: Datagram) -> None:
-        """Send the ClientHello again as a Retry asks; its integrity tag must be right."""
+        """Send the ClientHello again after a Retry, whose integrity tag must be right."""
         header = datagram.packets[0].header
         assert header.packet_type == QuicPacketType.RETRY
         self.dcid = header.source_cid
@@ -187,13 +187,13 @@ class Client:
         self.send_hello(header.token)
 
     def read(self, seconds: float, *, until: int | None = None) -> list[Datagram]:
-        """Datagrams of the next `seconds`, or the next `until` of them if they come sooner."""
+        """Return datagrams of the next `seconds`, or the next `until` of them if they arrive sooner."""
         return list(self._read(time.time() + seconds, until))
 
     def _read(self, end: float, until: int | None) -> Iterator[Datagram]:
         count = 0
         while until is None or count < until:
-            # What is there already is read, however late it is by now.
+            # Datagrams that have already arrived are read, even after the deadline.
             self.socket.settimeout(max(end - time.time(), 0.001))
             try:
                 data, ancillary, _, peer = self.socket.recvmsg(65536, 256)
@@ -214,7 +214,7 @@ class Client:
         buffer = Buffer(data=data)
         while not buffer.eof():
             start = buffer.tell()
-            # quiche fills a datagram with zeros behind its packets instead of PADDING within one.
+            # quiche fills a datagram with zeros after its packets instead of PADDING in one.
             if not any(data[start:]):
                 break
             header = pull_quic_header(buffer, host_cid_length=len(self.scid))
@@ -247,7 +247,7 @@ class Client:
 
 
 def _parse(packet: Packet, buffer: Buffer) -> None:
-    """The frames that an Initial may hold (RFC 9000, 12.4), consecutive PADDING as one."""
+    """Parse the frames that an Initial may hold (RFC 9000, 12.4), consecutive PADDING as one."""
     while not buffer.eof():
         kind = buffer.pull_uint_var()
         if kind == 0:
@@ -280,7 +280,7 @@ def _parse(packet: Packet, buffer: Buffer) -> None:
 
 
 def gap_us(datagrams: list[Datagram]) -> float:
-    """Time from the first datagram with an ACK to the first with the ServerHello's first byte."""
+    """Return the time from the first datagram with an ACK to the first with the ServerHello's first byte."""
     ack = next(datagram for datagram in datagrams if datagram.has_ack)
     hello = next(datagram for datagram in datagrams if datagram.has_server_hello)
     return hello.at_us - ack.at_us

@@ -28,7 +28,7 @@ def endpoint(
     domain: str | None = None,
     ip: str = HOST,
 ) -> Endpoint:
-    """An endpoint on loopback, named after its mode unless told otherwise."""
+    """Return an endpoint on loopback, by default named after its mode."""
     name = domain or f"{mode.replace('_', '-')}.{certificate}.test"
     assert certificate in CHAIN_BYTES
     return Endpoint(
@@ -54,7 +54,7 @@ class Running:
 
 @contextmanager
 def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[Running]:
-    """Run one server for these endpoints until the block ends; it must still live then."""
+    """Run one server for these endpoints until the block ends; it must still run then."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
         port = int(free.getsockname()[1])
@@ -74,7 +74,7 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
-        assert first == "READY\n", f"{stack} said {first!r}"
+        assert first == "READY\n", f"{stack} printed {first!r}"
         killer.cancel()
         # As the lab does for servers with declared delays.
         if stack in ("quiche", "rogue"):

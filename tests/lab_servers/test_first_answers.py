@@ -1,4 +1,4 @@
-"""What the real stacks send first, and when: read by a client that sees every packet."""
+"""The first answers of the real stacks and their times, read by a client that parses every packet."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .reader import HELLO_RETRY_RANDOM, Client, Datagram, gap_us
 from .running import HOST, Running
 
 PATIENCE_S = 60.0
-# How long to listen for what must not come, or may, behind the last datagram that must.
+# How long to wait, after the last expected datagram, for unexpected or optional ones.
 SILENCE_S = 0.15
 
 
 def ask(
     server: Running, name: str | None, ip: str = HOST, patience: float = PATIENCE_S, datagrams: int = 1
 ) -> list[Datagram]:
-    """One probe: the ClientHello, at least so many answers, what comes in SILENCE_S after them, the close.
+    """Run one probe: ClientHello, at least so many answers, further ones within SILENCE_S, close.
 
-    After a Retry, the answers to the token.
+    After a Retry, returns the answers to the token.
     """
     with Client(ip, server.port, name) as client:
         client.send_hello()
@@ -44,14 +44,14 @@ def ask(
 
 
 def between(answers: list[Datagram]) -> float:
-    """Time from the first datagram to the second."""
+    """Return the time from the first datagram to the second."""
     return answers[1].at_us - answers[0].at_us
 
 
 def waits(
     server: Running, name: str, delay_us: float, gap: Callable[[list[Datagram]], float] = gap_us
 ) -> bool:
-    """Whether the second answer comes so long after the first.
+    """Return whether the second answer arrives so long after the first.
 
     A late stamp of the first one shortens the gap, whatever the server does; of some tries the longest gap is
     short only if the server sends early every time.
@@ -60,7 +60,7 @@ def waits(
 
 
 def opened(answers: list[Datagram]) -> None:
-    """Every Initial must open; nothing but Initial, Handshake and 1-RTT may come."""
+    """Check that every Initial is decrypted and that all packets are Initial, Handshake or 1-RTT."""
     for packet in (packet for answer in answers for packet in answer.packets):
         assert packet.kind in ("initial", "handshake", "one_rtt")
         assert packet.kind != "initial" or (packet.opened and not packet.parse_error)
@@ -81,10 +81,10 @@ def test_quiche_acknowledges_at_once(quiche: Running, mode: str, size: str) -> N
 
 @pytest.mark.parametrize("delay_us", QUICHE_DELAYS_US)
 def test_the_declared_delay_is_kept(quiche: Running, delay_us: int) -> None:
-    """The median gap is the declared one within 0.2 ms: a timer that rounds, or adds, would show.
+    """The median gap is the declared one within 0.2 ms, which detects a timer that rounds or adds.
 
-    By the kernel's receive stamps, which on loopback are taken while the server sends: only what keeps the
-    server from the core makes one late, and it runs at real-time priority.
+    By the kernel's receive stamps, which on loopback are taken while the server sends: one is late only when
+    the server loses the core, and it runs at real-time priority.
     """
     gaps = []
     for _ in range(60):
@@ -154,19 +154,19 @@ def test_aioquic_acknowledges_at_once_without_padding(aioquic: Running) -> None:
 
 def test_the_address_and_the_name_decide(quiche: Running) -> None:
     def declared(name: str | None, ip: str) -> float:
-        """Which of the two delays the endpoint that answers has: the one next to the median gap."""
+        """Return which of the two delays the answering endpoint has: the one next to the median gap."""
         gap = statistics.median(gap_us(ask(quiche, name, ip, datagrams=2)) for _ in range(9))
         return min((QUICHE_DELAY_US, SECOND_DELAY_US), key=lambda delay_us: abs(gap - delay_us))
 
     assert declared("second.small.test", "127.0.0.2") == SECOND_DELAY_US
-    # Unknown names and none are answered as the first endpoint of the address: iack.small.test.
+    # Unknown and missing names get the first endpoint of the address: iack.small.test.
     for name in ("nobody.example", None):
         assert declared(name, HOST) == QUICHE_DELAY_US
     assert ask(quiche, "six.small.test", "::1")[0].has_server_hello
 
 
 def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
-    """A server that retransmits after 1 s (its first probe timeout) would be seen."""
+    """Long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
     clients = []
     for server in (quiche, aioquic, quicgo):
         client = Client(HOST, server.port, "wait.small.test")
@@ -196,7 +196,7 @@ def test_garbage_is_survived(server: Running) -> None:
             client.socket.sendto(damaged, client.address)
         client.socket.sendto(initial[:1] + bytes(4) + initial[5:], client.address)
     assert server.process.poll() is None
-    # The burst may have filled the socket's buffer: ask again, as clients do.
+    # The burst may have filled the socket's buffer: retransmit, as clients do.
     assert any(answer.has_server_hello for _ in range(5) for answer in ask(server, name, patience=0.5))
 
 

@@ -1,4 +1,4 @@
-"""A real client (aioquic) completes its handshake with every stack, trusting the lab's authority alone."""
+"""A real client (aioquic) completes its handshake with every stack, trusting only the lab's authority."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .running import HOST, Running
 
 
 class Handshake(QuicConnectionProtocol):
-    """Notes the protocol that was agreed on."""
+    """Records the negotiated protocol."""
 
     alpn: str | None = None
 
@@ -29,7 +29,7 @@ class Handshake(QuicConnectionProtocol):
 
 
 async def handshake(server: Running, name: str) -> tuple[str | None, list[x509.Certificate]]:
-    """Connect, and give the agreed protocol and the certificates that were sent."""
+    """Connect, and return the negotiated protocol and the certificates that were sent."""
     configuration = QuicConfiguration(alpn_protocols=["h3"], server_name=name)
     configuration.load_verify_locations(str(server.authority))
     async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""The prober gives each mode the outcome that its README promises."""
+"""The prober assigns each mode the outcome that its README documents."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .running import HOST, Running
 
 Row = dict[str, Any]
 
-# The prober's answer window: what comes later is no answer. How late an answer is on the median, and so
-# whether a declared delay is kept, test_first_answers looks at.
+# The prober's answer window: later datagrams are no answer. test_first_answers checks the median lateness of
+# answers, and so the declared delays.
 LATE_US = 3_000_000
 
-# Outcomes and columns, by the name that is asked for; a pair is a range.
+# Outcomes and columns, by the requested name; a pair is a range.
 QUICHE: dict[str, Row] = {
     "iack.small.test": {
         "outcome": "iack",
@@ -108,7 +108,7 @@ ROGUE: dict[str, Row] = {
 
 
 def probe(folder: Path, server: Running, names: list[str]) -> dict[str, Row]:
-    """Rows of one run of the prober, by name."""
+    """Return rows of one run of the prober, by name."""
     targets = folder / "targets.csv"
     targets.write_text("ip,domain,port\n" + "".join(f"{HOST},{name},{server.port}\n" for name in names))
     ended = subprocess.run(
@@ -128,7 +128,7 @@ def probe(folder: Path, server: Running, names: list[str]) -> dict[str, Row]:
 
 
 def differences(row: Row, expected: Row) -> dict[str, tuple[object, object]]:
-    """Columns that are not as expected: what is there, what should be."""
+    """Return the columns with unexpected values: actual and expected."""
 
     def fits(value: Any, wanted: Any) -> bool:
         if isinstance(wanted, tuple):
@@ -151,13 +151,13 @@ def test_outcomes(server: Running, expected: dict[str, Row], tmp_path: Path) -> 
     rows = probe(tmp_path, server, list(expected))
     wrong = {name: differences(rows[name], wanted) for name, wanted in expected.items()}
     assert {name: what for name, what in wrong.items() if what} == {}
-    # A timeout leads to another attempt; nothing else does.
+    # Only a timeout leads to another attempt.
     again = {name: row for name, row in rows.items() if row["attempts"] > 1}
     assert set(again) <= {"silent.small.test"}, again
 
 
 @pytest.mark.parametrize("server", ["rogue"], indirect=True)
 def test_all_five_forgeries_are_discarded(server: Running, tmp_path: Path) -> None:
-    """Probed alone, so that the one to another connection ID can only be meant for this probe."""
+    """Probed alone, so that the one to another connection ID can only belong to this probe."""
     row = probe(tmp_path, server, ["forged.small.test"])["forged.small.test"]
     assert (row["outcome"], row["discarded"]) == ("coalesced", 5)

@@ -1,4 +1,4 @@
-"""Every mode of lab/rogue does what its README says, as read by aioquic's packet code."""
+"""Every mode of lab/rogue follows its README, as read by aioquic's packet code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 def answers_to(client: Client, datagrams: int = 1) -> list[Datagram]:
-    """Send the ClientHello; so many answers, however late, and what comes in 0.1 s after them."""
+    """Send the ClientHello; return so many answers, however late, and further ones within 0.1 s."""
     client.send_hello()
     return client.read(PATIENCE_S, until=datagrams) + client.read(0.1)
 
@@ -26,7 +26,7 @@ def ask(server: Running, name: str, datagrams: int = 1) -> list[Datagram]:
 
 
 def contents(answers: list[Datagram]) -> list[list[str]]:
-    """Per datagram its packets: the frames of an Initial that opened, else the packet's kind."""
+    """Return the packets per datagram: the frames of a decrypted Initial, else the packet's kind."""
     return [
         [
             " ".join(packet.frames) if packet.opened and packet.frames else packet.kind
@@ -153,7 +153,7 @@ def test_forgeries_fit_nothing(rogue: Running) -> None:
 
 
 def test_silence_is_not_a_closed_port(rogue: Running) -> None:
-    """A connected socket would report the ICMP error of a port where nobody listens."""
+    """A connected socket would report the ICMP error of a closed port."""
     with Client(HOST, rogue.port, "silent.small.test") as client:
         client.socket.connect(client.address)
         client.socket.send(client.client_hello_packet())

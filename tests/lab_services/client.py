@@ -1,4 +1,4 @@
-"""What a user of the lab's services does, with the libraries that users take; prints JSON.
+"""A user of the lab's services, with the usual libraries; prints JSON.
 
 client.py dns SERVER                    questions as JSON on standard input: [[name, type], ...]
 client.py tranco CACHE JSON...          one list per JSON of keyword arguments of Tranco.list
@@ -22,7 +22,7 @@ from tranco import Tranco
 
 
 def ask(server: str, name: str, kind: str) -> dict[str, Any]:
-    """One question over UDP: status, seconds, and the answer section as [owner, ttl, type, data]."""
+    """Send one query over UDP; return status, seconds, and the answer section as [owner, ttl, type, data]."""
     start = time.monotonic()
     answer = dns.query.udp(dns.message.make_query(name, kind), server, timeout=60)
     rows = [
@@ -39,7 +39,7 @@ def ask(server: str, name: str, kind: str) -> dict[str, Any]:
 
 
 def tranco_list(cache: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """One list by the package `tranco`, with its metadata."""
+    """Return one list by the package `tranco`, with its metadata."""
     package = Tranco(cache_dir=cache)
     try:
         found = package.list(**wanted)
@@ -59,7 +59,7 @@ def fetch(url: str, file: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """See the module's text."""
+    """Run the command; see the module's docstring."""
     what, first, *more = sys.argv[1:]
     result: Any
     if what == "dns":

@@ -16,7 +16,7 @@ from .world import World, host
 
 @dataclass(frozen=True)
 class Running:
-    """A world in which all services run, and what they were made from."""
+    """A world with all services running, and their Internet."""
 
     world: World
     internet: Internet
@@ -24,7 +24,7 @@ class Running:
 
     @property
     def trust(self) -> dict[str, str]:
-        """The environment in which the lab's authority is trusted."""
+        """Return an environment that trusts the lab's authority."""
         return {"REQUESTS_CA_BUNDLE": str(self.state / "certificates" / "ca.pem")}
 
 

@@ -1,8 +1,8 @@
-"""First process of a test's namespaces: gives `lo` the hosts' addresses, runs services and commands.
+"""First process of a test's namespaces: adds the hosts' addresses to `lo`, runs services and commands.
 
 Started by world.py with the hosts' addresses and a resolv.conf. One JSON request per line on standard input,
 one JSON reply per line on standard output: {"start": [service, ...], "logs": DIR} or {"run": [argument, ...],
-"stdin": TEXT, "env": {...}}. When standard input ends it ends, and with it everything in its PID namespace.
+"stdin": TEXT, "env": {...}}. It ends with its standard input, and so does everything in its PID namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.model import Service
 
 
 def set_up(resolv_conf: str, addresses: list[str]) -> None:
-    """Bring up the only link and have the system's resolver ask the lab's server."""
+    """Bring up the only link and make the system's resolver use the lab's server."""
     commands = ["link set lo up", *(f"address add {one} dev lo" for one in addresses)]
     subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, check=True)
     subprocess.run(["mount", "--bind", resolv_conf, os.path.realpath("/etc/resolv.conf")], check=True)
@@ -54,7 +54,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """See the module's text."""
+    """Serve requests; see the module's docstring."""
     set_up(sys.argv[1], sys.argv[2:])
     print("{}", flush=True)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""The name server gives what the behaviour file declares, for every name, and moves names by epoch."""
+"""The name server serves the behaviour file's declarations for every name, and moves names by epoch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(running: Running, questions: list[tuple[str, str]], *, v6: bool = False)
 
 
 def expected(records: list[DnsRecord], name: str, kind: str) -> list[list[Any]]:
-    """The answer section that a resolver gives: the CNAME chain, then the records of that type."""
+    """Return the answer section of a resolver: the CNAME chain, then the records of that type."""
     rows: list[list[Any]] = []
     while alias := [r for r in records if r.name == name and r.type == "CNAME"]:
         rows.append([name, alias[0].ttl, "CNAME", alias[0].data + "."])
@@ -90,7 +90,7 @@ def test_unknown_names_do_not_exist_at_once(running: Running) -> None:
         assert got["status"] == "NXDOMAIN"
         assert got["answer"] == []
         seconds.append(got["seconds"])
-    # Who looked for them elsewhere would try for seconds with each.
+    # A recursive lookup would take seconds for each.
     assert min(seconds) < 1
 
 
@@ -120,8 +120,8 @@ def test_reload_without_a_server_is_one_sentence(running: Running, tmp_path: Pat
     control = tmp_path / "dns" / "rndc.conf"
     control.write_text(control.read_text().replace("default-port 953", "default-port 954"))
     (_, argv), *_ = epoch_commands(running.internet, tmp_path)
-    argv[argv.index("--server") + 1] = "127.0.0.99"  # nobody listens there, nor at the control port
+    argv[argv.index("--server") + 1] = "127.0.0.99"  # no server there, nor at the control port
     done = running.world.run(argv)
     assert done.status == 1
-    assert done.stderr.startswith("BIND cannot be told to reload")
+    assert done.stderr.startswith("BIND cannot reload")
     assert done.stderr.count("\n") == 1

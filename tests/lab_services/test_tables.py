@@ -26,14 +26,14 @@ def get(running: Running, url: str, file: Path) -> Path:
 
 
 def links(page: Path) -> list[str]:
-    """What a directory page links to, without sort links and the parent directory."""
+    """Return the links of a directory page, without sort links and the parent directory."""
     return [
         link for link in re.findall(r'href="([^"]+)"', page.read_text()) if not link.startswith(("?", "/"))
     ]
 
 
 def tables(running: Running, root: str, folder: Path) -> dict[str, Path]:
-    """Every table below a root, found by following the pages' links: name -> downloaded file."""
+    """Return every table below a root, found by the pages' links: name -> downloaded file."""
     found = {}
     for month in links(get(running, f"{ARCHIVE}/{root}/", folder / "page")):
         assert re.fullmatch(r"\d{4}\.\d{2}/", month)

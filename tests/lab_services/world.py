@@ -1,4 +1,4 @@
-"""One private network namespace with the addresses of `dns` and `web`, in which the real services run."""
+"""A private network namespace with the addresses of `dns` and `web`, for the real services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     stdout: str
@@ -51,7 +51,7 @@ class World:
     def _reply(self) -> Any:
         assert self.holder.stdout is not None
         line = self.holder.stdout.readline()
-        assert line, "the test's namespaces are gone; see standard error"
+        assert line, "the test's namespaces have ended; see standard error"
         return json.loads(line)
 
     def start(self, services: Sequence[Service]) -> None:
@@ -61,7 +61,7 @@ class World:
         assert error is None, error
 
     def run(self, argv: Sequence[str], *, stdin: str = "", env: dict[str, str] | None = None) -> Done:
-        """Run a command inside and return how it ended."""
+        """Run a command inside and return its result."""
         return Done(**self._ask({"run": list(argv), "stdin": stdin, "env": env or {}}))
 
     def client(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Any:
@@ -71,7 +71,7 @@ class World:
         return json.loads(done.stdout)
 
     def close(self) -> None:
-        """End everything."""
+        """Stop everything."""
         assert self.holder.stdin is not None and self.holder.stdout is not None
         self.holder.stdin.close()
         self.holder.wait(timeout=10)
@@ -79,6 +79,6 @@ class World:
 
 
 def host(internet: Internet, kind: str) -> Host:
-    """The only host of a kind."""
+    """Return the only host of a kind."""
     (found,) = [one for one in internet.hosts if one.kind == kind]
     return found

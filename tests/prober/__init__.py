@@ -1,1 +1,1 @@
-"""The native prober, driven as others drive it: options, exit statuses, records, real servers on loopback."""
+"""The native prober, run as the stages run it: options, exit statuses, records, real servers on loopback."""

@@ -1,4 +1,4 @@
-"""The prober as tests call it, and what it is pointed at."""
+"""Runs the prober for tests, and its targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Target = tuple[str, str, int | str]
 
 @dataclass
 class Run:
-    """What a run of the prober left behind."""
+    """The output of a run of the prober."""
 
     status: int
     rows: list[dict[str, Any]]
@@ -32,18 +32,18 @@ class Run:
     summary: dict[str, Any] = field(default_factory=dict)
 
     def row(self, domain: str) -> dict[str, Any]:
-        """The one row of this name."""
+        """Return the only row of this name."""
         (row,) = [row for row in self.rows if row["domain"] == domain]
         return row
 
 
 def argv(*arguments: object) -> list[str]:
-    """Command line of the native prober."""
+    """Return the command line of the native prober."""
     return [str(binaries.find("firstflight-prober")), *map(str, arguments)]
 
 
 def write_targets(path: Path, targets: Sequence[Target]) -> Path:
-    """A target list."""
+    """Write a target list."""
     lines = ["ip,domain,port", *(f"{ip},{domain},{port}" for ip, domain, port in targets)]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -99,7 +99,7 @@ def silent() -> Iterator[Callable[[str], socket.socket]]:
 
 
 def datagrams(one: socket.socket) -> list[bytes]:
-    """What came to a socket."""
+    """Return the datagrams that a socket received."""
     found = []
     while True:
         try:
@@ -109,7 +109,7 @@ def datagrams(one: socket.socket) -> list[bytes]:
 
 
 def arrivals(one: socket.socket, count: int) -> list[bytes]:
-    """What came to a socket, once it is `count` datagrams at least."""
+    """Return the datagrams that a socket received, once there are at least `count`."""
     found: list[bytes] = []
 
     def all_there() -> bool:
@@ -121,11 +121,11 @@ def arrivals(one: socket.socket, count: int) -> list[bytes]:
 
 
 def start(command: Sequence[str | Path], ready: str) -> subprocess.Popen[str]:
-    """Starts a server and waits for its line `ready`."""
+    """Start a server and wait for its line `ready`."""
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.strip() == ready, f"{command[0]} said {line!r}"
+    assert line.strip() == ready, f"{command[0]} printed {line!r}"
     return process
 
 

@@ -35,7 +35,7 @@ def configuration() -> QuicConfiguration:
 
 
 def free_port() -> int:
-    """A port that is free on both loopback addresses."""
+    """Return a port that is free on both loopback addresses."""
     while True:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as v4:
             v4.bind(("127.0.0.1", 0))
@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 async def main() -> None:
-    """Serve until killed; says READY, then the ports."""
+    """Serve until killed; print READY, then the ports."""
     settings = configuration()
     plain, retry = free_port(), free_port()
     for address in ("127.0.0.1", "::1"):

@@ -1,4 +1,4 @@
-"""Records of probes of real servers, and of those that say nothing."""
+"""Records of probes of real servers, and of silent ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_retry_is_followed(probe: Probe, aioquic_ports: tuple[int, int]) -> None
     (row,) = done.rows
     assert (row["outcome"], row["retried"], row["attempts"]) == ("coalesced", True, 1)
     assert (row["amplification"], row["ack_largest"], done.summary["token_initials"]) == (None, 1, 1)
-    # Two clocks: the Retry counts from the first Initial, the answer from the one with the token.
+    # Two starting times: the Retry counts from the first Initial, the answer from the one with the token.
     assert row["retry_us"] > 0 and 0 < row["ack_us"] == row["sh_us"]
 
 
@@ -96,7 +96,7 @@ def test_a_closed_port_refuses(probe: Probe, silent: Silent, address: str, kind:
 
 
 def answer(one: socket.socket, make: Callable[[bytes], list[bytes]], count: int) -> threading.Thread:
-    """Answers `count` datagrams with what `make` makes of them."""
+    """Answers `count` datagrams with the result of `make`."""
 
     def serve() -> None:
         one.setblocking(True)
@@ -139,7 +139,7 @@ def test_garbage_is_malformed_and_says_so(probe: Probe, silent: Silent) -> None:
     thread.join()
     assert (row["outcome"], row["discarded"], row["attempts"]) == ("malformed", 1, 1)
     assert "authenticate" in row["detail"]
-    assert done.summary["closes"] == 0, "nothing authenticated, so nobody is told goodbye"
+    assert done.summary["closes"] == 0, "nothing authenticated, so no close is sent"
 
 
 def test_an_answer_from_elsewhere_finds_no_row(probe: Probe, silent: Silent) -> None:
@@ -179,20 +179,20 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
     from aioquic.quic.packet import QuicProtocolVersion, pull_quic_header
 
     relay = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    seen: list[bytes] = []
+    received: list[bytes] = []
     relay.bind(("127.0.0.1", 0))
     relay.settimeout(5)
     server = ("127.0.0.1", aioquic_ports[0])
 
     def forward() -> None:
         client = None
-        while len(seen) < 2:
+        while len(received) < 2:
             datagram, peer = relay.recvfrom(2048)
             if peer == server and client is not None:
                 relay.sendto(datagram, client)
             else:
                 client = peer
-                seen.append(datagram)
+                received.append(datagram)
                 relay.sendto(datagram, server)
 
     thread = threading.Thread(target=forward, daemon=True)
@@ -201,7 +201,7 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
     thread.join()
     relay.close()
     assert done.row("a.test")["outcome"] == "coalesced"
-    initial, close = seen
+    initial, close = received
     assert (len(initial), len(close)) == (1252, 1200)
     header = pull_quic_header(Buffer(data=close), host_cid_length=8)
     crypto = CryptoPair()
@@ -213,7 +213,7 @@ def test_the_close_carries_the_contact(probe: Probe, aioquic_ports: tuple[int, i
 
 
 def close_offset(datagram: bytes) -> int:
-    """Offset of the packet number in an Initial without token that fills the datagram."""
+    """Return the packet number's offset in an Initial without token that fills the datagram."""
     at = 5
     at += 1 + datagram[at]
     at += 1 + datagram[at]

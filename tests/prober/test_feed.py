@@ -1,4 +1,4 @@
-"""The feed: probes at set times, targets held back, and what happens when the feeder is gone."""
+"""The feed: probes at set times, paused targets, and the end of the feeder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MS = 1_000_000
 
 @dataclass
 class Fed:
-    """A prober that is fed. `folder` holds what it leaves."""
+    """A prober with a feed. `folder` has its output."""
 
     folder: Path
     process: subprocess.Popen[str]
@@ -48,29 +48,29 @@ class Fed:
         owned: int = 0,
         group: int = 7,
     ) -> None:
-        """Hand over a slot."""
+        """Send a slot."""
         self.say(f"slot {FIRST + number} {at_ns} {grace} {owned} {group} {to[0]} {to[1]} a.test")
 
     def end(self) -> int:
-        """Close the feed, give the status."""
+        """Close the feed and return the exit status."""
         _, messages = self.process.communicate(timeout=120)
         self.messages = messages
         return self.process.returncode
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All records."""
+        """Return all records."""
         return rows_of(self.folder / "segments")
 
     @property
     def skipped(self) -> dict[int, str]:
-        """Reason by number of each skipped slot."""
+        """Return the reason by number of each skipped slot."""
         lines = [json.loads(line) for line in (self.folder / "skipped").read_text().splitlines()]
         return {line["slot"] - FIRST: line["reason"] for line in lines}
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary."""
+        """Return the summary."""
         found: dict[str, Any] = json.loads((self.folder / "summary").read_text())
         return found
 
@@ -104,7 +104,7 @@ def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
     fed = feed("--attempts", 2)
     start = time.time_ns() + 1000 * MS
     times = {number: start + number * 37 * MS for number in range(20)}
-    for number in reversed(times):  # whatever the order they come in
+    for number in reversed(times):  # in any order
         fed.slot(number, times[number], to, grace=20_000)
     fed.say("end")
     assert fed.end() == 0, fed.messages
@@ -113,7 +113,7 @@ def test_slots_leave_at_their_time_once(feed: Feeds, silent: Silent) -> None:
     for row in fed.rows:
         assert (row["outcome"], row["attempts"]) == ("timeout", 1), "a slot is one connection"
         late_ns.append(row["sent_at"] - times[row["target"] - FIRST])
-    # The machine may make any of them late, but a prober that waits too long makes all.
+    # A busy machine may make any of them late, but a prober that waits too long makes all late.
     assert 0 <= min(late_ns) < 5 * MS
     assert len({row["client_cid"] for row in fed.rows}) == 20 == len(datagrams(one))
     assert (fed.summary["targets"], fed.summary["skipped"], fed.skipped) == (20, 0, {})
@@ -127,14 +127,14 @@ def test_slots_that_cannot_leave_are_written_down(feed: Feeds, silent: Silent, t
     start = time.time_ns() + 1000 * MS
     fed.slot(0, start - 10_000 * MS, to)  # long past
     fed.slot(1, start, to, grace=2000)
-    fed.slot(2, start + 50 * MS, to, grace=1500)  # the address has had its share for four seconds
-    fed.slot(3, start + 60 * MS, to, grace=20_000)  # which this one can wait for
-    fed.slot(4, start + 70 * MS, to, grace=20_000, owned=1)  # and which does not concern this one
+    fed.slot(2, start + 50 * MS, to, grace=1500)  # the address has used its share for four seconds
+    fed.slot(3, start + 60 * MS, to, grace=20_000)  # this one can wait that long
+    fed.slot(4, start + 70 * MS, to, grace=20_000, owned=1)  # and this one is exempt
     fed.slot(5, start, ("127.0.0.9", 443), grace=20_000)
-    fed.slot(6, start, ("192.0.2.1", 443), grace=20_000)  # not allowed, and nobody says who asks
+    fed.slot(6, start, ("192.0.2.1", 443), grace=20_000)  # not allowed without a contact
     fed.say("hold 8")
     fed.slot(7, start - 200 * MS, ("127.0.0.2", to[1]), group=8)
-    arrivals(one, 1)  # so the time of the slot in the held group has come and gone
+    arrivals(one, 1)  # so the time of the slot in the held group has passed
     fed.say("free 8", "end")
     assert fed.end() == 0, fed.messages
     assert fed.skipped == {0: "late", 2: "limit", 6: "contact", 7: "paused"}
@@ -237,7 +237,7 @@ def test_wrong_use_of_the_feed_is_2(tmp_path: Path, options: list[str]) -> None:
 
 
 def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
-    """Two probers share 20 probes a second to one prefix; nobody sees more, nor both at once."""
+    """Two probers share 20 probes a second to one prefix; no receiver gets more, nor both at once."""
     port = silent("127.0.0.1").getsockname()[1]
     (tmp_path / "t.csv").write_text(
         "ip,domain,port\n" + "".join(f"127.0.0.1,n{n}.test,{port}\n" for n in range(20))
@@ -257,8 +257,8 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
     sent.sort()
     assert [index for _, index in sent].count(0) == 20 == [index for _, index in sent].count(1)
-    # Limit and slack hold for the moments of deciding; the kernel's stamps come somewhat later, which moves
-    # single gaps and not their median.
+    # Limit and slack hold for the times of the prober's decisions; the kernel stamps somewhat later, which
+    # changes single gaps but not their median.
     gaps: dict[bool, list[int]] = {True: [], False: []}
     for (before, who), (after, other) in pairwise(sent):
         gaps[who == other].append(after - before)

@@ -37,7 +37,7 @@ def test_command_line_program_passes_everything_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--bogus"], "--bogus"),
         (["--rate", "0"], "--rate"),
@@ -52,11 +52,11 @@ def test_command_line_program_passes_everything_on() -> None:
         (["--format", "xml"], "--format"),
     ],
 )
-def test_wrong_use_is_2(tmp_path: Path, options: list[str], said: str) -> None:
+def test_wrong_use_is_2(tmp_path: Path, options: list[str], message: str) -> None:
     targets = write_targets(tmp_path / "t.csv", [("127.0.0.1", "a.test", 9)])
     done = run("--targets", targets, *LOOPBACK, *options)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr and "panicked" not in done.stderr
+    assert message in done.stderr and "panicked" not in done.stderr
 
 
 def test_without_contact_only_allowed_networks(probe: Probe, silent: Silent) -> None:
@@ -116,8 +116,8 @@ def test_one_line_per_input_line_with_all_columns(probe: Probe, tmp_path: Path) 
     ]
     done = probe("\n".join(["ip,domain,port", *lines]), "--blocklist", blocklist)
     assert done.status == 0
-    seen = sorted(f"{row['ip']},{row['domain']},{row['port']}" for row in done.rows)
-    assert seen == sorted(line if not line.endswith(",") else line + "443" for line in lines)
+    probed = sorted(f"{row['ip']},{row['domain']},{row['port']}" for row in done.rows)
+    assert probed == sorted(line if not line.endswith(",") else line + "443" for line in lines)
     kind = records.load("quic_probe")
     expected = [column.name for column in kind.columns if column.source == "prober"]
     for row in done.rows:
@@ -210,7 +210,7 @@ def test_a_second_signal_ends_at_once(silent: Silent, tmp_path: Path) -> None:
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
-    # They would be waited for until WINDOW_S have passed since they were sent.
+    # Otherwise the prober would wait for them until WINDOW_S after they were sent.
     assert (process.returncode, time.monotonic() - began < WINDOW_S - 2) == (130, True)
     assert "50 targets have no record" in messages
 
@@ -220,7 +220,7 @@ def test_what_the_system_refuses_is_send_failed(tmp_path: Path) -> None:
         tmp_path / "t.csv", [("198.18.0.1", "a.test", 443), ("2001:db8::1", "b.test", 443)]
     )
     allow = ("--allow-net", "198.18.0.0/15", "--allow-net", "2001:db8::/32")
-    # A network namespace without any route, which carries the lab's mark.
+    # A network namespace without any route, with the lab's mark.
     marked = ["sh", "-c", 'ip link set lo alias firstflight-lab && exec "$@"', "sh"]
     probing = argv("--targets", targets, *allow)
     command = ["unshare", "--user", "--map-root-user", "--net", *marked, *probing]
@@ -241,7 +241,7 @@ def test_source_address_is_kept(probe: Probe, responder: int) -> None:
 
 
 @pytest.mark.parametrize("through", ["native", "command line"])
-def test_closed_standard_output_is_said_and_nothing_is_sent(
+def test_closed_standard_output_is_reported_and_nothing_is_sent(
     tmp_path: Path, silent: Silent, through: str
 ) -> None:
     one = silent("127.0.0.1")
@@ -253,7 +253,7 @@ def test_closed_standard_output_is_said_and_nothing_is_sent(
     assert done.returncode == 3, done.stderr
     assert "standard output is closed" in done.stderr and len(done.stderr.splitlines()) == 1
     assert datagrams(one) == []
-    # Who writes segments needs no standard output.
+    # With segments, standard output is not needed.
     kept = [*options, "--segments", str(tmp_path / "segments")]
     done = subprocess.run([*closed, *kept], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (done.returncode, len(datagrams(one))) == (0, 2), done.stderr

@@ -1,4 +1,4 @@
-"""Lists are asked about the address that packets go to; limits hold; the order is random."""
+"""Lists are checked for the destination address of packets; limits hold; the order is random."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_limits_per_address_and_prefix_without_waiting_for_each_other(probe: Pro
     by_address: dict[str, list[int]] = defaultdict(list)
     for row in done.rows:
         by_address[row["ip"]].append(row["sent_at"])
-    # A limit holds for the moments at which the prober decides; the kernel stamps a datagram somewhat later,
-    # which makes one gap longer and the next one shorter, and leaves the median.
+    # A limit holds for the times of the prober's decisions; the kernel stamps a datagram somewhat later,
+    # which makes one gap longer and the next one shorter, and does not change the median.
     for times in by_address.values():
         assert statistics.median(gaps(times) or [1]) > 0.19
     prefix = [
@@ -101,7 +101,7 @@ def test_limits_per_address_and_prefix_without_waiting_for_each_other(probe: Pro
     assert statistics.median(gaps(prefix)) > 0.045
     busy = sorted(by_address["127.2.0.1"])
     last_of_others = max(by_address["127.2.0.2"] + by_address["127.2.0.3"])
-    assert last_of_others < busy[-1], "the busy address does not hold its neighbours up"
+    assert last_of_others < busy[-1], "the busy address does not delay its neighbours"
     assert by_address["127.2.1.1"][0] < busy[-1]
 
 
@@ -124,8 +124,8 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
     done = probe(targets, "--rate", rate)
     times = sorted(row["sent_at"] for row in done.rows)
     assert {row["outcome"] for row in done.rows} == {"iack"}
-    # A probe is behind schedule by what the machine took; the least late ones follow the rate. A rate that
-    # is wrong by 2 % would move them apart.
+    # A busy machine delays probes; the least late ones follow the rate. A rate that is wrong by 2 % would
+    # move them apart.
     late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
     third = len(times) // 3
     drift_s = min(late_s[-third:]) - min(late_s[:third])

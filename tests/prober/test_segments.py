@@ -1,4 +1,4 @@
-"""Arrow segments: what they hold, what survives a kill, how a run goes on."""
+"""Arrow segments: their contents, the state after a kill, and resuming a run."""
 
 from __future__ import annotations
 

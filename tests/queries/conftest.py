@@ -1,4 +1,4 @@
-"""Stores of their own; a made-up campaign of two runs whose every answer can be worked out by hand."""
+"""Separate stores; an invented campaign of two runs whose every result can be computed by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND = 10**9
 
 
 def iack(ack_us: int, delta_us: int, **changes: Any) -> dict[str, Any]:
-    """An instant ACK after `ack_us`, the ServerHello `delta_us` later."""
+    """Return a row with an instant ACK after `ack_us`, the ServerHello `delta_us` later."""
     return probe("iack", ack_us=ack_us, sh_us=ack_us + delta_us, **changes)
 
 
@@ -58,7 +58,7 @@ def first_run() -> list[dict[str, Any]]:
 
 
 def second_run() -> list[dict[str, Any]]:
-    """A week later: b sends instant ACKs now."""
+    """Return the rows of a week later, when b sends instant ACKs."""
     one = {"run": RUN_2, "repetition": 1, "sent_at": DAY_2}
     return [
         iack(20_000, 5_200, **one, domain="a.example"),
@@ -83,7 +83,7 @@ def targets() -> list[dict[str, Any]]:
 
 
 def write_run(folder: Path, run: str, probes: list[dict[str, Any]]) -> list[Path]:
-    """A run's folder as a campaign leaves it: a probe file per vantage point and repetition."""
+    """Write a run's folder as a campaign leaves it: a probe file per vantage point and repetition."""
     (folder / run).mkdir(parents=True)
     (folder / run / "manifest.json").write_text(json.dumps({"id": run}))
     units = sorted({(row["vantage"], row["repetition"]) for row in probes})

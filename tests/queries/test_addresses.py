@@ -1,4 +1,4 @@
-"""Any address in SQL: what address_info() says is what pyasn finds in the routing table of the day."""
+"""Any address in SQL: address_info() returns what pyasn finds in the routing table of the day."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_table(folder: Path, run: str, day: date, routes: dict[str, int], hour: 
 
 
 def load_holders(folder: Path, run: str, day: date, holders: dict[int, tuple[str | None, ...]]) -> None:
-    """Load who holds an AS: AS -> (name of the AS, organisation, country)."""
+    """Load AS holders: AS -> (name of the AS, organisation, country)."""
     rows = [
         {"table_at": at(day), "asn": asn, "as_name": name, "organisation": organisation, "country": country}
         | {"as2org_file": "x.txt", "org_id": None, "registry": None}
@@ -56,7 +56,7 @@ def ask(expression: str) -> Any:
 
 
 def prefixes(rng: random.Random) -> Iterator[str]:
-    """Prefixes that lie in one another, of both families."""
+    """Return nested prefixes of both families."""
     while True:
         if rng.random() < 0.6:
             length = rng.choice([15, 16, 18, 20, 21, 24, 28, 32])
@@ -80,7 +80,7 @@ def test_every_address_has_on_every_day_the_origin_that_pyasn_finds(tmp_path: Pa
         day = FIRST + timedelta(days=7 * week + rng.randrange(3))
         tables[day] = dict(routes)
         load_table(tmp_path, f"2026010{week}T000000Z-aaaaaa", day, routes)
-        # Some are withdrawn, some come, some move to another AS.
+        # Some are withdrawn, some added, some move to another AS.
         for prefix in rng.sample(sorted(routes), 40):
             del routes[prefix]
         routes |= {prefix: rng.choice(ORIGINS) for prefix in rng.sample(pool, 60)}
@@ -137,12 +137,12 @@ def test_organisation_country_and_name_as_of_a_day(tmp_path: Path) -> None:
         "country": None,
         "cdn": "Others",
     }
-    # The newer file does not know AS8 any more.
+    # The newer file lacks AS8.
     assert ask("address_info('2001:db8::1', '2026-02-15').as_name") is None
     nothing = dict.fromkeys(named)
     for address in ("'9.9.9.9'", "''", "'no address'", "CAST(NULL AS Nullable(String))"):
         assert ask(f"address_info({address}, '2026-02-15')") == nothing
-    # A day that is null, as that of a probe which was not sent, or that is not null but could be.
+    # A null day, as of a probe that was not sent, and a nullable day that is not null.
     unsent, sent = "CAST(NULL AS Nullable(DateTime64(9, 'UTC')))", "now64(9)::Nullable(DateTime64(9))"
     assert ask(f"address_info('198.18.0.1', {unsent})") == nothing
     assert ask(f"address_info('198.18.0.1', {sent})") == named | {"organisation": "Eight's \\ Ltd"}
@@ -161,7 +161,7 @@ def test_a_table_loaded_twice_replaced_or_beside_another_of_its_day(tmp_path: Pa
     assert ask(asn) == 7
     load_table(tmp_path, "a", day, {"198.18.0.0/16": 8, "198.18.1.0/24": 16509})
     assert ask(asn) == 16509
-    # A later table of the same day counts instead, whatever is loaded first.
+    # A later table of the same day replaces it, in any order of loading.
     load_table(tmp_path, "b", day, {"198.18.0.0/16": 3320}, hour=6)
     load_table(tmp_path, "c", day, {"198.18.0.0/16": 13335}, hour=2)
     assert ask(asn) == 3320

@@ -1,4 +1,4 @@
-"""Nothing stands in the store without a word about what it is."""
+"""Everything in the store has a description."""
 
 from __future__ import annotations
 

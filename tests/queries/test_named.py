@@ -1,4 +1,4 @@
-"""Each named query on rows made by hand, with answers worked out by hand (conftest.py has the rows)."""
+"""Each named query on rows made by hand, with results computed by hand (conftest.py has the rows)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Row = dict[str, Any]
 
 
 def table(store: Store, name: str, columns: str, **given: str) -> list[list[Any]]:
-    """The answer as lists of the named columns' values."""
+    """Return the result as lists of the named columns' values."""
     wanted = columns.split()
     return [[row[column] for column in wanted] for row in query.rows(store, name, given)]
 
 
 def near(value: float) -> Any:
-    """`value` but for what interpolation loses in floating point."""
+    """Return `value` within the floating-point error of interpolation."""
     return pytest.approx(value, rel=1e-12)
 
 
@@ -45,7 +45,7 @@ def test_iack_share(known: Store) -> None:
         ["2026-11-27", "Cloudflare", "hamburg", 1, 2, 2, 2, 2, 1, 2, 2, 1],
     ]
     columns = "cdn vantage probes iack"
-    # The second address of g, over IPv6, counts only when asked for.
+    # The second address of g, over IPv6, counts only on request.
     all_of = {"all_addresses": "true", "cdn": "Cloudflare", "until": "2026-11-26", "vantage": "hamburg"}
     assert table(known, "iack_share", columns, **all_of) == [["Cloudflare", "hamburg", 7, 3]]
     assert table(known, "iack_share", columns, run="newest") == [["Cloudflare", "hamburg", 2, 2]]
@@ -54,7 +54,7 @@ def test_iack_share(known: Store) -> None:
 
 def test_ack_to_sh_quantiles(known: Store) -> None:
     columns = "day cdn vantage probes p10_us p25_us p50_us p75_us p90_us p99_us"
-    # Cloudflare: 3000, 3200, 4200, 5200, 40000. d came at the second attempt, so Others has no row.
+    # Cloudflare: 3000, 3200, 4200, 5200, 40000. d answered at the second attempt, so Others has no row.
     assert table(known, "ack_to_sh_quantiles", columns) == [
         [None, "Cloudflare", None, 5, near(3_080), 3_200, 4_200, 5_200, near(26_080), near(38_608)],
         [None, "Google", None, 1, *[3_200] * 6],
@@ -121,7 +121,7 @@ def test_first_iack(known: Store) -> None:
 
 def test_amplification(known: Store) -> None:
     columns = "cdn probes above above_share highest"
-    # b brought 3757 bytes for 1252; 3756 are exactly three times and not above. i was validated by a Retry.
+    # b received 3757 bytes for 1252; 3756 are exactly three times and not above. i was validated by a Retry.
     assert table(known, "amplification", columns) == [
         ["Amazon", 1, 0, 0, 0],
         ["Cloudflare", 9, 1, pytest.approx(1 / 9), 3_757 / 1_252],
@@ -150,7 +150,7 @@ def test_spurious_expected(known: Store) -> None:
 
 def test_addresses_disagree(known: Store) -> None:
     found = query.rows(known, "addresses_disagree")
-    # b changed between two runs and is not listed: within a repetition it never disagreed with itself.
+    # b changed between two runs and is not listed: within a repetition its answers are consistent.
     assert found == [
         {"run": RUN_1, "vantage": "hamburg", "repetition": 1, "domain": "g.example"}
         | {"instant": ["2001:db8:48::7"], "waiting": ["198.18.48.7"], "cdns": ["Cloudflare"]}
@@ -169,7 +169,7 @@ def test_list_share(known: Store) -> None:
         [LIST, "bucket", 10_000, 5, 4, 3, 6, 4, pytest.approx(2 / 3), 4, pytest.approx(2 / 3)],
         [LIST, "bucket", 100_000, 5, 4, 3, 6, 4, pytest.approx(2 / 3), 4, pytest.approx(2 / 3)],
     ]
-    # The newest run loaded no list; with that of the other it can be joined all the same.
+    # The newest run loaded no list; it can still be joined with the other's.
     assert query.rows(known, "list_share") == []
     columns = "measure top names_listed names_probed counted instant"
     assert table(known, "list_share", columns, list_id=LIST, tops="1,5000") == [
@@ -188,7 +188,7 @@ def test_every_query_is_described(known: Store, name: str) -> None:
     columns = known.rows(f"DESCRIBE TABLE ({text})")
     assert [row["name"] for row in columns] == list(described.columns)
     assert all(meaning.endswith((".", ")")) for meaning in described.columns.values())
-    # What the text names and what is described are the same parameters, of the same types.
+    # The parameters in the SQL and in the descriptions are the same, with the same types.
     assert dict(re.findall(r"\{(\w+):([\w()]+)\}", described.text)) == {
         one.name: one.type for one in described.parameters
     }
@@ -230,7 +230,7 @@ def test_values_are_values(known: Store, value: str) -> None:
         ("changed_behaviour", {}, "the query changed_behaviour needs --param since=...: The date"),
     ],
 )
-def test_what_is_wrong_is_said(known: Store, name: str, given: dict[str, str], says: str) -> None:
+def test_what_is_wrong_is_reported(known: Store, name: str, given: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
         query.rows(known, name, given)
     assert says in str(caught.value)
@@ -250,7 +250,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
     assert "  since " in run("changed_behaviour", "--about").stdout
     answer = run("first_iack", "--param", "cdn=Google", "--format", "JSONEachRow")
     assert [json.loads(line)["run"] for line in answer.stdout.splitlines()] == [RUN_1]
-    # What --sql prints is what is asked, and can be asked by hand.
+    # --sql prints the executed query, which can be run by hand.
     shown = run("first_iack", "--param", "cdn=Google", "--sql").stdout
     by_hand = subprocess.run(
         [sys.executable, "-m", "cli", "sql", "-", "--format", "JSONEachRow"],
@@ -274,9 +274,7 @@ def test_the_command_lists_describes_shows_and_asks(campaign: str, monkeypatch: 
         assert says in done.stderr
 
 
-def test_an_older_store_is_told_what_to_do(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_older_store_gets_advice(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not place.exists()
     with store_with(4, monkeypatch):
         pass

@@ -1,4 +1,4 @@
-"""The roll-ups equal the query over the raw rows, also of rows loaded twice, replaced or half loaded."""
+"""The roll-ups equal the query over the raw rows, also for rows loaded twice, replaced or partly loaded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FROM quic_probe GROUP BY ALL ORDER BY ALL"""
 
 
 def check() -> int:
-    """Hold both roll-ups against the raw rows; how many rows they tell of."""
+    """Compare both roll-ups with the raw rows; return how many rows they count."""
     with open_store() as store:
         raw, rolled = store.rows(BY_DAY), store.rows(ROLLED_UP)
         assert rolled == raw
@@ -75,7 +75,7 @@ def check() -> int:
 
 
 def mixed(seed: int, count: int, **changes: Any) -> list[dict[str, Any]]:
-    """Probes of every kind: over midnight, both families, later addresses, null CDNs, second attempts."""
+    """Return probes of every kind: midnight, both families, later addresses, null CDNs, 2nd attempts."""
     rng = random.Random(seed)
     rows = []
     for n in range(count):
@@ -115,14 +115,14 @@ def test_equal_to_the_raw_rows_after_each_kind_of_load(tmp_path: Path) -> None:
     assert check() == 300
     loader.load_files(paths)
     assert check() == 300
-    # The same unit with other rows, fewer of them; and the other vantage point as it was.
+    # The same unit with other, fewer rows; and the other vantage point unchanged.
     write(paths[0], mixed(7, 90, vantage="hamburg"))
     assert [r.action for r in loader.load_files(paths) if isinstance(r, loader.Loaded)] == [
         "replaced",
         "unchanged",
     ]
     assert check() == 240
-    # Another repetition beside them.
+    # Another repetition in addition.
     loader.load_files([write(tmp_path / "2" / "quic_probe.parquet", mixed(9, 60, repetition=2))])
     assert check() == 300
 

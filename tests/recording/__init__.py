@@ -1,1 +1,1 @@
-"""Captures of real stacks, made by tcpdump in namespaces: how those in tests/fixtures were recorded."""
+"""Records captures of real stacks by tcpdump in namespaces, such as those in tests/fixtures."""

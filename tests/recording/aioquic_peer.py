@@ -21,7 +21,7 @@ PIECE = 4000
 
 
 class Silent(QuicConnectionProtocol):
-    """Takes what comes and does nothing with it."""
+    """Ignores all received data."""
 
     def quic_event_received(self, event: QuicEvent) -> None: ...
 

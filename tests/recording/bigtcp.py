@@ -1,6 +1,6 @@
-"""Segments larger than IP's length field can say (BIG TCP): sets what Debian's iproute2 does not know yet.
+"""Enables segments larger than IP's length field allows (BIG TCP), which Debian's iproute2 cannot do yet.
 
-Run as `python -m tests.recording.bigtcp INTERFACE BYTES` where the interface is.
+Run as `python -m tests.recording.bigtcp INTERFACE BYTES` in the interface's namespace.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import struct
 import sys
 
 RTM_NEWLINK, NLM_F_REQUEST_ACK = 16, 5
-# rtnetlink's attributes for the largest segment to be cut, and to be put together, by family.
+# rtnetlink's attributes for the largest segments of segmentation and reassembly offload, by family.
 SIZES = {"gso_max_size": 41, "gro_max_size": 58, "gso_ipv4_max_size": 63, "gro_ipv4_max_size": 64}
 
 
 def allow(interface: str, size: int) -> None:
-    """Let segments of up to `size` bytes through an interface. OSError if the kernel refuses."""
+    """Allow segments of up to `size` bytes on an interface. OSError if the kernel refuses."""
     attributes = b"".join(struct.pack("=HHI", 8, kind, size) for kind in SIZES.values())
     link = struct.pack("=BxHiII", socket.AF_UNSPEC, 0, socket.if_nametoindex(interface), 0, 0)
     body = link + attributes

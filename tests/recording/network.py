@@ -1,6 +1,6 @@
-"""Two hosts on a cable, in network namespaces that vanish with this process; tcpdump on their interfaces.
+"""Two connected hosts in network namespaces that end with this process; tcpdump on their interfaces.
 
-Call `alone()` first: it starts the program again in a namespace of its own, which is the client's.
+Call `alone()` first: it restarts the program in a new namespace, which is the client's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 10
 
 
 def alone() -> None:
-    """Go on in a network namespace of our own: nothing that is sent can leave it."""
+    """Continue in a new network namespace, which no packet can leave."""
     if os.environ.get(INSIDE) is None:
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "-n", *sys.orig_argv])
@@ -34,7 +34,7 @@ def call(*argv: str) -> None:
 
 
 def wait_for(what: str, is_there: object) -> None:
-    """Wait until a function says yes."""
+    """Wait until a function returns true."""
     assert callable(is_there)
     until = time.monotonic() + PATIENCE_S
     while not is_there():
@@ -43,7 +43,7 @@ def wait_for(what: str, is_there: object) -> None:
 
 
 class Host:
-    """The host at the other end of the cable."""
+    """The host at the other end of the veth pair."""
 
     def __init__(self) -> None:
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "600"])
@@ -51,7 +51,7 @@ class Host:
         wait_for("a namespace", lambda: Path(f"/proc/{self.holder.pid}/ns/net").readlink() != own)
 
     def argv(self, *argv: str) -> list[str]:
-        """What runs `argv` there."""
+        """Return the command that runs `argv` there."""
         return ["nsenter", "-n", "-t", str(self.holder.pid), *argv]
 
     def call(self, *argv: str) -> None:
@@ -91,7 +91,7 @@ def cable(*, offload: bool = False, mtu: int = 1500) -> Iterator[Host]:
 
 @contextmanager
 def behind_router(server: Host, mtu: int) -> Iterator[Host]:
-    """A host behind the client's, which hands packets on to it in fragments if they are larger than `mtu`."""
+    """Add a host behind the client's, which forwards packets to it and fragments those larger than `mtu`."""
     host = Host()
     try:
         peer = ("peer", "name", "behind", "netns", str(host.holder.pid))
@@ -105,7 +105,7 @@ def behind_router(server: Host, mtu: int) -> Iterator[Host]:
         host.call("ethtool", "-K", "behind", "tx", "off", "tso", "off", "gso", "off", "gro", "off")
         call("ethtool", "-K", "narrow", "tx", "off", "tso", "off", "gso", "off", "gro", "off")
         server.call("ip", "route", "add", "198.18.1.0/24", "via", CLIENT)
-        # Without path MTU discovery, packets may be cut.
+        # Without path MTU discovery, packets may be fragmented.
         server.call("sysctl", "-qw", "net.ipv4.ip_no_pmtu_disc=1")
         yield host
     finally:
@@ -114,7 +114,7 @@ def behind_router(server: Host, mtu: int) -> Iterator[Host]:
 
 @contextmanager
 def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A server that says READY, until the block ends."""
+    """Run a server that prints READY until the block ends."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -129,7 +129,7 @@ def ready(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
 def recording(
     path: Path, interface: str, expression: str, *, host: Host | None = None, snap: int = 0
 ) -> Iterator[None]:
-    """tcpdump on an interface, of the client's host unless `host` is given, until the block ends."""
+    """Run tcpdump on an interface, of the client's host unless `host` is given, until the block ends."""
     argv = [
         "tcpdump",
         "-i",

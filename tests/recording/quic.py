@@ -22,19 +22,19 @@ UDP = "udp"
 
 @dataclass
 class Quic:
-    """One recording. `path` are options of relay.py; None: there is no relay in between."""
+    """One recording. `path` are options of relay.py; None: no relay in between."""
 
     server: Callable[[Path, str, int], list[str]]
     client: list[str]
     path: list[str] | None = field(default_factory=list)
     family: int = 4
-    # Where tcpdump sits: the client's end of the cable, or the server's loopback behind the relay.
+    # Where tcpdump captures: the client's interface, or the server's loopback behind the relay.
     at: str = "client"
     client_program: str = "quicgo"
 
 
 def quicgo(*options: str) -> Callable[[Path, str, int], list[str]]:
-    """quic-go as server."""
+    """Run quic-go as server."""
 
     def argv(folder: Path, address: str, port: int) -> list[str]:
         files = certificate(folder, "small")
@@ -54,7 +54,7 @@ def quicgo(*options: str) -> Callable[[Path, str, int], list[str]]:
 
 
 def quiche(mode: str, delay_us: int | None, size: str = "small") -> Callable[[Path, str, int], list[str]]:
-    """quiche as server: the lab's, in one of its modes."""
+    """Run quiche as server: the lab's, in one of its modes."""
 
     def argv(folder: Path, address: str, port: int) -> list[str]:
         files = certificate(folder, size)
@@ -73,7 +73,7 @@ def quiche(mode: str, delay_us: int | None, size: str = "small") -> Callable[[Pa
 
 
 def aioquic(*options: str) -> Callable[[Path, str, int], list[str]]:
-    """aioquic as server."""
+    """Run aioquic as server."""
 
     def argv(folder: Path, address: str, port: int) -> list[str]:
         files = certificate(folder, "small")
@@ -162,7 +162,7 @@ def record(name: str, folder: Path, out: Path) -> None:
 
 @contextmanager
 def served(what: Quic, folder: Path, host: Host, address: str) -> Iterator[None]:
-    """The server, and the relay before it unless there is none."""
+    """Run the server, and the relay before it, if any."""
     if what.path is None:
         with ready(host.argv(*what.server(folder, address, 443))):
             yield

@@ -1,9 +1,9 @@
-"""A path for UDP: forwards datagrams between clients and one server, late, in another order, or not at all.
+"""A UDP path: forwards datagrams between clients and one server, with delay, reordering and loss.
 
 Run as `python -m tests.recording.relay LISTEN UPSTREAM --delay-ms 10 --lose c0,s3 --late c5,s9`: c5 is the
 sixth datagram of clients, s9 the tenth of the server. LISTEN and UPSTREAM are ADDRESS,PORT. Each client has a
-socket of its own towards the server; --rebind-after N gives clients another one after their N-th datagram, as
-a NAT does that forgot them.
+separate socket towards the server; --rebind-after N replaces it after the client's N-th datagram, like a NAT
+that forgot the mapping.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Address = tuple[str, int]
 
 @dataclass
 class Fate:
-    """What happens to the datagrams of one direction."""
+    """Delay, loss and order of the datagrams of one direction."""
 
     delay_s: float
     lost: frozenset[int]
@@ -27,7 +27,7 @@ class Fate:
     count: int = 0
 
     def next(self) -> float | None:
-        """Seconds until the next datagram arrives; None: never."""
+        """Return the seconds until the next datagram arrives; None: never."""
         n = self.count
         self.count += 1
         if n in self.lost:
@@ -37,7 +37,7 @@ class Fate:
 
 @dataclass
 class Relay(asyncio.DatagramProtocol):
-    """The side that clients see."""
+    """The socket towards clients."""
 
     upstream: Address
     to_server: Fate
@@ -53,7 +53,7 @@ class Relay(asyncio.DatagramProtocol):
         self.queue.put_nowait((data, addr))
 
     async def forward(self) -> None:
-        """Hand on what clients send, in its order of arrival."""
+        """Forward the clients' datagrams in the order of arrival."""
         loop = asyncio.get_running_loop()
         while True:
             data, client = await self.queue.get()
@@ -70,7 +70,7 @@ class Relay(asyncio.DatagramProtocol):
 
 @dataclass
 class Upstream(asyncio.DatagramProtocol):
-    """The side that the server sees, for one client."""
+    """The socket towards the server, for one client."""
 
     relay: Relay
     client: Address
@@ -82,18 +82,18 @@ class Upstream(asyncio.DatagramProtocol):
 
 
 def address(text: str) -> Address:
-    """ADDRESS,PORT."""
+    """Parse ADDRESS,PORT."""
     host, port = text.rsplit(",", 1)
     return host, int(port)
 
 
 def ordinals(text: str, side: str) -> frozenset[int]:
-    """The numbers of one side in a list such as c0,s3."""
+    """Return the numbers of one side in a list such as c0,s3."""
     return frozenset(int(word[1:]) for word in text.split(",") if word.startswith(side))
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Forward until the process is killed; says READY when it is bound."""
+    """Forward until the process is killed; print READY when it is bound."""
     delay_s = options.delay_ms / 1000
     fates = [Fate(delay_s, ordinals(options.lose, s), ordinals(options.late, s)) for s in "cs"]
     _, relay = await asyncio.get_running_loop().create_datagram_endpoint(

@@ -1,4 +1,4 @@
-"""TCP recordings: Linux's own TCP, downloading over a cable that does what is asked of it."""
+"""TCP recordings: downloads by Linux's TCP over a link with configured impairments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FETCH = textwrap.dedent("""
 
 @dataclass
 class Tcp:
-    """One recording. `prepare` sets the server's side of the cable up."""
+    """One recording. `prepare` configures the server's side of the link."""
 
     size: int = 300_000
     prepare: Callable[[Host], None] | None = None
@@ -71,7 +71,7 @@ def slow(host: Host, rate: str = "20mbit") -> None:
 
 
 def nft(host: Host, rule: str) -> None:
-    """A rule for large packets that leave the server."""
+    """Add a rule for large packets from the server."""
     text = f"""
 table inet path {{
   chain out {{
@@ -89,7 +89,7 @@ def lossy(host: Host) -> None:
 
 
 def reordering(host: Host) -> None:
-    """Every tenth large packet waits in a slower queue."""
+    """Delay every tenth large packet in a slower queue."""
     host.call("tc", "qdisc", "add", "dev", "far", "root", "handle", "1:", "htb", "default", "1")
     for minor, rate in (("1", "20mbit"), ("2", "3mbit")):
         host.call(*f"tc class add dev far parent 1: classid 1:{minor} htb rate 1gbit quantum 3000".split())
@@ -99,7 +99,7 @@ def reordering(host: Host) -> None:
 
 
 def big(host: Host) -> None:
-    """Segments larger than IP's length field can say."""
+    """Enable segments larger than IP's length field allows."""
     argv = (sys.executable, "-m", "tests.recording.bigtcp")
     call(*argv, "near", "130000")
     host.call(*argv, "far", "130000")
@@ -114,9 +114,9 @@ RECORDINGS: dict[str, Tcp] = {
     "tcp_reset": Tcp(prepare=slow, client="reset"),
     "tcp_offload": Tcp(size=2_000_000, offload=True, at="server"),
     "tcp_jumbo": Tcp(size=3_000_000, offload=True, at="server", prepare=big),
-    # The filter looks at the first header, which is none of TCP in a jumbogram.
+    # The filter checks the first header, which is not TCP's in a jumbogram.
     "tcp_jumbo_ipv6": Tcp(size=3_000_000, offload=True, at="server", family=6, prepare=big, expression="ip6"),
-    # Later fragments have no port to filter by, and are needed whole.
+    # Later fragments have no port to filter by, and are needed completely.
     "tcp_fragments": Tcp(size=20_000, narrow=600, snap=0, expression="ip"),
     "tcp_from_server_only": Tcp(prepare=lossy, expression="tcp and src port 8080"),
     "tcp_from_client_only": Tcp(prepare=lossy, expression="tcp and dst port 8080"),

@@ -21,7 +21,7 @@ from tests.store.conftest import template as template
 
 @dataclass(frozen=True)
 class Made:
-    """A run in a store, what was gathered about it, and its page."""
+    """A run in a store, its gathered figures, and its page."""
 
     run: str
     url: str
@@ -29,14 +29,14 @@ class Made:
     path: Path
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """Rows of the store."""
+        """Return rows of the store."""
         with open_store(self.url) as store:
             return store.rows(sql)
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """The page of a campaign that came in whole."""
+    """The page of a complete campaign."""
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTFLIGHT_RUNS", str(folder / "runs"))

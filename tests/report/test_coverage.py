@@ -1,4 +1,4 @@
-"""What is said to be missing."""
+"""The report's list of missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page's questions count, against the same counted from the rows by numpy."""
+"""The results of the page's queries, compared with numpy's counts of the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.report.world import CDNS, HOSTILE, VANTAGES, answers
 
 @pytest.fixture(scope="module")
 def rows(made: Made) -> list[dict[str, Any]]:
-    """The probes that figures may use: first IPv4 address, a CDN, answered at the first attempt."""
+    """Return the probes that figures may use: first IPv4 address, a CDN, answered at the first attempt."""
     return [
         row
         for vantage in VANTAGES
@@ -34,8 +34,8 @@ def test_curves_of_figures_8_and_14_are_exact_at_each_step(made: Made, rows: lis
     assert figure8 is not None and shown is not None
     repetition = {"2026-11-20": 1, "2026-11-21": 2}[shown.day]
     here = [row for row in rows if row["vantage"] == shown.vantage and row["repetition"] == repetition]
-    _hold(figure8.curves.rows, ("cdn",), "delay_us", here)
-    _hold(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
+    _check_curves(figure8.curves.rows, ("cdn",), "delay_us", here)
+    _check_curves(made.gathered.figure14.curves.rows, ("vantage", "cdn"), "delay_us", rows)
 
 
 def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[str, Any]]) -> None:
@@ -46,7 +46,7 @@ def test_curves_of_figure_10_are_exact_at_each_step(made: Made, rows: list[dict[
         mine = [row for row in curves if row["way"] == way]
         values = [{**row, "ack_to_sh_us": _difference(row, way)} for row in known]
         assert min(row["ack_to_sh_us"] for row in values) < 0
-        _hold(mine, ("outcome", "cdn"), "difference_us", values)
+        _check_curves(mine, ("outcome", "cdn"), "difference_us", values)
 
 
 def _difference(row: dict[str, Any], way: str) -> int:
@@ -54,10 +54,10 @@ def _difference(row: dict[str, Any], way: str) -> int:
     return int(delay - row["ack_delay_us"])
 
 
-def _hold(
+def _check_curves(
     curves: list[dict[str, Any]], keys: tuple[str, ...], value: str, rows: list[dict[str, Any]]
 ) -> None:
-    """Each group's counts are those of the values up to each step, and the last step has all of them."""
+    """Check that each group counts the values up to each step, and that the last step has all of them."""
 
     def key(row: dict[str, Any]) -> tuple[str, ...]:
         return tuple(row[name] for name in keys)
@@ -71,7 +71,7 @@ def _hold(
             assert point["of_probes"] == len(values)
         assert points[-1]["at_most"] == len(values)
         assert points[-1][value] >= values.max()
-        # No step is wider than a fortieth of a decade: the picture is as fine as its axis.
+        # No step is wider than a fortieth of a decade, the resolution of the axis.
         assert points[0][value] - values.min() <= 0.06 * (abs(values.min()) + 100)
 
 
@@ -85,7 +85,7 @@ def test_quartiles_are_those_of_instant_acks(made: Made, rows: list[dict[str, An
         else:
             assert number["quartiles_us"] == []
     google = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Google")
-    assert (google["at_vantage"], google["repeated"]) == (None, 6)  # asked twice, so left out
+    assert (google["at_vantage"], google["repeated"]) == (None, 6)  # probed twice, so left out
     others = next(r for r in made.gathered.figure14.numbers.rows if r["cdn"] == "Others")
     assert others["sh_first"] == 6
 

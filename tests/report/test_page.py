@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, on a phone, on a desk and on paper."""
+"""The page in a real browser: its contents on a phone, on a desktop and in print."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.store.rows import write
 
 FIGURES = ("figure8", "figure14", "figure10-paper", "figure10-physical", "figure4", "figure2")
 
-# Boxes of an element's visible texts, and its own.
+# Bounding boxes of an element's visible texts, and its own.
 BOXES = """
 const figure = document.getElementById(arguments[0]);
 const shown = [...figure.querySelectorAll('svg')].filter(one => one.getBoundingClientRect().width > 0);
@@ -35,7 +35,7 @@ return shown.map(one => ({
 }));
 """
 
-# Identifiers that stand twice, and references to none.
+# Duplicate identifiers, and references to missing ones.
 NAMES = """
 const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
 const named = (attribute, cut) => [...document.querySelectorAll(`[${attribute}]`)]
@@ -47,16 +47,16 @@ return [ids.filter((id, place) => ids.indexOf(id) !== place), used.filter(id => 
 
 
 def _opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
-    """Open a page and hold that it does nothing but show itself."""
-    seen = browser.open(path.as_uri(), size)
-    assert seen.requests == [path.as_uri()]
-    assert seen.complaints == []
+    """Open a page and check that it requests nothing else and reports no error."""
+    visit = browser.open(path.as_uri(), size)
+    assert visit.requests == [path.as_uri()]
+    assert visit.complaints == []
     width = browser.script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1] == size[0], "the page scrolls sideways"
     assert browser.script("return document.querySelectorAll('script').length") == 0
     twice, nowhere = browser.script(NAMES)
     assert twice == [], "two elements have the same id"
-    assert nowhere == [], "something refers to an element that is not there"
+    assert nowhere == [], "a reference to a missing element"
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
@@ -78,7 +78,7 @@ def test_every_figure_is_there_and_readable(made: Made, browser: Browser, size: 
 
 
 def _apart(figure: str, texts: list[tuple[str, list[float]]]) -> None:
-    """No two texts cover each other by more than the edges of their boxes, which are higher than letters."""
+    """Check that texts overlap at most by the edges of their boxes, which are higher than letters."""
     for number, (text, one) in enumerate(texts):
         for other_text, other in texts[:number]:
             across = min(one[2], other[2]) - max(one[0], other[0])
@@ -164,18 +164,18 @@ def test_foreign_text_is_shown_and_does_nothing(made: Made, browser: Browser) ->
 
 def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, browser: Browser) -> None:
     _opened(browser, made.path, DESK)
-    # A style that the page does not bring itself is refused, and the console says so.
+    # The browser refuses a style that is not the page's own, and reports it on the console.
     browser.script(
         "const s = document.createElement('style'); s.textContent = 'body { color: red }';"
         "document.head.append(s);"
         "const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i);"
     )
-    said = " ".join(entry["message"] for entry in browser.driver.get_log("browser"))
-    assert "style-src" in said and "img-src" in said
+    console = " ".join(entry["message"] for entry in browser.driver.get_log("browser"))
+    assert "style-src" in console and "img-src" in console
     assert browser.script("return getComputedStyle(document.body).color") == "rgb(29, 29, 29)"
 
 
-# Text on the page and what is behind it, as colours of CSS. Figures are drawn on paper of their own.
+# Colours (CSS) of the page's texts and their backgrounds. Figures have their own background.
 COLOURS = """
 const behind = one => { for (; one; one = one.parentElement) {
   const colour = getComputedStyle(one).backgroundColor;
@@ -187,7 +187,7 @@ return [...document.querySelectorAll('body, p, a, th, td, summary, pre, figcapti
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
+    """Return the contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
 
     def luminance(colour: str) -> float:
         channels = [int(number) / 255 for number in re.findall(r"\d+", colour)[:3]]
@@ -233,7 +233,7 @@ def test_the_page_prints(made: Made, browser: Browser) -> None:
     assert {name for name, visible in shown if visible} == {"wide"}
 
 
-def test_the_run_is_told(made: Made, browser: Browser) -> None:
+def test_the_run_is_described(made: Made, browser: Browser) -> None:
     browser.open(made.path.as_uri())
     facts = dict(
         browser.script(
@@ -254,8 +254,8 @@ def test_the_run_is_told(made: Made, browser: Browser) -> None:
 
 def test_what_did_not_come_in_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    gone = [("sao_paulo", 1), ("sao_paulo", 2), ("hamburg", 2)]
-    world.campaign(tmp_path, tmp_path / "store", without=gone)
+    failed = [("sao_paulo", 1), ("sao_paulo", 2), ("hamburg", 2)]
+    world.campaign(tmp_path, tmp_path / "store", without=failed)
     with open_store(f"chdb:{tmp_path / 'store'}") as store:
         gathered = page.collect(store)
     assert gathered is not None

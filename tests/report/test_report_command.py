@@ -1,4 +1,4 @@
-"""`firstflight report --out`: what it prints, its exit codes, the same bytes from the same store."""
+"""`firstflight report --out`: its output, its exit codes, the same bytes from the same store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_server_gives_the_same_bytes_as_the_embedded_store(made: Made, tmp_pat
 
 
 def _page(path: Path) -> bytes:
-    """Its bytes, but for the version: that names the commit, which may move on while tests run."""
+    """Return its bytes without the version, whose commit may change while tests run."""
     return re.sub(b"Made by firstflight [^ ]*", b"", path.read_bytes())
 
 
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(made: Made, tmp_path: P
 
 
 def test_a_full_disk_is_one_sentence(made: Made, tmp_path: Path) -> None:
-    """On a tmpfs in a mount namespace. It says nothing of options that this command lacks."""
+    """On a tmpfs in a mount namespace. The message names no option that this command lacks."""
     full = tmp_path / "full"
     full.mkdir()
     script = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" report --out "$1/page"'

@@ -1,4 +1,4 @@
-"""The probe timeout against the closed forms that RFC 9002's recurrences have in these cases."""
+"""The probe timeout, compared with closed forms of RFC 9002's recurrences."""
 
 from __future__ import annotations
 

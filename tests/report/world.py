@@ -1,4 +1,4 @@
-"""Stores for tests of the report: a run as a campaign leaves it, loaded by the real loader, and odd ones."""
+"""Stores for tests of the report: a run as a campaign leaves it, loaded by the real loader, and odd runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CDNS: dict[str, tuple[int, int, int, tuple[int, int, int], int]] = {
 
 
 def answers(vantage: str, repetition: int, run: str) -> list[dict[str, Any]]:
-    """The probes of one vantage point and repetition: all kinds of outcomes, drawn from a fixed seed."""
+    """Return the probes of one vantage point and repetition: all outcomes, from a fixed seed."""
     place = list(VANTAGES).index(vantage)
     drawn = random.Random(f"{vantage} {repetition}")
     rows: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ def answers(vantage: str, repetition: int, run: str) -> list[dict[str, Any]]:
 
 
 def campaign(folder: Path, store: Path, *, without: Sequence[tuple[str, int]] = ()) -> Run:
-    """A run of `VANTAGES` x `REPETITIONS` in `folder` (FIRSTFLIGHT_RUNS is folder/runs), loaded into `store`.
+    """Load a run of `VANTAGES` x `REPETITIONS` in `folder` (FIRSTFLIGHT_RUNS is folder/runs) into `store`.
 
     The (vantage point, repetition) pairs in `without` failed.
     """
@@ -111,7 +111,7 @@ def _probe(run: Run, vantage: str, repetition: int, *, fails: bool) -> None:
 
 
 def odd_rows() -> dict[str, list[dict[str, Any]]]:
-    """What is odd -> rows of a record file that is loaded without its run."""
+    """Return unusual case -> rows of a record file that is loaded without its run."""
     both = [probe("iack"), probe("coalesced", domain="b.example")]
     other = {"domain": "b.example"}
     names = (HOSTILE, "_x", "$x$")

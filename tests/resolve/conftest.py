@@ -1,4 +1,4 @@
-"""One BIND for all tests of this folder, and runs to resolve for."""
+"""One BIND for all tests of this folder, and runs for the resolve stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BIND on a loopback port of its own, with zones that hold every kind of answer that a resolver gives."""
+"""BIND on a separate loopback port, with zones for every kind of answer of a resolver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-# A name per behaviour. An address here is only text: nothing is ever sent to it.
+# A name per behaviour. No test sends to the addresses here.
 ZONES = {
     "example.test": """
 www      300 IN A 198.18.0.1
@@ -82,7 +82,7 @@ controls {{ }};
         raise AssertionError((self.folder / "log").read_text())
 
     def stop(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill it at once, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -90,7 +90,7 @@ controls {{ }};
 
 
 def free_port() -> int:
-    """A port that nothing listens on, for UDP and TCP."""
+    """Return a port without a listener, for UDP and TCP."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
         tcp.bind(("127.0.0.1", 0))
         return int(tcp.getsockname()[1])

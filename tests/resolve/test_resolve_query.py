@@ -1,4 +1,4 @@
-"""Questions to a real DNS server: every status, chains over zones, HTTPS records, TCP, retries, the rate."""
+"""Queries to a real DNS server: every status, chains over zones, HTTPS records, TCP, retries, the rate."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_closed_port_is_network() -> None:
 
 @contextmanager
 def answering(answer: bytes | None) -> Iterator[int]:
-    """A host that answers every datagram with its id and `answer`, or (None) never."""
+    """Run a host that answers every datagram with its id and `answer`, or (None) never."""
     stop = threading.Event()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
@@ -140,7 +140,7 @@ def test_silence_is_timeout_and_takes_its_time() -> None:
     with answering(None) as port:
         outcome = ask(Resolver("127.0.0.1", port, 1.0, 2), "www.example.test", "A")
     assert (outcome.status, outcome.attempts, outcome.rcode) == ("TIMEOUT", 2, None)
-    # That of the last attempt; both took twice as long.
+    # Of the last attempt; both together take twice as long.
     assert 1_000_000 <= outcome.duration_us < 2_000_000
 
 
@@ -173,7 +173,7 @@ def test_rate_is_kept(named: Named) -> None:
             done=lambda _, outcomes: done.extend(outcome.asked_at_ns for outcome in outcomes.values()),
         )
     )
-    # 150 questions at 100 per second; the first goes at once.
+    # 150 queries at 100 per second; the first is sent at once.
     assert time.monotonic() - start >= 1.49
     assert len(done) == 150
     gaps = [after - before for before, after in pairwise(sorted(done))]

@@ -1,4 +1,4 @@
-"""The resolve stage on runs on disk: rows, accounting, a resolver that goes away, interruption."""
+"""The resolve stage on runs on disk: rows, accounting, a resolver that fails, interruption."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     folder = run.layout.stage("resolve", run.key("here", 1))
     until(lambda: list((folder / "segments").glob("seg-*.parquet")), "a segment")
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    assert "what was resolved is kept" in said
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "what was resolved is kept" in stderr
     kept = list((folder / "segments").glob("seg-*.parquet"))
     assert kept
     before = sum(pq.read_metadata(path).num_rows for path in kept)
@@ -144,5 +144,5 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     resolve.stage(run, run.key("here", 1))
     rows = rows_of(run)
     assert len(rows) == 600
-    # Those that are known are not asked again.
+    # Names with answers are not queried again.
     assert sum(row["asked_at"] < started_ns for row in rows) == before

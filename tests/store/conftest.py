@@ -1,4 +1,4 @@
-"""A store of its own for each test."""
+"""A separate store for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store import migrate, open_store
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of a store that FIRSTFLIGHT_STORE names, also to processes of the test; nothing is there."""
+    """Path of a missing store that FIRSTFLIGHT_STORE names, also for processes of the test."""
     folder = tmp_path / "store"
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{folder}")
     return folder
@@ -29,6 +29,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tables(place: Path, template: Path) -> Path:
-    """The same as `place`, with all tables there (a copy: making them takes a second)."""
+    """Like `place`, with all tables (a copy: making them takes a second)."""
     shutil.copytree(template, place, symlinks=True)
     return place

@@ -1,4 +1,4 @@
-"""A TCP proxy that breaks connections where a test wants it."""
+"""A TCP proxy that breaks connections at chosen points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class Proxy:
-    """Forwards to a port of this machine. Cuts come as resets, as from a machine that was switched off."""
+    """Forwards to a port of this machine. It cuts connections by resets, as after a restart of the server."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -19,7 +19,7 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self.connections = 0
         self.cuts = 0
-        # After so many more bytes of the client, or of the server, all connections are cut.
+        # All connections are cut after so many more bytes of the client, or of the server.
         self.left: dict[str, int | None] = {"client": None, "server": None}
         self.bytes = {"client": 0, "server": 0}
 
@@ -64,7 +64,7 @@ class Proxy:
                 threading.Thread(target=self._forward, args=(source, sink, name), daemon=True).start()
 
     def _forward(self, source: socket.socket, sink: socket.socket, name: str) -> None:
-        """`name` is whose bytes these are."""
+        """Forward the bytes of `name`."""
         with contextlib.suppress(OSError):
             while data := source.recv(16384):
                 self.bytes[name] += len(data)

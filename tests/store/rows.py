@@ -1,4 +1,4 @@
-"""Probe records for tests: one plausible row, and how to change it."""
+"""Probe records for tests: one plausible row, with changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY_NS = 1_795_154_400 * 10**9  # 2026-11-20 06:00 UTC
 
 
 def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
-    """A record of kind quic_probe as a probe stage would write it for that outcome; `changes` come last."""
+    """Return a quic_probe record as a probe stage writes it for that outcome, with `changes` applied."""
     answered = outcome in ("iack", "coalesced", "sh_first")
     sent = outcome not in ("blocked", "send_failed")
     times = {"iack": (20_000, 23_200), "coalesced": (24_000, 24_000), "sh_first": (25_000, 24_500)}
@@ -65,7 +65,7 @@ def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
-    """Write a record file, its folder too."""
+    """Write a record file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(list(rows), schema=records.load(kind).arrow_schema())
     pq.write_table(table, path, compression="zstd")
@@ -73,5 +73,5 @@ def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") 
 
 
 def many(count: int, **changes: Any) -> list[dict[str, Any]]:
-    """`count` probes of different names."""
+    """Return `count` probes of different names."""
     return [probe(domain=f"name{n:06}.example", rank=n + 1, **changes) for n in range(count)]

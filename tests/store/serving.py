@@ -1,4 +1,4 @@
-"""`firstflight store serve` as a process of its own, and clients of it."""
+"""`firstflight store serve` as a separate process, and its clients."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ FIRSTFLIGHT = str(Path(sys.executable).parent / "firstflight")
 
 
 class Served:
-    """A store that is served; `said` collects what the server writes on standard error."""
+    """A served store; `log` is the file with the server's standard error."""
 
     def __init__(
-        self, process: subprocess.Popen[str], said: Path, host: str, port: int, password: str = ""
+        self, process: subprocess.Popen[str], log: Path, host: str, port: int, password: str = ""
     ) -> None:
-        """`password`: of the user `default`, if the server drew one."""
+        """`password`: of the user `default`, if the server generated one."""
         self.process = process
         self.password = password
-        self.said = said
+        self.log = log
         self.host = host
         self.port = port
 
     @property
     def url(self) -> str:
-        """For FIRSTFLIGHT_STORE."""
+        """Return the value for FIRSTFLIGHT_STORE."""
         return self.url_by(self.port)
 
     def url_by(self, port: int) -> str:
-        """The same by another port, of a proxy."""
+        """Return the same with another port, of a proxy."""
         who = f"default:{self.password}@" if self.password else ""
         return f"clickhouse://{who}{self.host}:{port}/firstflight"
 
     def client(self, **options: Any) -> Client:
-        """The driver's own client, with compression unless told otherwise."""
+        """Return the driver's own client, by default with compression."""
         who = {"password": self.password} if "user" not in options else {}
         given = who | {"compression": True, "database": "firstflight", "send_receive_timeout": 60} | options
         return Client(self.host, port=self.port, **given)
 
     def end(self) -> int:
-        """Ask it to end; its exit status."""
+        """Stop the server and return its exit status."""
         self.process.terminate()
         return self.process.wait(timeout=60)
 
@@ -55,10 +55,10 @@ class Served:
 @contextmanager
 def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator[Served]:
     """Serve the store in `folder` on a free port until the end of the block."""
-    said = folder.with_name(folder.name + ".said")
+    log = folder.with_name(folder.name + ".log")
     environment = os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{folder}"}
     command = [*wrap, FIRSTFLIGHT, "store", "serve", "--port", "0", *options]
-    with said.open("w", encoding="utf-8") as file:
+    with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
         )
@@ -71,7 +71,7 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
     own = {"--password-file", "--no-password"} & {*options}
     password = "" if own else _drawn(folder.with_name(f"{folder.name}.address"))
     try:
-        yield Served(process, said, found[1].strip("[]"), int(found[2]), password)
+        yield Served(process, log, found[1].strip("[]"), int(found[2]), password)
     finally:
         process.terminate()
         try:
@@ -80,7 +80,7 @@ def serving(folder: Path, *options: str, wrap: tuple[str, ...] = ()) -> Iterator
             process.kill()
             raise
         finally:
-            _keep(process.stderr, said)
+            _keep(process.stderr, log)
 
 
 def _drawn(address: Path) -> str:

@@ -1,4 +1,4 @@
-"""A server that refuses, breaks off, errs, fills up or dies: nothing is lost, nothing doubled."""
+"""A server that refuses, disconnects, fails, fills up or dies: no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def through(proxy: Proxy, retry_for: float) -> str:
 
 
 def rows(client: Client) -> tuple[int, int, int]:
-    """Rows, different probes, and unfinished units in the books."""
+    """Return the number of rows, of different probes, and of unfinished units in the load log."""
     (found,) = client.execute("SELECT count(), uniqExact(vantage, repetition, domain) FROM quic_probe")
     ((unfinished,),) = client.execute("SELECT count() FROM load_file FINAL WHERE state != 'loaded'")
     return (*found, unfinished)
@@ -66,7 +66,7 @@ def make(folder: Path, number: int, **changes: object) -> Path:
 
 
 def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
-    """The last line on standard error, which is the one that tells what went wrong."""
+    """Return the last line of standard error, which is the error message."""
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("firstflight: ")
@@ -87,7 +87,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 
 def test_nobody_says_anything() -> None:
-    """A machine that takes connections and is stuck."""
+    """A machine that accepts connections but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as stuck:
         url = f"clickhouse://127.0.0.1:{stuck.getsockname()[1]}/firstflight"
         began = time.monotonic()
@@ -97,11 +97,11 @@ def test_nobody_says_anything() -> None:
         ):
             pass
         assert caught.value.exit_status == 2
-        assert time.monotonic() - began < 60, "60 s is how long it tries unless told otherwise"
+        assert time.monotonic() - began < 60, "by default it tries for 60 s"
 
 
 def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
-    """Killed while it is loaded into, started again on the same port: the loader goes on."""
+    """Killed during a load and restarted on the same port: the loader continues."""
     path = write(tmp_path / "quic_probe.parquet", many(60_000))
     with serving(tables) as first:
         port = first.port
@@ -126,7 +126,7 @@ def test_a_server_that_comes_back_in_time(tables: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_connections_that_break_anywhere(served: Served, proxy: Proxy, tmp_path: Path, side: str) -> None:
-    """Cut after part of what the client sends (rows, too) or the server, who may have written them."""
+    """Cut after some bytes of the client (rows, too) or of the server, which may have written the rows."""
     url = through(proxy, 60)
     loader.load_files([make(tmp_path, 1)], url)
     sizes: list[int] = []
@@ -238,8 +238,8 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
     inside = small / "store"
     with serving(inside, "--no-password", wrap=wrap) as served:
         assert load(served.url, first).returncode == 0
-        seen = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
-        fill = seen.parent / "fill"
+        mounted = Path(f"/proc/{served.process.pid}/root") / inside.relative_to("/")
+        fill = mounted.parent / "fill"
         with fill.open("wb") as file:
             try:
                 while True:

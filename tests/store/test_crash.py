@@ -1,4 +1,4 @@
-"""Real crashes: SIGKILL at random moments, and a disk that is really full."""
+"""Real crashes: SIGKILL at random times, and a full disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TURNS = 12
 
 
 def state() -> dict[str, int]:
-    """Rows, different probes, instant ones, and a digest of all content."""
+    """Return the number of rows, of different probes, of instant ones, and a digest of all content."""
     with open_store() as store:
         (row,) = store.rows(
             "SELECT count() AS rows, uniqExact(vantage, repetition, domain) AS different, "
@@ -46,26 +46,26 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(
             write(path, many(ROWS, outcome=outcome, vantage=vantage, repetition=repetition))
 
     moments = random.Random(20261120)
-    killed, seen = 0, set()
+    killed, states = 0, set()
     for turn in range(TURNS):
-        if turn % 3 == 0:  # the stages were done again: rows are replaced, not only added
+        if turn % 3 == 0:  # repeated stages: rows are replaced, not only added
             make("coalesced" if turn % 2 else "iack")
         with subprocess.Popen(
             [*FIRSTFLIGHT, "load", *map(str, paths)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as process:
             assert process.stderr is not None
-            # So many files done, then some time into the next: this finds the middle on a slow machine too.
+            # Kill after so many files and some time into the next: in the middle on a slow machine, too.
             for _ in range(moments.randrange(len(paths) - 1)):
                 process.stderr.readline()
             time.sleep(moments.uniform(0, 0.6))  # loading a file takes about half of that
             process.kill()
             killed += process.wait() == -9
         now = state()
-        # Whatever was reached, no probe stands there twice.
+        # In any state, no probe is in the store twice.
         assert now["rows"] == now["different"] <= ROWS * len(units)
-        seen.add((now["rows"], now["iack"]))
-    assert killed >= TURNS / 3, f"only {killed} of {TURNS} loads were killed before they had ended"
-    assert len(seen) > 3, f"the crashes hit no load in its middle: {seen}"
+        states.add((now["rows"], now["iack"]))
+    assert killed >= TURNS / 3, f"only {killed} of {TURNS} loads were killed before their end"
+    assert len(states) > 3, f"no crash hit the middle of a load: {states}"
 
     assert load(*paths).returncode == 0
     repaired = state()
@@ -98,7 +98,7 @@ rm "$1/fill"
 
 
 def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) -> None:
-    """On a tmpfs in a mount namespace: a load into it, then no space, then little, then enough."""
+    """On a tmpfs in a mount namespace: a load, then no space, then little, then enough."""
     small = tmp_path / "small"
     small.mkdir()
     first = write(tmp_path / "1" / "quic_probe.parquet", many(20_000))
@@ -117,9 +117,9 @@ def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) ->
     lines = done.stdout.splitlines()
     exits = [line for line in lines if line.startswith("with ")]
     assert exits[0] == "with 0 left: exit 1"
-    said = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
-    assert said
-    assert all("no space left on the disk of the store" in line for line in said)
+    messages = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
+    assert messages
+    assert all("no space left on the disk of the store" in line for line in messages)
     assert "Traceback" not in done.stderr
-    assert "1" in lines, "a probe stands twice in the store"
+    assert "1" in lines, "a probe is in the store twice"
     assert lines[-2:] == ["1\t0\t20000", "2\t60000\t0"]

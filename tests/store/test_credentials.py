@@ -1,4 +1,4 @@
-"""User and password of a server come by the environment or a file, and stand in nothing that is written."""
+"""User and password of a server are read from the environment or a file, and never written anywhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator
     (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     with serving(folder / "store", "--user", USER, "--password-file", str(folder / "password")) as found:
         yield found
-    assert "hidden" not in found.said.read_text(encoding="utf-8")
+    assert "hidden" not in found.log.read_text(encoding="utf-8")
 
 
 def with_password(served: Served, password: str = PASSWORD) -> str:
@@ -72,7 +72,7 @@ def test_by_the_environment_by_a_file_and_by_a_file_for_the_password(served: Ser
 
 
 def test_nothing_in_the_store_holds_them(served: Served) -> None:
-    """The holder of a lease, for example, is told with its command line."""
+    """For example, the message about a lease contains the command line of its holder."""
     place = find(with_password(served))
     assert "hidden" not in repr(place)
     assert USER not in place.shown if isinstance(place, ServerLocation) else False
@@ -85,8 +85,8 @@ def test_nothing_in_the_store_holds_them(served: Served) -> None:
 def test_wrong_ones_are_not_repeated(served: Served, tmp_path: Path) -> None:
     done = run("sql", "SELECT 1", FIRSTFLIGHT_STORE=with_password(served, "hidden and wrong"))
     where = f"clickhouse://{served.host}:{served.port}/firstflight"
-    said = f"firstflight: {where} refuses the user or the password of FIRSTFLIGHT_STORE\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"firstflight: {where} refuses the user or the password of FIRSTFLIGHT_STORE\n"
+    assert (done.returncode, done.stderr) == (2, message)
     for url in (
         "clickhouse://u:hidden@[::1/db",
         "clickhouse://u:hidden@host:port/db",

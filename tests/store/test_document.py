@@ -1,4 +1,4 @@
-"""docs/schema.md is what schemas/ says today; record kinds are refused when their YAML is wrong."""
+"""docs/schema.md is up to date with schemas/; record kinds with wrong YAML are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_unknown_kind_is_named_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("kind: k\nmeaning: m\ncolumns: [{name: a, type: strin, meaning: m}]", "unknown type 'strin'"),
         (
@@ -58,8 +58,8 @@ def test_unknown_kind_is_named_with_those_that_there_are() -> None:
         ),
     ],
 )
-def test_wrong_descriptions_are_refused(text: str, said: str) -> None:
-    with pytest.raises(records.DescriptionError, match=said):
+def test_wrong_descriptions_are_refused(text: str, message: str) -> None:
+    with pytest.raises(records.DescriptionError, match=message):
         records.parse(text, "k.yaml")
 
 

@@ -1,7 +1,7 @@
-"""The same tests of the server path against `store serve` and, where there is one, a real ClickHouse server.
+"""The same tests of the server path against `store serve` and, where configured, a real ClickHouse server.
 
 FIRSTFLIGHT_TEST_CLICKHOUSE names it, with a user who may create and drop databases, for example
-`clickhouse://default:@localhost:9000/?cluster=NAME`; a database of another name is made in it and dropped.
+`clickhouse://default:@localhost:9000/?cluster=NAME`; the tests create and drop a database with a new name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REAL = "FIRSTFLIGHT_TEST_CLICKHOUSE"
 
 @pytest.fixture(scope="module", params=["served", "real"] if REAL in os.environ else ["served"])
 def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a database that does not exist yet."""
+    """Yield the URL of a database that does not exist yet."""
     name = f"firstflight_test_{uuid.uuid4().hex[:12]}"
     if request.param == "served":
         with serving(tmp_path_factory.mktemp("integration") / "store") as served:
@@ -70,7 +70,7 @@ def url(migrated: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def run_id() -> str:
-    """A run of its own for each test."""
+    """A separate run for each test."""
     return f"20261120T060000Z-{uuid.uuid4().hex[:6]}"
 
 
@@ -96,7 +96,7 @@ def test_an_empty_database_says_what_to_do(address: str) -> None:
 
 
 def test_two_programs_migrate_at_once(address: str) -> None:
-    """Both begin with nothing; one does it all, the other finds it done."""
+    """Both start without tables; one creates them, the other finds them."""
     url = address.replace("firstflight_test_", "firstflight_twice_")
     done: list[int] = []
 
@@ -163,7 +163,7 @@ def test_loading_twice_changes_nothing_and_a_new_file_replaces(tmp_path: Path, r
     write(path, many(400, run=run_id, outcome="coalesced"))
     assert actions(loader.load_files([path])) == ["replaced"]
     assert ask(counted, run=run_id) == [{"n": 400, "iack": 0}]
-    # What was there before comes back whole, though the server has seen these rows.
+    # The earlier rows are complete again, although the server already inserted these blocks once.
     write(path, many(500, run=run_id))
     assert actions(loader.load_files([path])) == ["replaced"]
     assert ask(counted, run=run_id) == [{"n": 500, "iack": 500}]
@@ -196,11 +196,13 @@ def test_a_lease_has_one_holder(url: str, monkeypatch: pytest.MonkeyPatch) -> No
     with open_store(url, write=True) as store:
         first, second = Lease(store, subject), Lease(store, subject)
         first.take()
-        said = rf"{subject} in clickhouse://.* has been held for more than 0.1 s by process {os.getpid()} on "
-        with pytest.raises(StoreHeld, match=said):
+        message = (
+            rf"{subject} in clickhouse://.* has been held for more than 0.1 s by process {os.getpid()} on "
+        )
+        with pytest.raises(StoreHeld, match=message):
             second.take(0.1)
         with monkeypatch.context() as ending:
-            ending.setattr(lease, "LEASE_S", 0)  # as if the first had not come round to renewing it
+            ending.setattr(lease, "LEASE_S", 0)  # as if the first had not renewed it in time
             first.confirm()
         second.take(5)
         with pytest.raises(StoreHeld, match="was taken over"):
@@ -231,7 +233,7 @@ def test_of_many_at_once_one_gets_the_lease(url: str) -> None:
 
 
 def test_a_dead_holder_of_this_machine_is_not_waited_for(url: str) -> None:
-    """The process that held it was killed; its number may belong to another one by now."""
+    """The holder was killed; another process may have its number by now."""
     subject = f"test {uuid.uuid4()}"
     script = (
         "import os, sys\nfrom store import open_store\n"

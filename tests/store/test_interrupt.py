@@ -1,4 +1,4 @@
-"""Ctrl-C while the engine answers a question that would take for ever."""
+"""Ctrl-C while the engine runs an endless query."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from store import open_store
 from tests.store.test_sql import FIRSTFLIGHT
 
 ENDLESS = "SELECT count() FROM system.numbers WHERE sipHash64(number) = 1"
-# What starting and opening the store take is less than half of it: the engine is at work by then.
+# More than twice the time to start and open the store: the engine runs the query by then.
 CPU_S = 2.0
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time of a process so far."""
+    """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -34,10 +34,10 @@ def test_a_question_without_end_is_ended() -> None:
             time.sleep(0.05)
         asking.send_signal(signal.SIGINT)
         try:
-            _, said = asking.communicate(timeout=20)
+            _, stderr = asking.communicate(timeout=20)
         finally:
             asking.kill()
-    assert (asking.returncode, said) == (130, "firstflight: interrupted\n")
+    assert (asking.returncode, stderr) == (130, "firstflight: interrupted\n")
     with open_store() as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}], "nobody holds the store"
 

@@ -1,4 +1,4 @@
-"""Loading twice, loading what changed, and refusing what is broken."""
+"""Loading twice, loading changed files, and refusing broken ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def actions(results: list[Result]) -> list[str]:
 
 
 def refusal(path: Path) -> str:
-    """Load a file that must be refused; the sentence that says why."""
+    """Load a file that must be refused; return the error message."""
     (result,) = load(path)
     assert isinstance(result, Refused)
     assert str(path) in str(result.error)
@@ -43,7 +43,7 @@ def ask(query: str) -> list[dict[str, Any]]:
 
 
 def digest() -> list[dict[str, Any]]:
-    """Count and content of all probes, whatever their order."""
+    """Return count and content of all probes, independent of their order."""
     return ask(
         "SELECT count() AS n, groupBitXor(cityHash64(tuple(*))) AS content FROM "
         "(SELECT * EXCEPT source_file FROM quic_probe)"
@@ -53,7 +53,7 @@ def digest() -> list[dict[str, Any]]:
 def test_every_value_arrives_as_it_was(tmp_path: Path) -> None:
     row = probe(
         "iack",
-        ip="2001:DB8::0:1",  # as given, not as one would write it
+        ip="2001:DB8::0:1",  # as given, not in canonical form
         sent_at=DAY_NS + 987_654_321,
         client_cid="00ff00ff00ff00ff",
         server_cid="0102030405060708090a0b0c0d0e0f1011121314",
@@ -135,7 +135,7 @@ def test_rows_that_vanished_from_the_store_are_loaded_again(tmp_path: Path) -> N
 def test_a_load_broken_off_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken_at: str
 ) -> None:
-    """The state that a crash leaves at each point, made in order; the next load repairs it."""
+    """Create the state after a crash at each point, in order; the next load repairs it."""
     monkeypatch.setattr(record_file, "BATCH_ROWS", 100)
     path = write(tmp_path / "quic_probe.parquet", many(250))
     load(path)
@@ -156,7 +156,7 @@ def test_a_load_broken_off_is_done_again(
             load(again)
     partial = {"first block": 0, "second block": 100, "end": 250}[broken_at]
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": partial}]
-    # The file of before comes back: it was in the books, but is no longer what stands in the store.
+    # The earlier file is loaded again: it is in the load log, but the store no longer has its rows.
     write(path, many(250))
     assert actions(load(path)) == ["replaced" if partial else "loaded"]
     assert digest() == good
@@ -169,7 +169,7 @@ def _store_class() -> type[Store]:
 
 
 def _raising(error: type[Exception], after: int = 0) -> Any:
-    """In place of a method: does its work `after` times, then raises."""
+    """Replaces a method: calls it `after` times, then raises."""
     real = _store_class().insert
     calls = 0
 
@@ -225,7 +225,7 @@ def test_a_file_damaged_in_the_middle_is_refused_whole(
 
 
 def _with(path: Path, column: str, values: pa.Array) -> Path:
-    """Three probes with one column exchanged, whatever its type."""
+    """Write three probes with one column replaced, of any type."""
     table = pa.Table.from_pylist(many(3), schema=records.load("quic_probe").arrow_schema())
     place = table.schema.get_field_index(column)
     pq.write_table(table.set_column(place, column, values), path)
@@ -233,7 +233,7 @@ def _with(path: Path, column: str, values: pa.Array) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "said"),
+    ("column", "values", "message"),
     [
         ("outcome", pa.array(["iack", "iak", "iack"]), "row 2: outcome is none of iack, coalesced"),
         ("domain", pa.array(["a", "b", None]), "row 3: domain is null"),
@@ -248,11 +248,11 @@ def _with(path: Path, column: str, values: pa.Array) -> Path:
     ],
 )
 def test_rows_that_contradict_their_kind_are_refused(
-    tmp_path: Path, column: str, values: pa.Array, said: str
+    tmp_path: Path, column: str, values: pa.Array, message: str
 ) -> None:
     (result,) = load(_with(tmp_path / "quic_probe.parquet", column, values))
     assert isinstance(result, Refused)
-    with pytest.raises(FirstflightError, match=said):
+    with pytest.raises(FirstflightError, match=message):
         raise result.error
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
 
@@ -286,7 +286,7 @@ def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_row_groups_of_a_file(tmp_path: Path) -> None:
-    """Arrow's own way of reading in batches keeps all it has read: 0.6 GB of a file of ten million rows."""
+    """Arrow's own batch reader keeps everything that it has read: 0.6 GB of a file of ten million rows."""
     folder = tmp_path / "quic_probe.parquet"
     table = pa.Table.from_pylist(many(4_000), schema=records.load("quic_probe").arrow_schema())
     cids = [f"{number * 0x9E3779B97F4A7C15 % 2**160:040x}" for number in range(4_000)]

@@ -1,4 +1,4 @@
-"""Tables, views and comments: what schemas/ says is what stands in the store."""
+"""Tables, views and comments in the store match schemas/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def columns_of(store: Store, table: str) -> dict[str, dict[str, str]]:
 
 
 def sql_type(column: records.Column, given: str) -> str:
-    """The type that a column of the YAML must have in the store; `given` decides what is left open."""
+    """Return the required store type of a column of the YAML; `given` decides where several are allowed."""
     if column.type == "quantiles":
         return f"AggregateFunction({records.QUANTILES}, Int64)"
     names = {"string": "String", "bool": "Bool", "date": "Date"}
@@ -92,7 +92,7 @@ def test_second_migration_applies_nothing() -> None:
         assert migrate.migrate(store) == []
 
 
-# What every state since the first can hold, and what it must still be afterwards.
+# Rows that every schema version can hold, which migrations must not change.
 PROBES = """
 INSERT INTO quic_probe
 (run, vantage, repetition, domain, ip, port, outcome, attempts, sent_at, ack_us, sh_us, bytes_sent)
@@ -135,14 +135,14 @@ def test_rows_of_every_earlier_state_are_kept(monkeypatch: pytest.MonkeyPatch, l
 def test_broken_off_migration_is_done_again() -> None:
     with open_store(write=True) as store:
         migrate.migrate(store)
-        # As if killed between the tables and the note of it.
+        # As if killed between creating the tables and recording it.
         database = store.dialect.database
         store.execute(f"ALTER TABLE {database}.schema_migration DELETE WHERE part = 'migration'")
         assert {step.part for step in migrate.migrate(store)} == {"migration"}
         assert migrate.migrate(store) == []
 
 
-def test_changed_view_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_view_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(write=True) as store:
         migrate.migrate(store)
         views = [view if view.name != "newest_run" else _other(view) for view in sql.views()]
@@ -170,7 +170,7 @@ def test_all_statements_can_be_rendered_for_a_cluster() -> None:
     texts += [view.statement(cluster) for view in sql.views()] + sql.bootstrap(cluster)
     with open_store(write=True) as store:
         for text in texts:
-            # What is inserted reaches the replicas by itself.
+            # Inserts are replicated without ON CLUSTER.
             assert "ON CLUSTER 'measurements'" in text or text.startswith("INSERT INTO")
             assert not re.search(r"ENGINE = (?!Replicated)", text)
             store.rows(f"EXPLAIN AST {text}")  # the engine's parser takes it

@@ -1,4 +1,4 @@
-"""Blocks are cut and put together as the engine writes them, whatever their types."""
+"""Blocks are split and joined as the engine writes them, for all types."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def report(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def loaded(tables: Path, tmp_path: Path) -> None:
-    """Amazon: 8 names, 4 and then 2 of them with instant ACK. Others: nothing answered."""
+    """Amazon: 8 names, 4 and then 2 of them with instant ACK. Others: no answers."""
     assert tables.is_dir()
     rows = []
     for repetition, iack in ((1, 4), (2, 2)):
@@ -113,7 +113,7 @@ def test_interval_covers_the_true_share_about_as_often_as_it_says() -> None:
 
 
 def test_resampling_patterns_is_resampling_names() -> None:
-    """The same bounds, within the noise of the draws, as drawing names one by one."""
+    """The same bounds, within the sampling noise, as drawing names one by one."""
     cells = [("hamburg", 1), ("hong_kong", 1)]
     kinds = [((1, 1), (1, 1)), ((1, 1), (0, 1)), ((0, 1), (0, 1)), ((0, 0), (0, 1))]
     counts = [20, 10, 50, 5]

@@ -1,4 +1,4 @@
-"""Rows older than a table's retention go, by whole months; nothing else does."""
+"""Rows older than a table's retention are deleted, by whole months, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_old_months_go_and_the_rest_stays(tmp_path: Path) -> None:
         retention.keep(store, "quic_probe", None)
         retention.keep(store, "quic_probe", None)
         assert retention.Retention("quic_probe", None) in retention.each(store)
-    loader.load_files(paths)  # the files are still there
+    loader.load_files(paths)  # the files still exist
     with open_store() as store:
         assert count(store) == [{"run": "a-old", "n": 3}, {"run": "b-young", "n": 3}]
 

@@ -1,4 +1,4 @@
-"""A whole run into the store: its files, its own row, the sums, and what a stage wrote."""
+"""Loading a whole run into the store: its files, its own row, the sums, and its stages' hashes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ name = "hamburg"
 
 @pytest.fixture
 def run(tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run with targets and one probe stage of three rows that is done."""
+    """A run with targets and one finished probe stage of three rows."""
     assert tables.is_dir()
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     for name in ("names.txt", "rib.mrt"):

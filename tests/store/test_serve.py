@@ -1,4 +1,4 @@
-"""`store serve` as the driver sees it: answers, errors, settings, several clients, and an end in order."""
+"""`store serve` with the driver: answers, errors, settings, several clients, and an orderly end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def code(error: pytest.ExceptionInfo[ServerException]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("query", "number", "said"),
+    ("query", "number", "message"),
     [
         ("SELECT * FROM nowhere", 60, "nowhere"),
         ("SELEC 1", 62, "Syntax error: failed at position 7"),
@@ -64,12 +64,14 @@ def code(error: pytest.ExceptionInfo[ServerException]) -> int:
         ("USE nowhere", 81, "nowhere"),
     ],
 )
-def test_errors_have_the_engines_code_and_words(client: Client, query: str, number: int, said: str) -> None:
+def test_errors_have_the_engines_code_and_words(
+    client: Client, query: str, number: int, message: str
+) -> None:
     rows = [(1,)] if query.startswith("INSERT") else None
     with pytest.raises(ServerException) as caught:
         client.execute(query, rows)
     assert code(caught) == number
-    assert said in caught.value.message
+    assert message in caught.value.message
     for noise in ("formatQuery", "version 26", "Streaming query failed"):
         assert noise not in caught.value.message
     assert client.execute("SELECT 1") == [(1,)]
@@ -160,10 +162,10 @@ def test_a_token_adds_its_rows_once(client: Client) -> None:
 
 def test_totals_extremes_and_formats(client: Client) -> None:
     grouped = "SELECT number % 2 AS odd, count() FROM numbers(5) GROUP BY odd WITH TOTALS ORDER BY odd"
-    assert client.execute(grouped) == [(0, 3), (1, 2), (0, 5)]  # the driver puts totals behind the rows
+    assert client.execute(grouped) == [(0, 3), (1, 2), (0, 5)]  # the driver appends totals to the rows
     answer = client.execute("SELECT number FROM numbers(3)", settings={"extremes": 1})
     assert answer == [(0,), (1,), (2,), (0,), (2,)]
-    # A format is the client's affair; the protocol carries blocks.
+    # A format is up to the client; the protocol carries blocks.
     assert client.execute("SELECT 1 AS a FORMAT CSV", with_column_types=True) == ([(1,)], [("a", "UInt8")])
     assert client.execute("SELECT 'FORMAT CSV\nFORMAT TSV' AS a")[0] == ("FORMAT CSV\nFORMAT TSV",)
 
@@ -180,7 +182,7 @@ def test_statements_without_rows_and_answers_without_any(client: Client) -> None
     ]
 
 
-def test_progress_is_told(client: Client) -> None:
+def test_progress_is_reported(client: Client) -> None:
     query = "SELECT max(number) FROM numbers(300000000) WHERE number % 3 = 0"
     progress = client.execute_with_progress(query)
     steps = [(rows, total) for rows, total in progress]
@@ -210,7 +212,7 @@ def test_a_client_that_goes_ends_its_query(served: Served) -> None:
         time.sleep(0.02)
     client.disconnect()
     while _running(served, "numbers(200000)"):
-        assert time.monotonic() < until, "the query of a client that has gone still runs"
+        assert time.monotonic() < until, "the query of a disconnected client still runs"
         time.sleep(0.05)
 
 
@@ -229,7 +231,7 @@ def test_a_long_query_keeps_nobody_waiting(served: Served) -> None:
         time.sleep(0.02)
     with served.client() as other:
         assert other.execute("SELECT 1") == [(1,)]
-    assert thread.is_alive(), "the long query should still be at work"
+    assert thread.is_alive(), "the long query should still run"
     assert not answers
     thread.join()
     assert answers == [[(0,)]]
@@ -325,9 +327,9 @@ def test_clients_reach_the_store_and_nothing_else(client: Client, tmp_path: Path
 def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with serving(folder) as served:
-        said = rf"process {served.process.pid} \(firstflight store serve --port 0"
-        served_address.path_of(folder).unlink()  # or the server would let it in
-        with pytest.raises(StoreHeld, match=said), open_store(f"chdb:{folder}", wait_s=0.1):
+        message = rf"process {served.process.pid} \(firstflight store serve --port 0"
+        served_address.path_of(folder).unlink()  # otherwise the server would accept it
+        with pytest.raises(StoreHeld, match=message), open_store(f"chdb:{folder}", wait_s=0.1):
             pass
         slow = served.client()
         thread = threading.Thread(target=_expect_an_end, args=(slow,))
@@ -336,9 +338,9 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
             time.sleep(0.02)
         began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 300, "a running query is not waited for"
+        assert time.monotonic() - began < 300, "the server does not wait for a running query"
         thread.join()
-    assert served.said.read_text() == (
+    assert served.log.read_text() == (
         f"serving the store in {folder} at 127.0.0.1:{served.port}\n"
         f"export FIRSTFLIGHT_STORE_FILE={folder}.address\nended; the store is closed\n"
     )
@@ -347,7 +349,7 @@ def test_ends_in_order_and_holds_the_store_until_then(tmp_path: Path) -> None:
     with serving(folder) as served:
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(timeout=60) == 130
-    assert "Traceback" not in served.said.read_text()
+    assert "Traceback" not in served.log.read_text()
 
 
 def _expect_an_end(client: Client) -> None:
@@ -371,8 +373,8 @@ def test_what_it_cannot_do_is_one_sentence(served: Served, tmp_path: Path) -> No
         env=os.environ | {"FIRSTFLIGHT_STORE": f"chdb:{tmp_path / 'store'}"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    said = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"firstflight: cannot listen on 127.0.0.1 port {served.port}: Address already in use\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
     callback: Any = cli.store.serve.callback
 

@@ -1,4 +1,4 @@
-"""Who may come in to `store serve`, and what becomes of those who do not speak its protocol."""
+"""Access to `store serve`, and clients that do not speak its protocol."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def guarded(
     tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
 ) -> Iterator[tuple[Served, Path]]:
-    """A server with user, password, TLS, and nothing but reading; and its certificate."""
+    """A read-only server with user, password and TLS; and its certificate."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "password").write_text(PASSWORD + "\n", encoding="utf-8")
     options = ["--user", "reader", "--password-file", str(folder / "password"), "--read-only"]
     options += ["--certificate", str(certificate[0]), "--key", str(certificate[1])]
     with serving(folder / "store", *options) as served:
         yield served, certificate[0]
-    assert PASSWORD not in served.said.read_text(encoding="utf-8")
+    assert PASSWORD not in served.log.read_text(encoding="utf-8")
 
 
 def test_user_password_and_certificate_must_fit(guarded: tuple[Served, Path]) -> None:
@@ -101,12 +101,12 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
     url = f"clickhouse://reader:{quote(PASSWORD, safe='')}@{where}/firstflight?secure=1"
     with open_store(f"{url}&ca_certs={authority}") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-        # A user that may set nothing gets no settings, and is asked nothing that needs them.
+        # A user that may not change settings gets none, and runs only queries that need none.
         assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
-    said = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
-    with pytest.raises(UsageError, match=said), open_store(url):
+    message = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"
+    with pytest.raises(UsageError, match=message), open_store(url):
         pass
     with (
         pytest.raises(UsageError, match="lets the user of FIRSTFLIGHT_STORE only read"),
@@ -123,7 +123,7 @@ def test_who_may_only_read_cannot_write(guarded: tuple[Served, Path]) -> None:
             client.execute("CREATE TABLE t (a Int8) ENGINE = Memory", settings=settings)
         assert caught.value.code == 164
     with served.client(**right) as client:
-        for threads in (1, 2, 1):  # settings may differ all the same
+        for threads in (1, 2, 1):  # settings may still differ
             asked = client.execute("SELECT getSetting('max_threads')", settings={"max_threads": threads})
             assert asked == [(threads,)]
 
@@ -140,7 +140,7 @@ def hello(revision: int = packets.REVISION, database: str = "") -> bytes:
 
 
 def query(statement: str, compressed: int = 0) -> bytes:
-    """A query of a client of revision 54429, which has the fewest fields."""
+    """Return a query packet of a client of revision 54429, which has the fewest fields."""
     info = b"\x01" + text("") * 3 + b"\x01" + text("") * 3 + varint(1) * 3 + text("") + varint(0)
     return varint(1) + text("") + info + text("") + varint(2) + varint(compressed) + text(statement)
 
@@ -149,7 +149,7 @@ END_OF_TABLES = varint(2) + text("") + Block().wire(54429)
 
 
 def talk(served: Served, *parts: bytes, wait_s: float = 10) -> bytes:
-    """Send parts and give all that comes until the server closes, or nothing more comes."""
+    """Send parts and return all bytes received until the server closes or is silent."""
     answer = b""
     with socket.create_connection((served.host, served.port), timeout=wait_s) as sock:
         try:
@@ -170,7 +170,7 @@ def alive(served: Served) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "message"),
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"the first packet of a client must be a hello"),
         (b"\x16\x03\x01\x02\x00\x01", b"the first packet of a client must be a hello"),
@@ -205,8 +205,8 @@ def alive(served: Served) -> bool:
         (hello(54429, database="nowhere"), b"nowhere"),
     ],
 )  # fmt: skip
-def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, said: bytes) -> None:
-    assert said in talk(served, sent)
+def test_garbage_gets_one_sentence_and_an_end(served: Served, sent: bytes, message: bytes) -> None:
+    assert message in talk(served, sent)
     assert alive(served)
 
 

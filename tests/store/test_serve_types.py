@@ -1,4 +1,4 @@
-"""Every type that the driver knows goes there and back through `store serve`, compressed and not."""
+"""Every type of the driver makes a round trip through `store serve`, compressed and not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clickhouse_driver.errors import ServerException
 
 from .serving import Served, serving
 
-# (type, values): what is written is what is read, and what the engine shows as text.
+# (type, values): the values read are those written, and the engine shows them as text.
 VALUES: list[tuple[str, list[Any]]] = [
     ("Int8", [-128, 0, 127]),
     ("UInt64", [0, 2**63, 2**64 - 1]),
@@ -85,7 +85,7 @@ def test_every_type_goes_there_and_back(client: Client) -> None:
 
 
 def _plain(type_name: str) -> str:
-    """A type without what its writer may choose."""
+    """Return a type name without spaces and with one form of quotes."""
     return type_name.replace(" ", "").replace("''", "\\'")
 
 

@@ -1,4 +1,4 @@
-"""`firstflight sql`: what it answers, what it refuses, and who may ask when."""
+"""`firstflight sql`: answers, refusals, and concurrent use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_json_lines_have_every_column_and_unquoted_integers() -> None:
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
     assert (row["ip"], row["ack_us"], row["retry_us"]) == ("198.18.48.1", 20_000, None)
-    assert (row["ack_to_sh_us"], row["ack_delay_us"]) == (3_200, 200)  # computed, shown all the same
+    assert (row["ack_to_sh_us"], row["ack_delay_us"]) == (3_200, 200)  # computed, but shown
     assert row["sent_at"] == "2026-11-20 06:00:00.123456789"
 
 
@@ -121,7 +121,7 @@ def test_words_that_only_look_like_a_write_are_answered() -> None:
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("SELECT * FROM tabel1", "tabel1"),
         ("SELECT nope FROM quic_probe", "nope"),
@@ -129,11 +129,11 @@ def test_words_that_only_look_like_a_write_are_answered() -> None:
         ("SELECT sum(domain) FROM quic_probe", "Illegal type"),
     ],
 )
-def test_errors_are_one_readable_sentence(query: str, said: str) -> None:
+def test_errors_are_one_readable_sentence(query: str, message: str) -> None:
     done = run("sql", query)
     assert done.returncode == 2
     assert done.stderr.startswith("firstflight: the store refused: ")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "DB::Exception" not in done.stderr
     assert "version" not in done.stderr
@@ -162,7 +162,7 @@ def test_an_empty_store_says_what_to_do(place: Path) -> None:
         assert done.returncode == 2
         assert f"the store in {place} is empty: run a campaign" in done.stderr
         assert "`firstflight db migrate`" in done.stderr
-        assert not place.exists()  # asking makes nothing
+        assert not place.exists()  # a query creates no store
     assert run("report", "table1").returncode == 2
     assert run("db", "status").returncode == 2
 
@@ -192,7 +192,7 @@ def test_paths_that_chdb_would_misread_are_refused(tmp_path: Path, monkeypatch: 
 def test_a_store_that_is_no_folder_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], below: str
 ) -> None:
-    """Nothing can be loaded there, so it is not called empty."""
+    """No store is possible there, so the message does not call it empty."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     store = tmp_path / "file" / below
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{store}")
@@ -228,7 +228,7 @@ with open_store():
 
 
 def holder(seconds: float) -> subprocess.Popen[str]:
-    """A process that has the store open for so long."""
+    """Run a process that has the store open for so long."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(seconds)], stdout=subprocess.PIPE, text=True
     )
@@ -241,11 +241,11 @@ def holder(seconds: float) -> subprocess.Popen[str]:
 def test_others_wait_and_then_say_who_holds_it() -> None:
     with holder(60) as other:
         began = time.monotonic()
-        said = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
-        with pytest.raises(StoreHeld, match=said), open_store(wait_s=1):
+        message = rf"for more than 1 s by process {other.pid} \(-c 60, since 20"
+        with pytest.raises(StoreHeld, match=message), open_store(wait_s=1):
             pass
-        assert 1 <= time.monotonic() - began < 30, "30 s is what it waits for unless told otherwise"
-        other.send_signal(signal.SIGKILL)  # what a dead holder held is free
+        assert 1 <= time.monotonic() - began < 30, "by default it waits for 30 s"
+        other.send_signal(signal.SIGKILL)  # the lock of a dead holder is free
         other.wait()
     with open_store(wait_s=5) as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
@@ -259,7 +259,7 @@ def test_a_command_waits_for_its_turn() -> None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_a_foreign_program_that_has_it_open_is_told_of(place: Path) -> None:
+def test_a_foreign_program_that_has_it_open_is_named(place: Path) -> None:
     script = (
         "import sys, time; from chdb.session import Session; s = Session(sys.argv[1]); print(1, flush=True)"
     )

@@ -1,4 +1,4 @@
-"""SQL as tokens, beside what the engine's own lexer makes of the same text."""
+"""SQL as tokens, compared with the engine's own lexer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_no_parser_gives_back_is_no_statement(text: str, why: str) -> None:
     ["a'b", "a`b", 'a"b', "a\\b", "a\nb", "a\\'b", "--", "/*", "$$", "x y", "\\", "'", "``", "a\tb", "é"],
 )
 def test_names_are_those_that_the_engine_means(name: str) -> None:
-    """Whatever a name holds, the tokens of the parser's text give it back, and nothing else moves."""
+    """For any name, the tokens of the parser's text return it, and all others stay the same."""
     engine = Engine()
     try:
         quoted = name.replace("\\", "\\\\").replace("`", "\\`")
@@ -69,7 +69,7 @@ def test_names_are_those_that_the_engine_means(name: str) -> None:
     assert [token.text for token in parsed.tokens] == ["SELECT", "1", "AS", name, ",", "x", "AS", "after"]
 
 
-def test_arguments_are_told_apart() -> None:
+def test_arguments_are_distinguished() -> None:
     parsed = Parsed("f(a, g(b, [c, d]), 'e, f') + h()")
     shown = [[parsed.at(n).text for n in argument] for argument in parsed.arguments(1)]
     assert shown == [["a"], ["g", "(", "b", ",", "[", "c", ",", "d", "]", ")"], ["e, f"]]

@@ -1,4 +1,4 @@
-"""Table 1, the paper's way and by outcome, on rows made by hand: every rule of definitions.md bites once."""
+"""Table 1, as in the paper and by outcome, on rows made by hand that use every rule of definitions.md."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("tables")
 
 
 def ask(tmp_path: Path, rows: list[dict[str, Any]], query: str) -> list[dict[str, Any]]:
-    """Load `rows` and ask."""
+    """Load `rows` and query them."""
     loader.load_files([write(tmp_path / "quic_probe.parquet", rows)])
     with open_store() as store:
         return store.rows(query)
 
 
 def cell(repetition: int, vantage: str, iack: int, coalesced: int, **changes: Any) -> list[dict[str, Any]]:
-    """One vantage point and repetition: so many names with instant ACK, so many without."""
+    """Return one vantage point and repetition: so many names with instant ACK, so many without."""
     outcomes = ["iack"] * iack + ["coalesced"] * coalesced
     return [
         probe(outcome, domain=f"{n}.example", vantage=vantage, repetition=repetition, **changes)
@@ -74,7 +74,7 @@ def test_day_of_a_repetition_that_passes_midnight_is_its_first(tmp_path: Path) -
     [
         (probe("iack"), 1, 1),
         (probe("coalesced"), 1, 0),
-        # Two datagrams in either order, also when both came in one microsecond.
+        # Two datagrams in either order, also when both arrived in the same microsecond.
         (probe("sh_first"), 1, 1),
         (probe("iack", ack_us=20_000, sh_us=20_000), 1, 1),
         # An answer to the second Initial counts for shares (only delay distributions leave it out).
@@ -147,7 +147,7 @@ def test_strict_counts_by_outcome_and_shows_what_it_leaves_out(tmp_path: Path) -
     outcomes = ["iack", "iack", "coalesced", "sh_first", "closed", "ack_only", "retry", "version_negotiation"]
     outcomes += ["refused", "malformed", "timeout", "timeout", "send_failed", "blocked"]
     rows = [probe(outcome, domain=f"{n}.example") for n, outcome in enumerate(outcomes)]
-    rows.append(probe("iack", domain="range.example", first_ack_range=3))  # not counted the paper's way
+    rows.append(probe("iack", domain="range.example", first_ack_range=3))  # not counted as in the paper
     assert ask(tmp_path, rows, "SELECT * FROM table1_strict") == [
         {"cdn": "Cloudflare", "domains": 5, "iack_share_max": 0.6, "variation": 0, "probes": 15}
         | {"iack": 3, "coalesced": 1, "sh_first": 1, "closed": 1, "ack_only": 1, "retry": 1}

@@ -1,4 +1,4 @@
-"""When slots are, and what is read back of them."""
+"""The times of slots, and reading them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two watches at one vantage point, and one that comes too late: limits hold, every slot is a row."""
+"""Two watches at one vantage point, and one that starts too late: limits hold, every slot is a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EAST = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "{}"\n'
 
 
 def begin(world: World, file: Path, seconds: int, *options: str) -> tuple[subprocess.Popen[str], Path]:
-    """Start a watch of one period; its process and its run."""
+    """Start a watch of one period; return its process and its run."""
     before = set(world.runs())
     watch = subprocess.Popen(
         [*FIRSTFLIGHT, "watch", "--config", str(file), "--period", str(seconds), *options],
@@ -48,12 +48,12 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     segments = second_run / "east/1/watch/segments"
 
     def last_ns() -> int:
-        """When the second watch has last probed."""
+        """Return when the second watch last probed."""
         times = [row["sent_at"] or 0 for row in rows_of(segments)]
         return max(times, default=0)
 
     until(last_ns, "its first probes")
-    # However late the machine lets a probe leave, it is sent.
+    # A probe is sent even if a busy machine delays it.
     first, first_run = begin(world, by_hand, 4, "--set", "watch.grace_ms=60000")
     _, messages = first.communicate(timeout=400)
     assert first.returncode == 0, messages
@@ -67,12 +67,12 @@ def test_a_watch_that_gives_way_sends_only_while_no_other_is_at_work(world: Worl
     given = [slot for slot in slots if slot["reason"] == "limit"]
     probed = [slot["sent_at"] for slot in slots if slot["state"] == "probed"]
     report = json.loads((second_run / "east/1/watch/report.json").read_text())
-    told = f"{len(given)} slots were skipped (limit) because another watch was running here"
-    assert report["warnings"] == [told]
-    # Before the other's period, in a gap that limits ask for, during it, and not for ever after.
+    warning = f"{len(given)} slots were skipped (limit) because another watch was running here"
+    assert report["warnings"] == [warning]
+    # Before the other's period, in a gap that limits require, during it, and not forever after.
     assert len(given) >= 12 and min(probed) < min(sent) < max(sent) < max(probed)
     assert [at for at in probed if min(sent) - 2 * SECOND_NS < at < max(sent)] == []
-    # The other watch loses nothing by it.
+    # The other watch loses no slot.
     fates = Counter(slot["reason"] or "probed" for slot in records(first_run, "east", 1, "watch_slot"))
     assert fates.keys() == {"probed", "blocked", "no_address"} and fates["probed"] == 11
 

@@ -1,4 +1,4 @@
-"""Watches on loopback with real servers: every slot is there, kept or missed for a reason."""
+"""Watches on loopback with real servers: every slot has a row, probed or skipped with a reason."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ COUNT = "SELECT count() AS slots, countIf(state = 'probed') AS probed FROM watch
 
 
 def settings(world: World, name: str, vantages: str | None = None) -> Path:
-    """Settings of a watch of NAMES once, and OWNED eight times, in four seconds."""
+    """Write settings of a watch of NAMES once, and OWNED eight times, in four seconds."""
     (world.folder / "few.csv").write_text("".join(f"{one}\n" for one in NAMES))
     path = world.settings(name, vantages=vantages)
     text = path.read_text().replace('file = "names.csv"', 'file = "few.csv"')
     text = text.replace("[probe]\n", "[probe]\nper_address_rate = 3\n")
     watch = f'minute_s = {MINUTE_S}\nowned = ["{OWNED}"]\nowned_per_minute = {OWNED_PER_MINUTE}\n'
-    # The grace is for busy machines; how late probes really are is looked at below.
+    # The grace is for busy machines; the tests below check the actual lateness.
     more = f'ownership = "the test"\nresolve_every_s = 3\ngrace_ms = {GRACE_MS}\n'
     path.write_text(f"{text}\n[watch]\n{watch}{more}")
     return path
 
 
 def firstflight(world: World, *words: str, expect: int = 0) -> str:
-    """Run a command in the world; its standard output."""
+    """Run a command in the world; return its standard output."""
     done = subprocess.run(
         [*FIRSTFLIGHT, *words],
         env={**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"},
@@ -57,14 +57,14 @@ def firstflight(world: World, *words: str, expect: int = 0) -> str:
 
 
 def sql(world: World, query: str) -> list[dict[str, Any]]:
-    """Ask the store."""
+    """Query the store."""
     return [
         json.loads(line) for line in firstflight(world, "sql", query, "--format", "JSONEachRow").splitlines()
     ]
 
 
 def records(run: Path, vantage: str, period: int, kind: str) -> list[dict[str, Any]]:
-    """Records of a watch stage."""
+    """Return records of a watch stage."""
     rows: list[dict[str, Any]] = (
         pq.ParquetFile(run / vantage / str(period) / "watch" / f"{kind}.parquet").read().to_pylist()
     )
@@ -72,7 +72,7 @@ def records(run: Path, vantage: str, period: int, kind: str) -> list[dict[str, A
 
 
 def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dict[str, Any]]:
-    """Every planned slot of the period is there once, on its grid; what was probed is a row, in time."""
+    """Check that every planned slot of the period exists once, on its grid, and that probes were in time."""
     begun = json.loads((run / vantage / str(period) / "watch" / "period.json").read_text())
     assert begun["end_ns"] - begun["start_ns"] == length_s * SECOND_NS
     assert begun["start_ns"] % (MINUTE_S * SECOND_NS) == 0
@@ -100,18 +100,18 @@ def check_slots(run: Path, vantage: str, period: int, length_s: int) -> list[dic
         for column in ("domain", "ip", "outcome", "ack_us", "sh_us", "asn", "cdn"):
             assert row[column] == slot[column]
         assert (row["attempts"], row["address_rank"]) == (1, None)
-    # The machine, or a test, may make any of them late; a prober that waits too long makes all.
+    # The machine, or a test, may make any of them late; a prober that waits too long makes all late.
     assert 0 <= min(slot["late_us"] for slot in probed) < 20_000
     return slots
 
 
 def probed_since(folder: Path, at_ns: int) -> bool:
-    """Whether closed segments hold a probe sent at `at_ns` or later."""
+    """Return whether closed segments hold a probe sent at `at_ns` or later."""
     return any((row["sent_at"] or 0) >= at_ns for row in segments.rows_of(folder / "segments"))
 
 
 def child(pid: int, program: str) -> int:
-    """The process below `pid` that runs `program`."""
+    """Return the descendant of `pid` that runs `program`."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -175,13 +175,13 @@ def test_a_watch_keeps_its_times_and_sees_a_server_change(world: World) -> None:
         changed = [slot["outcome"] for slot in owned].index("timeout")
         assert {slot["outcome"] for slot in owned[:changed]} == {"coalesced"}
         assert {slot["outcome"] for slot in owned[changed:]} == {"timeout"}
-        # What was on its way when the server stopped may be either.
+        # Probes in flight when the server stopped may have either outcome.
         assert owned[changed]["sent_at"] > stopping - TIMEOUT_NS
         assert all(slot["sent_at"] < stopped for slot in owned[:changed])
         rounds = Counter(row["domain"] for row in records(run, vantage, 1, "dns_answer"))
         assert set(rounds) == {*NAMES, OWNED} and min(rounds.values()) >= 2
         captured = pq.ParquetFile(run / vantage / "1" / "dissect" / "quic_connection.parquet").read()
-        assert captured.num_rows == 22  # what was probed, less nothing
+        assert captured.num_rows == 22  # every probe
 
     counted = sql(world, COUNT)
     (total,) = sql(world, "SELECT sum(slots) AS slots, sum(probed) AS probed FROM watch_coverage")
@@ -232,19 +232,19 @@ def test_a_stalled_prober_and_a_stopped_watch_leave_no_slot_out(world: World) ->
 
     slots = check_slots(run, "east", 1, 600)
     reasons = Counter(slot["reason"] for slot in slots)
-    assert "cut" not in reasons, "what was on its way was waited for"
+    assert "cut" not in reasons, "outstanding probes were completed"
     assert reasons["late"] >= 3 and reasons["stopped"] > 1000
     too_late = resumed - GRACE_MS * 1_000_000
     for slot in slots:
         if slot["reason"] == "late":
             assert slot["planned_at"] < resumed
         elif stalled < slot["planned_at"] < too_late:
-            assert slot["reason"] in ("blocked", "no_address"), "nothing leaves a prober that sleeps"
+            assert slot["reason"] in ("blocked", "no_address"), "a stopped prober sends nothing"
     assert reasons[None] >= 2
     firstflight(world, "load", run.name)
     (there,) = sql(world, f"{COUNT} WHERE run = '{run.name}'")
     assert there == {"slots": len(slots), "probed": reasons[None]}
-    # Nothing is sent while the file lies there.
+    # Nothing is sent while the file exists.
     refused = ["stage", "watch", "--run", run.name, "--vantage", "east", "--repetition", "2"]
     firstflight(world, *refused, expect=130)
     assert not (run / "east" / "2" / "watch").exists()

@@ -19,7 +19,7 @@ HOUR_NS = 3600 * SECOND_NS
 def slot(
     number: int, outcome: str | None, ack_us: int | None, sh_us: int | None, **changes: Any
 ) -> dict[str, Any]:
-    """A watch_slot record; `outcome` None: skipped as late."""
+    """Return a watch_slot record; `outcome` None: skipped as late."""
     planned = DAY_NS + number * 60 * SECOND_NS
     probed = outcome is not None
     return {
@@ -48,7 +48,7 @@ def slot(
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Loads rows and asks."""
+    """Return a function that loads rows and queries them."""
     monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path}/store")
 
     def load_and_ask(rows: list[dict[str, Any]], query: str) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_medians_and_quartiles_by_hour_and_first_answer(ask: Any) -> None:
         slot(7, "sh_first", None, 700),
         slot(8, "iack", 7, 8, purpose="control"),
         slot(9, "iack", 70, 80, purpose="owned"),
-        # In the next hour by its own clock, in this one by the reference's.
+        # In the next hour by its own clock, in this one by the reference clock.
         slot(10, "coalesced", 600, 600, sent_at=DAY_NS + HOUR_NS + 5, clock_offset_us=2_000_000),
         slot(11, "coalesced", 800, 800, sent_at=DAY_NS + HOUR_NS + 5),
     ]
@@ -92,7 +92,7 @@ def test_medians_and_quartiles_by_hour_and_first_answer(ask: Any) -> None:
         hour(6, "watch", "sh_first", 1, 1, None, None, None, 700, 700, 700, None, None, None),
         hour(7, "watch", "coalesced", 1, 1, 800, 800, 800, 800, 800, 800, 0, 0, 0),
     ]
-    # The named query is the view, of some days and names.
+    # The named query is the view for some days and names.
     with open_store() as store:
         given = {"vantage": "hamburg", "since": "2026-11-20", "until": "2026-11-20"}
         asked = query.rows(store, "watch_hourly", given)

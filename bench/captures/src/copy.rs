@@ -1,4 +1,4 @@
-//! Copies of a recording, each with addresses, IDs and secrets of its own.
+//! Copies of a recording, each with its own addresses, IDs and secrets.
 
 use std::fmt::Write;
 
@@ -86,7 +86,7 @@ impl<'a> Copier<'a> {
             })
     }
 
-    /// What stands for a name in copy `n`.
+    /// The bytes that replace a name in copy `n`.
     fn fresh(&self, n: u64, name: usize) -> Vec<u8> {
         random(n, name as u64, self.names[name].len())
     }

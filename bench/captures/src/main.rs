@@ -1,8 +1,8 @@
 //! Makes a capture of any number of QUIC handshakes from recorded ones, and a key log to it.
 //!
-//! Each recorded handshake is opened with its key log once. Every copy then gets a client address, connection IDs, a client
-//! random and secrets of its own, and all its packets are sealed anew under the keys that follow from these. What the
-//! packets say, their sizes and the times between them stay those of the recording.
+//! Decrypts each recorded handshake with its key log once. Every copy then gets its own client address, connection IDs,
+//! client random and secrets, and all its packets are sealed again under the keys derived from these. The contents of the
+//! packets, their sizes and the times between them stay those of the recording.
 
 mod copy;
 mod recording;
@@ -23,7 +23,7 @@ use recording::Recording;
 #[command(
     name = "firstflight-captures",
     version,
-    about = "Copies recorded handshakes, each with addresses, IDs and secrets of its own, sealed anew",
+    about = "Copies recorded handshakes, each with its own addresses, IDs and secrets, sealed again",
     after_help = "Example: firstflight-captures quiche.pcap --handshakes 50000 --keys many.keys --out many.pcap"
 )]
 struct Args {
@@ -36,13 +36,13 @@ struct Args {
     /// Number of the first one: it decides addresses, IDs and secrets
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Handshakes that begin in a second
+    /// Handshakes that start per second
     #[arg(long, default_value_t = 1000)]
     rate: u64,
-    /// Where the key log goes; without it none is written
+    /// File for the key log; without it none is written
     #[arg(long)]
     keys: Option<PathBuf>,
-    /// Where the capture goes (default: standard output)
+    /// File for the capture (default: standard output)
     #[arg(long)]
     out: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! A recorded handshake with its packets opened.
+//! A recorded handshake with its packets decrypted.
 
 use std::fs;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn link_header(link: u32) -> Option<&'static [u8]> {
     }
 }
 
-/// UDP datagrams of the connection that the first Initial to be seen begins.
+/// UDP datagrams of the connection that the first Initial in the recording starts.
 fn udp(capture: &[u8]) -> Option<Vec<Sent>> {
     let word = |at: usize| Some(u32::from_le_bytes(*capture.get(at..)?.first_chunk()?));
     if word(0)? != 0xa1b2_c3d4 {

@@ -1,4 +1,4 @@
-//! What is said to an Initial: bytes in, two datagrams out.
+//! The answer to an Initial: bytes in, two datagrams out.
 
 use firstflight_wire::tls::{number, write_server_hello};
 use firstflight_wire::{
@@ -19,7 +19,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Room for an answer.
+    /// Creates an empty answer.
     pub fn new() -> Self {
         Answer {
             ack: [0; SIZE],

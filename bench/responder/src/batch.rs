@@ -1,5 +1,5 @@
-//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: what came to an address is answered
-//! from it (IP_PKTINFO).
+//! Batches for recvmmsg(2) and sendmmsg(2) on one socket that serves many addresses: a message is answered
+//! from the address that it was sent to (IP_PKTINFO).
 
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -28,7 +28,7 @@ pub struct Route {
     info: PacketInfo,
 }
 
-/// Messages with their places.
+/// Messages with their source and destination addresses.
 pub struct Batch {
     bytes: Vec<[u8; ROOM]>,
     routes: Vec<Route>,
@@ -37,7 +37,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Room for `count` messages.
+    /// Allocates `count` messages.
     pub fn new(count: usize) -> Self {
         // SAFETY: all of these are integers and pointers, for which zero is a value.
         let (route, header): (Route, libc::mmsghdr) =
@@ -68,14 +68,14 @@ impl Batch {
         batch
     }
 
-    /// Takes messages that are there; gives their number, or `WouldBlock` if there are none.
+    /// Receives the pending messages and returns their number, or `WouldBlock` if there are none.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         for header in &mut self.headers {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
             header.msg_hdr.msg_controllen = size_of::<PacketInfo>();
         }
         let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
-        // SAFETY: the headers point into this value's vectors, which keep their place and the lengths given.
+        // SAFETY: the headers point into this value's vectors, which keep their addresses and the given lengths.
         let n = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -92,7 +92,7 @@ impl Batch {
         }
     }
 
-    /// Message number `i` and where it came from.
+    /// Returns message number `i` and its route.
     pub fn get(&self, i: usize) -> (&[u8], Route) {
         (
             &self.bytes[i][..(self.headers[i].msg_len as usize).min(ROOM)],
@@ -100,7 +100,7 @@ impl Batch {
         )
     }
 
-    /// Puts a message in place `i`, back along `route`.
+    /// Stores message number `i`, to be sent back along `route`.
     pub fn put(&mut self, i: usize, message: &[u8], route: &Route) {
         self.bytes[i][..message.len()].copy_from_slice(message);
         self.vectors[i].iov_len = message.len();
@@ -113,7 +113,7 @@ impl Batch {
         header.msg_controllen = PACKET_INFO.next_multiple_of(8);
     }
 
-    /// Sends the first `count` messages. One that cannot be sent is left out.
+    /// Sends the first `count` messages. Skips one that cannot be sent.
     pub fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<()> {
         let mut from = 0;
         while from < count {
@@ -154,7 +154,7 @@ fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Result<()
     }
 }
 
-/// A socket for `listen` that tells which address a message came to.
+/// Opens a socket for `listen` that reports the destination address of each message.
 pub fn open(listen: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(listen)?;
     set(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;

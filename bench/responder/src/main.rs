@@ -16,7 +16,7 @@ use clap::Parser;
 use crate::answer::Answer;
 use crate::batch::{BATCH, Batch};
 
-/// How long nobody is listened to when nothing came.
+/// Pause before the next receive call when no message was pending.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each.

@@ -1,4 +1,4 @@
-//! What an endpoint was told to do, checked at the start.
+//! The behaviour of an endpoint as configured, checked at the start.
 
 use firstflight_listener::{Config, Endpoint};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// The behaviour of an endpoint, or what is wrong with it.
+    /// Returns the behaviour of an endpoint, or what is wrong with it.
     pub fn of(endpoint: &Endpoint, config: &Config) -> Result<Self, String> {
         let mode = match endpoint.mode.as_str() {
             "iack" => Mode::InstantAck,

@@ -1,7 +1,7 @@
-//! One client's connection: how far its handshake may go, and datagrams that wait for their instant.
+//! One client's connection: how far its handshake may go, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
-use crate::tls::{Allowed, SharedGate};
+use crate::tls::{Allowed, SharedProgress};
 use firstflight_listener::Sockets;
 use quiche::RecvInfo;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub struct Connection {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub behaviour: Behaviour,
-    /// The ClientHello was whole, and `behaviour` is that of its SNI.
+    /// The ClientHello is complete, and `behaviour` is that of its SNI.
     pub hello_read: bool,
     /// How far TLS may go now.
     pub allowed: Allowed,
@@ -47,16 +47,16 @@ impl Connection {
         }
     }
 
-    fn open_gate(&self, gate: &SharedGate) {
-        let mut gate = gate.lock();
-        gate.allowed = self.allowed;
-        gate.certificate = self.behaviour.certificate;
-        gate.other_group_only = self.behaviour.mode == Mode::HelloRetry;
+    fn set_progress(&self, progress: &SharedProgress) {
+        let mut progress = progress.lock();
+        progress.allowed = self.allowed;
+        progress.certificate = self.behaviour.certificate;
+        progress.other_group_only = self.behaviour.mode == Mode::HelloRetry;
     }
 
-    /// Gives one datagram to quiche, which decides whether it is any good.
-    pub fn receive(&mut self, gate: &SharedGate, bytes: &mut [u8]) {
-        self.open_gate(gate);
+    /// Passes one datagram to quiche, which checks it.
+    pub fn receive(&mut self, progress: &SharedProgress, bytes: &mut [u8]) {
+        self.set_progress(progress);
         let _ = self.quic.recv(
             bytes,
             RecvInfo {
@@ -66,12 +66,12 @@ impl Connection {
         );
     }
 
-    /// Sends what quiche has to send, unless the release is still to come.
-    pub fn flush(&mut self, gate: &SharedGate, sockets: &Sockets) {
+    /// Sends what quiche has to send, unless the release is still in the future.
+    pub fn flush(&mut self, progress: &SharedProgress, sockets: &Sockets) {
         if self.silent {
             return;
         }
-        self.open_gate(gate);
+        self.set_progress(progress);
         let mut buffer = [0_u8; DATAGRAM_BYTES];
         // Done, or an error that quiche turns into a close by itself: nothing more to send now.
         while let Ok((length, to)) = self.quic.send(&mut buffer) {
@@ -79,28 +79,28 @@ impl Connection {
         }
     }
 
-    /// Does the handshake's remaining work now and keeps the datagrams until `release`.
-    pub fn prepare(&mut self, gate: &SharedGate) {
+    /// Does the handshake's remaining work and keeps the datagrams until `release`.
+    pub fn prepare(&mut self, progress: &SharedProgress) {
         self.allowed = Allowed::All;
         self.silent = true;
-        self.open_gate(gate);
+        self.set_progress(progress);
         let mut buffer = [0_u8; DATAGRAM_BYTES];
         while let Ok((length, _)) = self.quic.send(&mut buffer) {
             self.held.push(buffer[..length].to_vec());
         }
     }
 
-    /// Lets go of what was held, and of what has come up since.
-    pub fn release(&mut self, gate: &SharedGate, sockets: &Sockets) {
+    /// Sends the retained datagrams and everything that quiche has produced since.
+    pub fn release(&mut self, progress: &SharedProgress, sockets: &Sockets) {
         for datagram in std::mem::take(&mut self.held) {
             sockets.send(self.local, self.peer, &datagram);
         }
         self.allowed = Allowed::All;
         self.silent = false;
-        self.flush(gate, sockets);
+        self.flush(progress, sockets);
     }
 
-    /// Nothing more is to be said or heard: the client closed, or the connection is over.
+    /// Returns whether the connection is over: the client closed it, or quiche did.
     pub fn is_over(&self) -> bool {
         self.quic.is_draining() || self.quic.is_closed()
     }

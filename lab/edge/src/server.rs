@@ -1,11 +1,11 @@
-//! From datagrams to connections, and the instants at which their answers leave.
+//! Assigns datagrams to connections and releases their answers in time.
 
 mod accept;
 
 use crate::behaviour::{Behaviour, Mode};
 use crate::connection::DATAGRAM_BYTES;
 use crate::table::{Connections, Id};
-use crate::tls::{self, Allowed, SharedGate};
+use crate::tls::{self, Allowed, SharedProgress};
 use crate::token::Tokens;
 use boring::rand::rand_bytes;
 use firstflight_listener::{Arrival, Config, Host, Releases, Routes, Sockets};
@@ -15,30 +15,30 @@ use std::time::{Duration, Instant};
 /// The length of the connection IDs that this server chooses.
 const CID_BYTES: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
-/// TLS work starts this long before its datagrams leave: it takes 0.2 ms, and other connections
-/// may be in the way.
+/// TLS work starts this long before its datagrams are sent: it takes 0.2 ms, and other connections may
+/// delay it.
 const LEAD: Duration = Duration::from_micros(1500);
-/// A release this near is waited for before TLS work of another connection begins.
+/// If a release is this near, TLS work of another connection waits for it.
 const NEAR: Duration = Duration::from_micros(400);
 
 pub struct Edge {
     routes: Routes<Behaviour>,
     quic: quiche::Config,
-    gate: SharedGate,
+    progress: SharedProgress,
     tokens: Tokens,
     connections: Connections,
     releases: Releases<Id>,
-    /// (connection, its release) whose TLS work is to be done.
+    /// Connections whose TLS work is due, with their releases.
     preparations: Releases<(Id, Instant)>,
     /// Connections with quiche's own timers: retransmission or idle.
     timers: Releases<Id>,
 }
 
 impl Edge {
-    /// Reads the certificates and checks every endpoint. Errors are sentences for a person.
+    /// Reads the certificates and checks every endpoint. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
-        let gate = SharedGate::default();
-        let context = tls::context(config.certificates.iter(), &gate)?;
+        let progress = SharedProgress::default();
+        let context = tls::context(config.certificates.iter(), &progress)?;
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(PROTOCOL_VERSION, context)
             .map_err(configured)?;
@@ -55,7 +55,7 @@ impl Edge {
         Ok(Self {
             routes: Routes::new(config, |endpoint| Behaviour::of(endpoint, config))?,
             quic,
-            gate,
+            progress,
             tokens: Tokens::new(key, Instant::now()),
             connections: Connections::default(),
             releases: Releases::default(),
@@ -64,7 +64,7 @@ impl Edge {
         })
     }
 
-    /// Does what the endpoint's mode says at once, and queues the rest.
+    /// Does what the endpoint's mode requires at once, and queues the rest.
     fn answer(&mut self, sockets: &Sockets, id: Id, arrived: Instant) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -82,24 +82,24 @@ impl Edge {
             Mode::Wait | Mode::Retry | Mode::HelloRetry => false,
         };
         if two_steps {
-            connection.flush(&self.gate, sockets);
+            connection.flush(&self.progress, sockets);
             let release = Instant::now() + delay;
             let prepare = release.checked_sub(LEAD).unwrap_or(release);
             self.preparations.push(prepare, (id, release));
         } else if delay.is_zero() {
-            connection.release(&self.gate, sockets);
+            connection.release(&self.progress, sockets);
         } else {
             connection.silent = true;
             self.releases.push(arrived + delay, id);
         }
     }
 
-    /// After anything happened to a connection: send, queue its timer, or forget it when it is over.
+    /// Updates a connection after an event: sends, queues its timer, or drops it when it is over.
     fn settle(&mut self, sockets: &Sockets, id: Id) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.flush(&self.gate, sockets);
+        connection.flush(&self.progress, sockets);
         if connection.is_over() {
             self.connections.bury(id, Instant::now() + IDLE);
             return;
@@ -126,19 +126,19 @@ impl Edge {
 
     fn release(&mut self, sockets: &Sockets, id: Id) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.release(&self.gate, sockets);
+            connection.release(&self.progress, sockets);
         }
         self.settle(sockets, id);
     }
 
     fn prepare(&mut self, id: Id, release: Instant) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.prepare(&self.gate);
+            connection.prepare(&self.progress);
             self.releases.push(release, id);
         }
     }
 
-    /// The preparation to do now, unless a release is so near that it would come late.
+    /// Returns the preparation to do now, unless a release is so near that it would be late.
     fn preparation_is_due(&self, now: Instant) -> bool {
         let release_is_near = self.releases.next_at().is_some_and(|at| at < now + NEAR);
         self.preparations.next_at().is_some_and(|at| at <= now) && !release_is_near
@@ -161,8 +161,8 @@ impl Host for Edge {
             return;
         };
         if connection.hello_read {
-            connection.receive(&self.gate, bytes);
-        } else if accept::read_hello(&self.gate, &self.routes, connection, bytes) {
+            connection.receive(&self.progress, bytes);
+        } else if accept::read_hello(&self.progress, &self.routes, connection, bytes) {
             self.answer(sockets, id, arrival.at);
         }
         self.settle(sockets, id);

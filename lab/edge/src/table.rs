@@ -1,4 +1,4 @@
-//! The connections of a server, found by what their datagrams show.
+//! The connections of a server, found by address and connection ID.
 
 use crate::connection::Connection;
 use firstflight_listener::Releases;
@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// A client's address and a connection ID that it uses: what a datagram is recognised by.
+/// A client's address and a connection ID that it uses: the key of its datagrams.
 pub type Key = (SocketAddr, Vec<u8>);
 
-/// Names a connection for as long as the server runs.
+/// Identifies a connection for as long as the server runs.
 pub type Id = u64;
 
 struct Known {
@@ -17,8 +17,8 @@ struct Known {
     keys: [Key; 2],
 }
 
-/// Connections, and for a while the keys of those that are over, so that copies of their packets do not open
-/// them again.
+/// Connections, and for a while the table keys of those that are over, so that copies of their packets do not
+/// start them again.
 #[derive(Default)]
 pub struct Connections {
     known: HashMap<Id, Known>,
@@ -28,7 +28,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Takes a new connection, to be found by both keys.
+    /// Inserts a new connection under both keys.
     pub fn insert(&mut self, connection: Connection, keys: [Key; 2]) -> Id {
         let id = self.next;
         self.next += 1;
@@ -39,7 +39,7 @@ impl Connections {
         id
     }
 
-    /// The connection that a datagram belongs to; it may be over.
+    /// Returns the connection that a datagram belongs to; it may be over.
     pub fn find(&self, key: &Key) -> Option<Id> {
         self.by_key.get(key).copied()
     }
@@ -49,19 +49,19 @@ impl Connections {
         self.known.get_mut(&id).map(|known| &mut known.connection)
     }
 
-    /// Drops a connection that is over; its keys go at `until`.
+    /// Drops a connection that is over; its keys are removed at `until`.
     pub fn bury(&mut self, id: Id, until: Instant) {
         if let Some(known) = self.known.remove(&id) {
             self.forgotten.push(until, (id, known.keys));
         }
     }
 
-    /// When the next keys go.
+    /// Returns when the next keys expire.
     pub fn next_at(&self) -> Option<Instant> {
         self.forgotten.next_at()
     }
 
-    /// Lets go of keys whose time has come.
+    /// Removes expired keys.
     pub fn forget(&mut self, now: Instant) {
         while let Some((id, keys)) = self.forgotten.pop_due(now) {
             for key in keys {

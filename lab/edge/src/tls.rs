@@ -1,4 +1,4 @@
-//! BoringSSL with two places where a handshake can be held: before anything is answered (the
+//! BoringSSL with two points where a handshake can be paused: before anything is answered (the
 //! select-certificate callback), and before the certificate is signed (the private key's operation).
 
 use boring::error::ErrorStack;
@@ -14,14 +14,14 @@ use boring::x509::X509;
 use firstflight_listener::CertificateFiles;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far a handshake may go while quiche is being called, and what it showed. quiche resumes the handshake in
-/// every call and has no way to pass us through to the callbacks, so the server sets this before each call.
+/// How far a handshake may go during a call of quiche, and what it revealed. quiche resumes the handshake in
+/// every call and cannot pass a context to the callbacks, so the server sets this before each call.
 #[derive(Debug, Clone, Default)]
-pub struct Gate {
+pub struct HandshakeProgress {
     pub allowed: Allowed,
     pub certificate: usize,
     pub other_group_only: bool,
-    /// The ClientHello was whole.
+    /// The ClientHello is complete.
     pub hello_seen: bool,
     pub sni: Option<String>,
 }
@@ -34,12 +34,12 @@ pub enum Allowed {
     All,
 }
 
-/// The gate, shared with the callbacks. One thread uses it; BoringSSL's types demand the lock.
+/// The progress, shared with the callbacks. One thread uses it; BoringSSL's types require the lock.
 #[derive(Clone, Default)]
-pub struct SharedGate(Arc<Mutex<Gate>>);
+pub struct SharedProgress(Arc<Mutex<HandshakeProgress>>);
 
-impl SharedGate {
-    pub fn lock(&self) -> MutexGuard<'_, Gate> {
+impl SharedProgress {
+    pub fn lock(&self) -> MutexGuard<'_, HandshakeProgress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,10 +76,10 @@ impl Identity {
     }
 }
 
-/// The TLS side of a quiche configuration with these certificates, held by `gate`.
+/// Returns the TLS side of a quiche configuration with these certificates, controlled by `progress`.
 pub fn context<'a>(
     certificates: impl Iterator<Item = (&'a String, &'a CertificateFiles)>,
-    gate: &SharedGate,
+    progress: &SharedProgress,
 ) -> Result<SslContextBuilder, String> {
     let identities = certificates
         .map(|(name, files)| Identity::read(name, files))
@@ -90,11 +90,11 @@ pub fn context<'a>(
         builder.set_options(SslOptions::NO_TICKET);
         builder.set_private_key_method(HeldKey {
             identities: Arc::clone(&identities),
-            gate: gate.clone(),
+            progress: progress.clone(),
             signature: Ssl::new_ex_index()?,
         });
-        let (identities, gate) = (Arc::clone(&identities), gate.clone());
-        builder.set_select_certificate_callback(move |hello| select(hello, &identities, &gate));
+        let (identities, progress) = (Arc::clone(&identities), progress.clone());
+        builder.set_select_certificate_callback(move |hello| select(hello, &identities, &progress));
         Ok(builder)
     };
     build().map_err(|error| format!("BoringSSL cannot be set up: {error}"))
@@ -103,23 +103,23 @@ pub fn context<'a>(
 fn select(
     mut hello: ClientHello<'_>,
     identities: &[Identity],
-    gate: &SharedGate,
+    progress: &SharedProgress,
 ) -> Result<(), SelectCertError> {
-    let mut gate = gate.lock();
-    gate.hello_seen = true;
-    gate.sni = hello.servername(NameType::HOST_NAME).map(str::to_owned);
-    if gate.allowed == Allowed::Nothing {
+    let mut progress = progress.lock();
+    progress.hello_seen = true;
+    progress.sni = hello.servername(NameType::HOST_NAME).map(str::to_owned);
+    if progress.allowed == Allowed::Nothing {
         return Err(SelectCertError::RETRY);
     }
     let identity = identities
-        .get(gate.certificate)
+        .get(progress.certificate)
         .ok_or(SelectCertError::ERROR)?;
     let configure = |ssl: &mut SslRef| -> Result<(), ErrorStack> {
         ssl.set_certificate(&identity.leaf)?;
         for certificate in &identity.chain {
             ssl.add_chain_cert(certificate)?;
         }
-        if gate.other_group_only {
+        if progress.other_group_only {
             ssl.set_curves_list("P-384")?;
         }
         Ok(())
@@ -127,10 +127,10 @@ fn select(
     configure(hello.ssl_mut()).map_err(|_| SelectCertError::ERROR)
 }
 
-/// A private key whose signature is made at once and handed out when the gate opens.
+/// A private key whose signature is made at once and returned when the progress opens.
 struct HeldKey {
     identities: Arc<Vec<Identity>>,
-    gate: SharedGate,
+    progress: SharedProgress,
     signature: Index<Ssl, Vec<u8>>,
 }
 
@@ -156,15 +156,15 @@ impl PrivateKeyMethod for HeldKey {
         if algorithm != SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 {
             return Err(PrivateKeyMethodError::FAILURE);
         }
-        let gate = self.gate.lock();
+        let progress = self.progress.lock();
         let identity = self
             .identities
-            .get(gate.certificate)
+            .get(progress.certificate)
             .ok_or(PrivateKeyMethodError::FAILURE)?;
         let signature = Signer::new(MessageDigest::sha256(), &identity.key)
             .and_then(|mut signer| signer.sign_oneshot_to_vec(input))
             .map_err(|_| PrivateKeyMethodError::FAILURE)?;
-        if gate.allowed == Allowed::All {
+        if progress.allowed == Allowed::All {
             return Self::hand_out(&signature, output);
         }
         ssl.set_ex_data(self.signature, signature);
@@ -177,7 +177,7 @@ impl PrivateKeyMethod for HeldKey {
         _: &[u8],
         _: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        // For RSA key exchange, which TLS 1.3 does not have.
+        // Only for RSA key exchange, which TLS 1.3 does not have.
         Err(PrivateKeyMethodError::FAILURE)
     }
 
@@ -186,7 +186,7 @@ impl PrivateKeyMethod for HeldKey {
         ssl: &mut SslRef,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        if self.gate.lock().allowed != Allowed::All {
+        if self.progress.lock().allowed != Allowed::All {
             return Err(PrivateKeyMethodError::RETRY);
         }
         let signature = ssl

@@ -1,4 +1,4 @@
-//! Address validation tokens of Retry packets (RFC 9000, 8.1.4): they keep no state here.
+//! Address validation tokens of Retry packets (RFC 9000, 8.1.4): the server keeps no state for them.
 
 use boring::hash::hmac_sha256;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAC_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// Makes and checks tokens with a key of its own.
+/// Makes and checks tokens with its own key.
 pub struct Tokens {
     key: [u8; 32],
     start: Instant,
@@ -19,7 +19,7 @@ impl Tokens {
         Self { key, start }
     }
 
-    /// A token for `peer`: when it was made, the original destination connection ID, and an HMAC over both,
+    /// Returns a token for `peer`: its time, the original destination connection ID, and an HMAC over both,
     /// the address and the connection ID that the Retry asks the client to use. None when HMAC fails.
     pub fn mint(
         &self,
@@ -36,7 +36,7 @@ impl Tokens {
         Some(token)
     }
 
-    /// The original destination connection ID, if the token is ours, fresh, and of this client.
+    /// Returns the original destination connection ID, if the token is authentic, fresh, and of this client.
     pub fn check(
         &self,
         peer: SocketAddr,
@@ -44,21 +44,21 @@ impl Tokens {
         retry_scid: &[u8],
         now: Instant,
     ) -> Option<Vec<u8>> {
-        let (said, mac) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
-        let (time, odcid) = said.split_at_checked(TIME_BYTES)?;
-        if self.mac(peer, said, retry_scid)? != *mac {
+        let (signed, mac) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
+        let (time, odcid) = signed.split_at_checked(TIME_BYTES)?;
+        if self.mac(peer, signed, retry_scid)? != *mac {
             return None;
         }
         let made = self.start + Duration::from_micros(u64::from_be_bytes(time.try_into().ok()?));
         (now.saturating_duration_since(made) <= LIFETIME).then(|| odcid.to_vec())
     }
 
-    fn mac(&self, peer: SocketAddr, said: &[u8], retry_scid: &[u8]) -> Option<[u8; MAC_BYTES]> {
+    fn mac(&self, peer: SocketAddr, signed: &[u8], retry_scid: &[u8]) -> Option<[u8; MAC_BYTES]> {
         let mut input = peer.to_string().into_bytes();
         input.push(0);
         input.push(retry_scid.len() as u8);
         input.extend_from_slice(retry_scid);
-        input.extend_from_slice(said);
+        input.extend_from_slice(signed);
         hmac_sha256(&self.key, &input).ok()
     }
 }

@@ -11,7 +11,7 @@ pub fn now_ns() -> u64 {
         .unwrap_or(0)
 }
 
-/// Lets this thread (not those it starts) run before all ordinary ones; tells whether that was allowed.
+/// Lets this thread (not its children) run before all ordinary ones; returns whether that was allowed.
 pub fn run_first() -> bool {
     let priority = libc::sched_param { sched_priority: 10 };
     // SAFETY: a plain struct that outlives the call; 0 is the calling thread.
@@ -20,7 +20,7 @@ pub fn run_first() -> bool {
     }
 }
 
-/// Lets timers of this thread fire when they are due, not up to 50 us later.
+/// Makes timers of this thread fire when they are due, not up to 50 us later.
 pub fn sharpen_timers() {
     // SAFETY: no pointers. Failure would only make us later, which the log shows.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };

@@ -1,4 +1,4 @@
-//! The JSON file that says who is where, how far apart, and what gets lost.
+//! The JSON configuration: hosts and addresses, delays, and drops.
 
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub struct Config {
     pub drops: Vec<Drop>,
 }
 
-/// A host behind one interface of this namespace; `mac` is its eth0, `gateway` our end.
+/// A host behind one interface of this namespace; `mac` is its eth0, `gateway` this end.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {

@@ -1,11 +1,11 @@
-//! Which datagrams get lost on purpose.
+//! Selects the datagrams that are dropped on purpose.
 
 use crate::config::{Drop, Rule};
 use crate::frame::{Packet, UDP};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// A flow without a packet for this long is forgotten: its five-tuple may come again as another flow.
+/// A flow without a packet for this long is forgotten: its five-tuple may return as another flow.
 const IDLE_NS: u64 = 5_000_000_000;
 
 /// (client, its port, edge address, its port)
@@ -18,7 +18,7 @@ struct Flow {
     last_ns: u64,
 }
 
-/// The rules and the flows they have seen.
+/// The rules and the flows observed so far.
 #[derive(Debug, Default)]
 pub struct Drops {
     rules: HashMap<IpAddr, Rule>,
@@ -35,7 +35,7 @@ impl Drops {
         }
     }
 
-    /// Tells whether this packet, arriving at `now_ns`, is lost.
+    /// Returns whether this packet, arriving at `now_ns`, is dropped.
     pub fn takes(&mut self, packet: &Packet, now_ns: u64) -> bool {
         if packet.protocol != UDP {
             return false;
@@ -51,7 +51,7 @@ impl Drops {
         false
     }
 
-    /// The flow's number, and whether this is its first packet.
+    /// Returns the flow's number, and whether this is its first packet.
     fn flow(&mut self, tuple: FiveTuple, now_ns: u64) -> (u64, bool) {
         if let Some(flow) = self.flows.get_mut(&tuple)
             && now_ns.saturating_sub(flow.last_ns) < IDLE_NS
@@ -99,11 +99,11 @@ mod tests {
         assert!(drops.takes(&packet(CLIENT, 4003, EDGE, 443), 4));
         assert!(
             drops.takes(&packet([198, 18, 0, 12], 4002, EDGE, 443), 5),
-            "another client counts anew"
+            "another client counts separately"
         );
         assert!(
             !drops.takes(&first, IDLE_NS + 2),
-            "a five-tuple seen again after a pause is the next flow"
+            "a five-tuple that returns after a pause is the next flow"
         );
     }
 

@@ -1,4 +1,4 @@
-//! What the emulator needs to know about an Ethernet frame: IP addresses, ports, length.
+//! The fields of an Ethernet frame that the emulator needs: IP addresses, ports, length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! The lateness log: lines are made by the emulator's thread, written by another.
+//! The lateness log: the emulator's thread formats lines, another writes them.
 
 use crate::frame::Packet;
 use std::fs::File;
@@ -11,7 +11,7 @@ const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,
 const FLUSH_NS: u64 = 100_000_000;
 const FLUSH_BYTES: usize = 1 << 16;
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
     Sent { late_ns: u64 },
@@ -19,7 +19,7 @@ pub enum Fate {
     Failed,
 }
 
-/// Collects lines and hands them to the writer at least every 100 ms.
+/// Collects lines and passes them to the writer at least every 100 ms.
 pub struct Log {
     lines: Vec<u8>,
     since_ns: u64,
@@ -27,7 +27,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts the file anew, with its header.
+    /// Truncates the file and writes its header.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         file.write_all(HEADER.as_bytes())?;
@@ -38,7 +38,7 @@ impl Log {
                 for chunk in lines {
                     if let Err(error) = file.write_all(&chunk) {
                         eprintln!("firstflight-link: cannot write the lateness log: {error}");
-                        // A lab whose lateness is unknown proves nothing: end loudly.
+                        // Results of a lab with unknown lateness are worthless: exit.
                         std::process::exit(1);
                     }
                 }
@@ -50,7 +50,7 @@ impl Log {
         })
     }
 
-    /// Adds the line of a packet that arrived, and was to leave, at these times.
+    /// Adds the line of a packet with these arrival and release times.
     pub fn add(&mut self, (arrived_ns, release_ns): (u64, u64), packet: &Packet, fate: Fate) {
         if self.lines.is_empty() {
             self.since_ns = release_ns;
@@ -75,12 +75,12 @@ impl Log {
         );
     }
 
-    /// When lines must be handed over at the latest.
+    /// Returns the deadline for passing lines on.
     pub fn due_ns(&self) -> Option<u64> {
         (!self.lines.is_empty()).then_some(self.since_ns + FLUSH_NS)
     }
 
-    /// Hands the lines over if it is time, or if there are many; tells whether it did.
+    /// Passes the lines on if it is time, or if there are many; returns whether it did.
     pub fn flush_if_due(&mut self, now_ns: u64) -> bool {
         let due = self.lines.len() >= FLUSH_BYTES || self.due_ns().is_some_and(|due| now_ns >= due);
         if due {

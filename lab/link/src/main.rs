@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The last stretch before a release is spent spinning: sleeping ends some 5 to 20 us late.
 const SPIN_NS: u64 = 25_000;
 
-/// So many releases at most before arrivals are looked at, lest the ring fills.
+/// Maximum number of releases between two reads of the ring, so that it does not fill up.
 const BATCH: usize = 64;
 
 const HELP: &str = "\
@@ -34,7 +34,7 @@ Usage: firstflight-link --config FILE [--realtime]
 
 Example: firstflight-link --config var/lab/link.json";
 
-/// Our side of a host's cable.
+/// This end of a host's veth pair.
 struct Port {
     interface: i32,
     mac: Mac,
@@ -80,7 +80,7 @@ impl Emulator {
         })
     }
 
-    /// Takes in a frame: finds its way, and when it will leave.
+    /// Queues a frame: determines its output port and release time.
     fn arrive(&mut self, arrival: &Arrival<'_>) {
         let Some(&from) = self.port_of_interface.get(&arrival.interface) else {
             return;
@@ -101,7 +101,7 @@ impl Emulator {
         }
     }
 
-    /// Sends the next frame if its time has come; tells whether there was one.
+    /// Sends the next frame if it is due; returns whether there was one.
     fn release(&mut self, sender: &Sender) -> bool {
         let Some(mut waiting) = self.queue.pop_due(now_ns()) else {
             return false;
@@ -127,7 +127,7 @@ impl Emulator {
         true
     }
 
-    /// How long there is nothing to do (`None`: until a frame comes).
+    /// Returns how long to sleep (`None`: until a frame arrives).
     fn idle(&self, now_ns: u64) -> Option<Duration> {
         let release = self.queue.next_ns().map(|at| at.saturating_sub(SPIN_NS));
         let next = [release, self.log.due_ns()].into_iter().flatten().min()?;

@@ -1,4 +1,4 @@
-//! Packets on their way, in the order of their release; buffers are used again.
+//! Packets in transit, in the order of their release; buffers are reused.
 
 use crate::frame::Packet;
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ pub struct Waiting {
     pub frame: Vec<u8>,
 }
 
-/// Released in the order of `release_ns`; equal times in the order of arrival.
+/// Releases in the order of `release_ns`; equal times in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Queue {
     order: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -26,7 +26,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Copies a frame in that arrived at `arrived_ns` and is to leave to port `to` at `release_ns`.
+    /// Copies in a frame that arrived at `arrived_ns` and leaves through port `to` at `release_ns`.
     pub fn push(
         &mut self,
         (arrived_ns, release_ns): (u64, u64),
@@ -55,14 +55,14 @@ impl Queue {
         self.arrivals += 1;
     }
 
-    /// When the next frame leaves.
+    /// Returns when the next frame leaves.
     pub fn next_ns(&self) -> Option<u64> {
         self.order
             .peek()
             .map(|Reverse((release_ns, ..))| *release_ns)
     }
 
-    /// Takes the next frame if its time has come.
+    /// Removes the next frame if it is due.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<Waiting> {
         if self.next_ns()? > now_ns {
             return None;
@@ -72,7 +72,7 @@ impl Queue {
         self.slots[slot].take()
     }
 
-    /// Takes a frame's buffer back for a later one.
+    /// Recycles a frame's buffer.
     pub fn recycle(&mut self, waiting: Waiting) {
         self.spare.push(waiting.frame);
     }

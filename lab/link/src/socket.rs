@@ -15,7 +15,7 @@ const BLOCKS: usize = 128; // 8 MiB: 4096 frames
 
 const SOF_TIMESTAMPING_SOFTWARE: c_int = 1 << 4;
 
-/// Gives an interface's index in this namespace.
+/// Returns an interface's index in this namespace.
 pub fn interface_index(name: &str) -> io::Result<c_int> {
     let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `name` is a string that ends in NUL and lives through the call.
@@ -84,7 +84,7 @@ impl Receiver {
             ring: ring.cast(),
             next: 0,
         };
-        receiver.listen()?; // only now, so that no frame comes before the ring is there
+        receiver.listen()?; // only now, so that no frame arrives before the ring exists
         Ok(receiver)
     }
 
@@ -105,7 +105,7 @@ impl Receiver {
         }
     }
 
-    /// Hands every frame that has arrived to `take`; returns how many there were (at most one ring full).
+    /// Passes every frame that has arrived to `take`; returns their number (at most one ring full).
     pub fn drain(&mut self, mut take: impl FnMut(Arrival<'_>)) -> usize {
         let frames = BLOCK_SIZE / FRAME_SIZE * BLOCKS;
         for count in 0..frames {
@@ -119,8 +119,8 @@ impl Receiver {
             if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return count;
             }
-            // SAFETY: TP_STATUS_USER: the kernel has filled the slot and leaves it alone until it is given back
-            // below. Header, sockaddr_ll (at the header's aligned end) and `tp_snaplen` bytes at `tp_mac` lie in it.
+            // SAFETY: TP_STATUS_USER: the kernel has filled the slot and does not write to it until it is given
+            // back below. Header, sockaddr_ll (at the header's aligned end) and `tp_snaplen` bytes at `tp_mac` lie in it.
             #[allow(clippy::cast_ptr_alignment)]
             let (header, address, frame) = unsafe {
                 let header = &*slot.cast::<libc::tpacket2_hdr>();
@@ -146,7 +146,7 @@ impl Receiver {
         frames
     }
 
-    /// Sleeps until a frame is there or the time is over (`None`: no limit).
+    /// Sleeps until a frame arrives or the time is over (`None`: no limit).
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         let mut poll = libc::pollfd {
             fd: self.socket.as_raw_fd(),
@@ -169,7 +169,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Frames that found the ring full since the last call.
+    /// Returns the number of frames dropped since the last call because the ring was full.
     pub fn lost(&self) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats {
             tp_packets: 0,
@@ -245,7 +245,7 @@ fn packet_socket(protocol: c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that was just opened and that nobody else has.
+    // SAFETY: a descriptor that was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

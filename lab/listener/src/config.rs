@@ -1,4 +1,4 @@
-//! The JSON file of a lab server (docs/architecture.md), and which endpoint answers a client.
+//! The JSON file of a lab server (docs/architecture.md), and the choice of the endpoint for a client.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +24,7 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// How one name is answered at one address. `mode` is a word of the server's own README.
+/// How one name is answered at one address. `mode` is one of those in the server's README.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
@@ -36,12 +36,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The declared delay; none is no delay.
+    /// The declared delay; zero if none is declared.
     pub fn delay(&self) -> Duration {
         Duration::from_micros(self.delay_us.unwrap_or(0))
     }
 
-    /// The words a person needs to find this endpoint in the file.
+    /// Describes this endpoint for messages.
     pub fn label(&self) -> String {
         format!("endpoint {} at {}", self.domain, self.ip)
     }
@@ -95,7 +95,7 @@ impl Config {
         Self::parse(&text)
     }
 
-    /// Checks the text of a configuration file: what one part names, another must declare.
+    /// Checks the text of a configuration file: every reference must have a declaration.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_json::from_str(text).map_err(ConfigError::NotJson)?;
         if config.listen.is_empty() {
@@ -123,7 +123,7 @@ impl Config {
     }
 }
 
-/// Finds the behaviour of (address the packet came to, SNI).
+/// Finds the behaviour for (destination address of the packet, SNI).
 #[derive(Debug)]
 pub struct Routes<B> {
     addresses: HashMap<IpAddr, Names<B>>,
@@ -136,7 +136,7 @@ struct Names<B> {
 }
 
 impl<B: Copy> Routes<B> {
-    /// `behave` makes a program's own behaviour of each endpoint, or says in words why it cannot.
+    /// `behave` turns each endpoint into the program's own behaviour, or returns an error message.
     pub fn new(
         config: &Config,
         mut behave: impl FnMut(&Endpoint) -> Result<B, String>,
@@ -160,7 +160,7 @@ impl<B: Copy> Routes<B> {
         Ok(Self { addresses })
     }
 
-    /// An unknown or missing SNI is answered as the first endpoint of its address.
+    /// Returns the first endpoint of the address for an unknown or missing SNI.
     pub fn find(&self, ip: IpAddr, sni: Option<&str>) -> Option<B> {
         let names = self.addresses.get(&ip)?;
         let named = sni.and_then(|sni| names.by_name.get(&sni.to_ascii_lowercase()));

@@ -1,5 +1,5 @@
-//! What the lab's Rust servers share: their configuration, one UDP socket per address, and an event
-//! loop that releases datagrams at a chosen instant.
+//! Shared parts of the lab's Rust servers: their configuration, one UDP socket per address, and an event
+//! loop that sends datagrams at chosen times.
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,9 @@ pub use serve::{Arrival, Host, ServeError, Sockets, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs a server program: reads `--config FILE`, lets `build` make its host, serves until killed.
+/// Runs a server program: reads `--config FILE`, makes its host with `build`, serves until killed.
 ///
-/// Prints one sentence and gives exit status 2 for wrong use or configuration, 1 when the sockets fail.
+/// Prints one sentence and returns exit status 2 for wrong use or configuration, 1 when the sockets fail.
 pub fn run<H: Host>(
     program: &str,
     version: &str,

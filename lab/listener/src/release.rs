@@ -1,10 +1,10 @@
-//! Things to do at an instant, in the order of their instants.
+//! A queue of values with due times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// A queue of values with the instant from which each is due.
+/// A queue of values in the order of the instants from which they are due.
 #[derive(Debug)]
 pub struct Releases<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -55,12 +55,12 @@ impl<T> Releases<T> {
         self.pushed += 1;
     }
 
-    /// The instant of the next value.
+    /// Returns the instant of the next value.
     pub fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// Takes the earliest value if it is due at `now`.
+    /// Removes the earliest value if it is due at `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<T> {
         if self.next_at()? > now {
             return None;

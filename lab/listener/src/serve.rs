@@ -1,4 +1,4 @@
-//! One UDP socket per address, and the loop that reads them and wakes a host on time.
+//! One UDP socket per address, and the loop that reads them and wakes a host in time.
 //!
 //! A socket per address rather than one for all: several servers may share a lab host, replies leave
 //! from the address that was asked, and an address of the host without a server answers "port
@@ -14,14 +14,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// The loop sleeps until this long before an instant and spins through the rest: the kernel wakes a
-/// sleeper some tens of microseconds late.
+/// The loop sleeps until this long before an instant and then spins: the kernel wakes a thread some tens of
+/// microseconds late.
 const SPIN: Duration = Duration::from_micros(60);
-/// Datagrams read from one socket before the others and the releases get their turn.
+/// Maximum number of datagrams read from one socket before the other sockets and the releases.
 const BURST: usize = 16;
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
-/// One datagram that came, and the address it came to.
+/// A received datagram and the local address that it was sent to.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
     pub local: SocketAddr,
@@ -30,13 +30,13 @@ pub struct Arrival {
     pub at: Instant,
 }
 
-/// A server program: what to do with a datagram, and when to be woken.
+/// A server program: handles datagrams and is woken at chosen instants.
 pub trait Host {
     /// `bytes` may be changed in place (packet protection is removed there).
     fn arrived(&mut self, sockets: &Sockets, arrival: Arrival, bytes: &mut [u8]);
-    /// The next instant at which `due` is to be called.
+    /// Returns the next instant at which `due` must be called.
     fn next_due(&mut self) -> Option<Instant>;
-    /// Does what is due at `now`.
+    /// Does the work due at `now`.
     fn due(&mut self, sockets: &Sockets, now: Instant);
 }
 
@@ -78,7 +78,7 @@ impl Sockets {
             let address = SocketAddr::new(ip, config.port);
             let bound = UdpSocket::bind(address).and_then(|socket| {
                 socket.set_nonblocking(true)?;
-                // More than the system's limit is cut to it without an error.
+                // The kernel caps this at its limit without an error.
                 rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
                 Ok(socket)
             });
@@ -95,26 +95,26 @@ impl Sockets {
         })
     }
 
-    /// Sends one datagram from `local`; true when the system took it. Losses are part of UDP: a
+    /// Sends one datagram from `local`; returns whether the kernel accepted it. Losses are part of UDP: a
     /// full buffer or an ICMP error of an earlier datagram must not stop a server.
     pub fn send(&self, local: SocketAddr, peer: SocketAddr, bytes: &[u8]) -> bool {
         let Some(&index) = self.by_address.get(&local) else {
             return false;
         };
         let socket = &self.list[index].1;
-        // A pending ICMP error is reported once, instead of sending.
+        // A pending ICMP error is reported once, in place of sending.
         (0..2).any(|_| socket.send_to(bytes, peer).is_ok())
     }
 }
 
-/// Binds every address, prints `READY`, and serves for ever.
+/// Binds every address, prints `READY`, and serves forever.
 pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeError> {
     let sockets = Sockets::bind(config)?;
-    // Wake within a microsecond instead of the default 50. A refusal costs precision only, which the
-    // spin makes up for.
+    // Wake within a microsecond instead of the default 50. A failure costs only precision, which the spin
+    // compensates.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     println!("READY");
-    // Nobody may be reading; that is no reason to stop.
+    // Standard output may have no reader; that is no reason to stop.
     let _ = io::stdout().flush();
 
     let mut events = Vec::with_capacity(64);
@@ -156,7 +156,7 @@ pub fn serve<H: Host>(config: &Config, mut host: H) -> Result<Infallible, ServeE
                         host.due(&sockets, Instant::now());
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // An ICMP error of something sent earlier: read on.
+                    // An ICMP error of an earlier datagram: read on.
                     Err(_) => {}
                 }
             }

@@ -40,7 +40,7 @@ func (c *client) run(to string) error {
 		return err
 	}
 	defer keys.Close()
-	// The certificate is the test's own; who answers is not in question.
+	// The certificate is the test's own; the server needs no authentication.
 	tlsConfig := &tls.Config{
 		ServerName:         c.name,
 		NextProtos:         []string{alpn},
@@ -75,12 +75,12 @@ func (c *client) connect(transport *quic.Transport, to net.Addr, tlsConfig *tls.
 			}
 		}
 	}
-	// What is still on its way comes before the end.
+	// Wait for packets in flight before closing.
 	time.Sleep(100 * time.Millisecond)
 	return conn.CloseWithError(0, "done")
 }
 
-// ask sends the number of bytes wanted on a stream of its own and reads them.
+// ask sends the number of requested bytes on a new stream and reads them.
 func (c *client) ask(ctx context.Context, conn *quic.Conn) error {
 	stream, err := conn.OpenStreamSync(ctx)
 	if err != nil {
@@ -94,12 +94,12 @@ func (c *client) ask(ctx context.Context, conn *quic.Conn) error {
 	}
 	got, err := io.Copy(io.Discard, stream)
 	if err == nil && got != int64(c.bytes) {
-		err = fmt.Errorf("%d bytes came, %d were asked for", got, c.bytes)
+		err = fmt.Errorf("received %d bytes of %d requested", got, c.bytes)
 	}
 	return err
 }
 
-// migrate moves the connection to another local address, as RFC 9000 9 has it.
+// migrate moves the connection to another local address (RFC 9000 9).
 func (c *client) migrate(ctx context.Context, conn *quic.Conn) error {
 	socket, err := bind(c.move)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Firstflight-quicgo-peer is a quic-go client and server for recordings: whole connections with transfers, as applications
-// have them, that do on request what connections rarely do. The server answers each stream with as many bytes as the number in
-// its first line says.
+// Firstflight-quicgo-peer is a quic-go client and server for recordings: whole connections with transfers,
+// like those of applications, and rare events on request. The server answers each stream with as many bytes
+// as the number in its first line.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	flag.BoolVar(&c.handshakeOnly, "handshake-only", false, "client: open no stream")
 	flag.Parse()
 
-	// Segmentation offload would show datagrams in captures that never were on a wire.
+	// With segmentation offload, captures would show datagrams that were never on a wire.
 	for _, name := range []string{"QUIC_GO_DISABLE_GSO", "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"} {
 		if err := os.Setenv(name, "true"); err != nil {
 			fail(err)
@@ -74,7 +74,7 @@ func configFor(versions string) (*quic.Config, error) {
 	return config, nil
 }
 
-// bind gives a socket at an IP:PORT.
+// bind opens a socket at an IP:PORT.
 func bind(address string) (*net.UDPConn, error) {
 	at, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {

@@ -18,7 +18,7 @@ type server struct {
 	retry      bool
 }
 
-// serve answers until the process is killed; it says READY when it is bound.
+// serve answers until the process is killed; it prints READY when it is bound.
 func (s *server) serve(address string) error {
 	pair, err := tls.LoadX509KeyPair(s.chain, s.key)
 	if err != nil {

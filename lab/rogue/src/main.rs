@@ -1,4 +1,4 @@
-//! The lab's badly behaved QUIC hosts. See README.md for the modes and what each must give.
+//! The lab's misbehaving QUIC hosts. See README.md for the modes and their outcomes.
 
 #![forbid(unsafe_code)]
 

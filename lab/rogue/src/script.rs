@@ -1,8 +1,8 @@
-//! What a mode has decided to send.
+//! The datagrams that a mode sends.
 
 use std::time::Duration;
 
-/// Datagrams with the time between the departure of those that leave at once and their own.
+/// Datagrams with their delays after the departure of those that are sent at once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Script {
     pub steps: Vec<(Duration, Vec<u8>)>,
@@ -13,18 +13,18 @@ impl Script {
         Self::default()
     }
 
-    /// One datagram, at once.
+    /// Creates a script of one datagram, sent at once.
     pub fn once(datagram: Vec<u8>) -> Self {
         Self::nothing().then(Duration::ZERO, datagram)
     }
 
-    /// And another one.
+    /// Adds another datagram.
     pub fn then(mut self, after: Duration, datagram: Vec<u8>) -> Self {
         self.steps.push((after, datagram));
         self
     }
 
-    /// All of another script, later.
+    /// Adds all of another script, later.
     pub fn then_script(mut self, after: Duration, other: Script) -> Self {
         self.steps.extend(
             other

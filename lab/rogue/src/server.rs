@@ -1,4 +1,4 @@
-//! From datagrams to scripts, and the datagrams of scripts that are still to leave.
+//! Answers datagrams by scripts, and keeps the datagrams that are still to be sent.
 
 use crate::modes::{Behaviour, behaviour};
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub struct Rogue {
 }
 
 impl Rogue {
-    /// Checks every endpoint's mode. Errors are sentences for a person.
+    /// Checks every endpoint's mode. Errors are sentences for display.
     pub fn new(config: &Config) -> Result<Self, String> {
         Ok(Self {
             routes: Routes::new(config, behaviour)?,

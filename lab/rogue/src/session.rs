@@ -1,4 +1,4 @@
-//! One client's Initial, opened, and the packets that can be sent in answer to it.
+//! One client's decrypted Initial, and the packets that can answer it.
 
 use firstflight_wire::tls::{self, ClientHello, read_message, write_server_hello};
 use firstflight_wire::{
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 pub const FULL: usize = 1200;
 const SERVER_CID_BYTES: usize = 8;
 
-/// What a client said in its Initial, with the keys to answer it.
+/// The contents of a client's Initial, with the keys to answer it.
 pub struct Session {
     pub version: Version,
-    /// The destination connection ID of the Initial that is answered: the keys come from it.
+    /// The destination connection ID of the Initial that is answered: the keys are derived from it.
     pub odcid: ConnectionId,
     /// The client's own connection ID.
     pub client_cid: ConnectionId,
-    /// Ours.
+    /// This server's connection ID.
     pub server_cid: ConnectionId,
     pub token: Vec<u8>,
     pub client_number: u64,
@@ -28,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a client's first Initial with ClientHello bytes; `None` for everything else that may come.
+    /// Decrypts a client's first Initial with ClientHello bytes; `None` for every other datagram.
     pub fn open(datagram: &mut [u8], arrived: Instant) -> Option<Self> {
         let packet = parse_packet(datagram, 0, 0).ok()?;
         if packet.kind != PacketType::Initial || datagram.len() < FULL {
@@ -67,7 +67,7 @@ impl Session {
         header
     }
 
-    /// An Initial that authenticates, of `pad_to` bytes if given.
+    /// Returns an Initial that authenticates, of `pad_to` bytes if given.
     pub fn initial(
         &self,
         packet_number: u64,
@@ -77,7 +77,7 @@ impl Session {
         self.initial_with(&self.keys, self.client_cid, packet_number, pad_to, frames)
     }
 
-    /// An Initial under any keys, to any connection ID of the client's.
+    /// Returns an Initial under any keys, to any connection ID.
     pub fn initial_with(
         &self,
         keys: &Keys,
@@ -91,8 +91,8 @@ impl Session {
         build(&header, keys, pad_to, frames)
     }
 
-    /// Appends a Handshake packet that fills the datagram up to `FULL` bytes. Its keys are random: whoever
-    /// sees only Initial keys cannot tell the difference.
+    /// Appends a Handshake packet that fills the datagram up to `FULL` bytes. Its keys are random: with only
+    /// Initial keys the difference cannot be observed.
     pub fn fill_with_handshake(&self, mut datagram: Vec<u8>) -> Result<Vec<u8>, Error> {
         let keys = Keys::new(&KeyMaterial {
             key: random(),
@@ -111,18 +111,18 @@ impl Session {
         Ok(datagram)
     }
 
-    /// An ACK frame of the client's Initial, to be sent `after` the first thing that leaves.
+    /// Returns an ACK frame of the client's Initial, to be sent `after` the first datagram.
     pub fn ack(&self, w: &mut Writer<'_>, after: Duration) -> Result<(), Error> {
         let number = self.client_number;
         write_ack(w, number, self.ack_delay(after), &[(number, number)])
     }
 
-    /// The ACK Delay field at the default exponent (RFC 9000, 18.2: units of 8 us).
+    /// Returns the ACK Delay field at the default exponent (RFC 9000, 18.2: units of 8 us).
     pub fn ack_delay(&self, after: Duration) -> u64 {
         ((self.arrived.elapsed() + after).as_micros() >> 3) as u64
     }
 
-    /// A CRYPTO frame with a ServerHello whose key share nobody holds the secret of.
+    /// Returns a CRYPTO frame with a ServerHello whose key share has no known secret.
     pub fn server_hello(&self, w: &mut Writer<'_>) -> Result<(), Error> {
         let mut message = [0_u8; 256];
         let mut hello = Writer::new(&mut message);
@@ -151,7 +151,7 @@ fn build(
     Ok(out)
 }
 
-/// The SNI of a ClientHello that is whole and has one.
+/// Returns the SNI of a complete ClientHello that has one.
 fn sni(hello: &[u8]) -> Option<String> {
     let (kind, body) = read_message(&mut Reader::new(hello)).ok()?;
     if kind != tls::number::CLIENT_HELLO {
@@ -161,11 +161,11 @@ fn sni(hello: &[u8]) -> Option<String> {
     String::from_utf8(name.to_vec()).ok()
 }
 
-/// Random bytes of the system. Without them a lab server cannot go on: its packets would be alike.
+/// Returns random bytes of the system. Exits without them: all packets would be alike.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0_u8; N];
     if let Err(error) = getrandom::fill(&mut bytes) {
-        eprintln!("firstflight-rogue: the system gives no random numbers: {error}.");
+        eprintln!("firstflight-rogue: the system provides no random numbers: {error}.");
         std::process::exit(1);
     }
     bytes

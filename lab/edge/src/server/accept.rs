@@ -1,9 +1,9 @@
-//! The first datagram of a client: version, token, and the ClientHello, whose SNI decides everything else.
+//! The first datagram of a client: version, token, and the ClientHello, whose SNI determines the behaviour.
 
 use super::{CID_BYTES, Edge};
 use crate::behaviour::Behaviour;
 use crate::connection::{Connection, DATAGRAM_BYTES};
-use crate::tls::SharedGate;
+use crate::tls::SharedProgress;
 use boring::rand::rand_bytes;
 use firstflight_listener::{Arrival, Routes, Sockets};
 use quiche::{ConnectionId, Header, Type};
@@ -12,7 +12,7 @@ use quiche::{ConnectionId, Header, Type};
 const MIN_INITIAL_BYTES: usize = 1200;
 
 impl Edge {
-    /// Takes a datagram with a long header that belongs to no connection.
+    /// Handles a datagram with a long header that belongs to no connection.
     pub(super) fn first(
         &mut self,
         sockets: &Sockets,
@@ -53,17 +53,17 @@ impl Edge {
         ) else {
             return;
         };
-        // Any behaviour will do until the ClientHello has been seen: nothing is allowed yet.
+        // Any behaviour works until the ClientHello has been read: nothing is allowed yet.
         let Some(behaviour) = self.routes.find(arrival.local.ip(), None) else {
             return;
         };
         let mut connection = Connection::new(quic, arrival.local, arrival.peer, behaviour);
-        let answerable = read_hello(&self.gate, &self.routes, &mut connection, bytes);
+        let answerable = read_hello(&self.progress, &self.routes, &mut connection, bytes);
         if answerable && connection.behaviour.wants_retry() && odcid.is_none() {
             self.retry(sockets, arrival, header, &scid);
             return;
         }
-        // Without a timer quiche has taken nothing of the datagram: it was damaged, or forged.
+        // Without a timer quiche has accepted nothing of the datagram: it is damaged, or forged.
         if connection.is_over() || connection.quic.timeout_instant().is_none() {
             return;
         }
@@ -75,7 +75,7 @@ impl Edge {
         self.settle(sockets, id);
     }
 
-    /// Asks the client to come again with a token and to use `scid` then.
+    /// Sends a Retry: the client must repeat its Initial with a token, to `scid`.
     fn retry(&self, sockets: &Sockets, arrival: Arrival, header: &Header, scid: &ConnectionId) {
         let (client, odcid) = (&header.scid, &header.dcid);
         let Some(token) = self.tokens.mint(arrival.peer, odcid, scid, arrival.at) else {
@@ -88,19 +88,19 @@ impl Edge {
     }
 }
 
-/// Gives a datagram to a connection that may not answer yet. Once the ClientHello is whole, the connection
-/// gets the behaviour of its SNI: then true.
+/// Passes a datagram to a connection that may not answer yet. Once the ClientHello is complete, gives the
+/// connection the behaviour of its SNI and returns true.
 pub(super) fn read_hello(
-    gate: &SharedGate,
+    progress: &SharedProgress,
     routes: &Routes<Behaviour>,
     connection: &mut Connection,
     bytes: &mut [u8],
 ) -> bool {
-    gate.lock().hello_seen = false;
-    connection.receive(gate, bytes);
+    progress.lock().hello_seen = false;
+    connection.receive(progress, bytes);
     let (seen, sni) = {
-        let mut gate = gate.lock();
-        (gate.hello_seen, gate.sni.take())
+        let mut progress = progress.lock();
+        (progress.hello_seen, progress.sni.take())
     };
     if let Some(behaviour) = routes
         .find(connection.local.ip(), sni.as_deref())

@@ -17,7 +17,7 @@ pub fn closed(session: &Session, delay: Duration) -> Result<Script, Error> {
     Ok(Script::nothing().then(delay, session.initial(0, None, write_close)?))
 }
 
-/// The ACK at once, the close later; without delay both in one packet.
+/// Sends the ACK at once, the close later; without delay both in one packet.
 pub fn closed_with_ack(session: &Session, delay: Duration) -> Result<Script, Error> {
     if delay.is_zero() {
         return Ok(Script::once(session.initial(0, None, |w| {

@@ -1,4 +1,4 @@
-//! Packets that are broken, and packets that somebody else might have forged.
+//! Broken packets, and packets that an attacker might have forged.
 
 use super::shape::{Answer, answer};
 use crate::script::Script;
@@ -35,7 +35,7 @@ pub fn undecryptable(session: &Session, _: Duration) -> Result<Script, Error> {
     Ok(Script::once(one()?).then(Duration::ZERO, one()?))
 }
 
-/// Five forgeries, then the true answer, all of it in one datagram.
+/// Five forgeries, then the true answer in one datagram.
 pub fn forged(session: &Session, delay: Duration) -> Result<Script, Error> {
     let pause = if delay.is_zero() {
         BEFORE_ANSWER
@@ -51,7 +51,7 @@ pub fn forged(session: &Session, delay: Duration) -> Result<Script, Error> {
         .then_script(pause, truth))
 }
 
-/// An ACK whose authentication tag was damaged on the way.
+/// An ACK with a damaged authentication tag.
 fn damaged_tag(session: &Session) -> Result<Vec<u8>, Error> {
     let mut datagram = session.initial(0, Some(FULL), |w| session.ack(w, Duration::ZERO))?;
     if let Some(last) = datagram.last_mut() {
@@ -60,7 +60,7 @@ fn damaged_tag(session: &Session) -> Result<Vec<u8>, Error> {
     Ok(datagram)
 }
 
-/// A Retry whose integrity tag was made for another connection.
+/// A Retry with the integrity tag of another connection.
 fn retry_with_wrong_tag(session: &Session) -> Result<Vec<u8>, Error> {
     let mut out = vec![0_u8; 256];
     let other = ConnectionId::from(random::<8>());
@@ -78,7 +78,7 @@ fn retry_with_wrong_tag(session: &Session) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Version Negotiation from somebody who saw the client's connection ID only.
+/// Version Negotiation from an attacker who knows only the client's connection ID.
 fn negotiation_with_wrong_id(session: &Session) -> Result<Vec<u8>, Error> {
     let mut out = vec![0_u8; 128];
     let guess = ConnectionId::from(random::<8>());
@@ -88,7 +88,7 @@ fn negotiation_with_wrong_id(session: &Session) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// ACK and ServerHello under the keys of a connection ID that the client never chose.
+/// ACK and ServerHello under the keys of a connection ID that the client did not choose.
 fn initial_with_wrong_keys(session: &Session) -> Result<Vec<u8>, Error> {
     let guess = ConnectionId::from(random::<8>());
     let secret = InitialSecret::new(session.version, &guess).ok_or(Error::Malformed("version"))?;

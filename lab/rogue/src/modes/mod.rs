@@ -1,4 +1,4 @@
-//! The modes of README.md: each makes a script of what a client said.
+//! The modes of README.md: each turns a client's Initial into a script.
 
 mod close;
 mod forge;
@@ -13,7 +13,7 @@ use firstflight_listener::Endpoint;
 use firstflight_wire::Error;
 use std::time::Duration;
 
-/// What a mode sends to a client; the declared delay is zero if there is none.
+/// Returns what a mode sends to a client; the declared delay is zero if there is none.
 type Play = fn(&Session, Duration) -> Result<Script, Error>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Behaviour {
     }
 }
 
-/// The behaviour of an endpoint, or what is wrong with it.
+/// Returns the behaviour of an endpoint, or what is wrong with it.
 pub fn behaviour(endpoint: &Endpoint) -> Result<Behaviour, String> {
     let (_, needs, play) = MODES
         .iter()

@@ -1,11 +1,11 @@
-//! Servers that do not speak this version, or do not speak at all.
+//! Servers that do not support this version, or send nothing.
 
 use crate::script::Script;
 use crate::session::Session;
 use firstflight_wire::{Error, Version, write_version_negotiation};
 use std::time::Duration;
 
-/// Of the form 0x?a?a?a?a, which no version has (RFC 9000, 15).
+/// Of the reserved form 0x?a?a?a?a (RFC 9000, 15).
 const RESERVED: Version = Version(0x1a2a_3a4a);
 
 /// Version Negotiation that echoes both connection IDs and does not list the client's version.

@@ -1,4 +1,4 @@
-//! Answers whose parts come in an unusual order, or not at all.
+//! Answers whose parts are sent in an unusual order, or not at all.
 
 use super::shape::{Answer, answer};
 use crate::script::Script;

@@ -1,4 +1,4 @@
-//! Servers that ask for the client's address to be validated, and then misbehave.
+//! Servers that validate the client's address by a Retry, and then misbehave.
 
 use super::shape::{AckShape, Answer, answer};
 use crate::script::Script;
@@ -6,7 +6,7 @@ use crate::session::{Session, random};
 use firstflight_wire::{Error, write_retry};
 use std::time::Duration;
 
-/// The first byte of a token says which Retry it came with; the rest is random.
+/// The first byte of a token is the number of its Retry; the rest is random.
 const TOKEN_BYTES: usize = 16;
 
 fn followed(session: &Session) -> u8 {
@@ -50,7 +50,7 @@ pub fn twice(session: &Session, delay: Duration) -> Result<Script, Error> {
     }
 }
 
-/// Acknowledges the Initial before the Retry as well: packet numbers go on (RFC 9000, 17.2.5.3).
+/// Also acknowledges the Initial before the Retry: packet numbers continue (RFC 9000, 17.2.5.3).
 pub fn ack_range(session: &Session, delay: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),

@@ -5,7 +5,7 @@ use crate::session::{FULL, Session};
 use firstflight_wire::{Error, Writer, write_ack, write_ping};
 use std::time::Duration;
 
-/// What may differ in an answer.
+/// The variable parts of an answer.
 #[derive(Clone, Copy)]
 pub struct Answer {
     pub first_number: u64,
@@ -111,7 +111,7 @@ pub fn ack_ecn(session: &Session, delay: Duration) -> Result<Script, Error> {
     )
 }
 
-/// More than three times the client's bytes before it can have said anything else.
+/// More than three times the client's bytes before it can have sent anything else.
 pub fn amplify(session: &Session, _: Duration) -> Result<Script, Error> {
     let mut script = Script::once(session.initial(0, Some(FULL), |w| {
         session.ack(w, Duration::ZERO)?;
@@ -137,7 +137,7 @@ pub fn duplicates(session: &Session, delay: Duration) -> Result<Script, Error> {
     Ok(script)
 }
 
-/// Goes on after the client has closed.
+/// Goes on sending after the client has closed.
 pub fn chatty(session: &Session, delay: Duration) -> Result<Script, Error> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut script = answer(session, delay, &Answer::default())?;

@@ -1,4 +1,4 @@
-"""The lab comes, goes, is killed, and leaves the machine as it was."""
+"""The lab is started, stopped and killed, and leaves the machine unchanged."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tests.waiting import until
 
 
 def machine() -> dict[str, str]:
-    """What a lab could have changed outside itself."""
+    """Return the machine's state that a lab could have changed."""
     commands = {
         "links": ["ip", "-o", "link"],
         "routes": ["ip", "route"],
         "namespaces": ["ip", "netns", "list"],
     }
-    seen = {
+    state = {
         name: subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         for name, argv in commands.items()
     }
-    seen["mounts"] = Path("/proc/self/mounts").read_text(encoding="utf-8")
-    seen["resolver"] = Path("/etc/resolv.conf").read_text(encoding="utf-8")
+    state["mounts"] = Path("/proc/self/mounts").read_text(encoding="utf-8")
+    state["resolver"] = Path("/etc/resolv.conf").read_text(encoding="utf-8")
     for file in [*sorted(Path("/proc/sys/net/ipv4").glob("tcp_*")), Path("/proc/sys/net/ipv4/ip_forward")]:
         try:
-            seen[file.name] = file.read_text(encoding="ascii")
+            state[file.name] = file.read_text(encoding="ascii")
         except OSError:
-            continue  # some settings are for writing only
-    return seen
+            continue  # some settings are write-only
+    return state
 
 
 def processes_of(lab: Lab) -> list[str]:
-    """Command lines of living processes that name the lab's state folder."""
+    """Return command lines of running processes that name the lab's state folder."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -67,7 +67,7 @@ def test_two_labs_do_not_meet(lab: Lab, other_lab: Lab) -> None:
 
 
 def test_folders_where_one_stands_are_taken_for_no_part_of_it(other_lab: Lab, tmp_path: Path) -> None:
-    """A lab's state named `lab` holds folders called as our modules are."""
+    """A lab's state named `lab` has folders with the names of this project's modules."""
     (tmp_path / "lab" / "certificates").mkdir(parents=True)
     (tmp_path / "firstflight").mkdir()
     up = other_lab.call("up", cwd=tmp_path)
@@ -86,8 +86,8 @@ def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
     other_lab.run("up")
     os.kill(json.loads((other_lab.state / "lab.json").read_text())["pid"], signal.SIGKILL)
     until(lambda: processes_of(other_lab) == [], "the end of all its processes")
-    gone = other_lab.call("exec", "hamburg", "true")
-    assert (gone.returncode, "not up" in gone.stderr) == (2, True)
+    refused = other_lab.call("exec", "hamburg", "true")
+    assert (refused.returncode, "not up" in refused.stderr) == (2, True)
     other_lab.run("up")
     assert other_lab.run("exec", "hamburg", "echo", "back") == "back\n"
 
@@ -106,7 +106,7 @@ def test_a_part_that_cannot_start_is_named_and_nothing_stays(other_lab: Lab, tmp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be without this right")
-def test_a_root_without_the_right_to_make_namespaces_is_told_so(other_lab: Lab) -> None:
+def test_a_root_without_the_right_to_make_namespaces_gets_a_message(other_lab: Lab) -> None:
     bounded = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all"]
     failed = subprocess.run(
         [*bounded, FIRSTFLIGHT, "lab", "up"],
@@ -131,7 +131,7 @@ def test_a_service_that_ends_shows_in_the_status(other_lab: Lab) -> None:
         and str(other_lab.state).encode() in line
     )
     os.kill(int(pid), signal.SIGKILL)
-    report = until(lambda: (told := other_lab.call("status")).returncode == 1 and told, "a status of 1")
+    report = until(lambda: (status := other_lab.call("status")).returncode == 1 and status, "a status of 1")
     assert report and "ended" in json.loads(report.stdout)["services"]["rogue on odd"]
 
 

@@ -11,6 +11,6 @@ from tests.end_to_end.site import Site, raised
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A lab of its own, removed at the end."""
-    with raised(tmp_path_factory.mktemp("manners")) as made:
+    """A separate lab, removed at the end."""
+    with raised(tmp_path_factory.mktemp("backoff")) as made:
         yield made

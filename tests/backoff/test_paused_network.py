@@ -1,4 +1,4 @@
-"""A network that stops answering in the middle of a campaign is left in peace, and probed again later."""
+"""A network that stops answering during a campaign is paused, and probed again later."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from orchestration.runner import this_program
+from tests.backoff.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
 from tests.end_to_end.site import ROOT, Site
-from tests.manners.site import CLOUDFLARE, FASTLY, config, connections, rows, sets
 from tests.segments import rows_of
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ OPTIONS = sets(
 
 
 def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
-    """Names with an IPv4 address in one of these AS that are answered as most are."""
+    """Return names with an IPv4 address in one of these AS and one of the usual answers."""
     return sorted(
         {
             line["domain"]
@@ -40,7 +40,7 @@ def names_of(site: Site, asns: tuple[int, ...]) -> list[str]:
 
 
 def server_of(host: str, site: Site) -> int:
-    """Process number of the quiche server of an edge of this lab."""
+    """Return the process number of the quiche server of an edge of this lab."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -61,12 +61,12 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     others = set(runs.iterdir()) if runs.is_dir() else set()
 
     def probing() -> list[Path]:
-        """The folder of the probe stage, once it has begun."""
+        """Return the folder of the probe stage, once it has begun."""
         found = runs.glob("*/hamburg/1/probe/segments")
         return [path.parent for path in found if path.parents[3] not in others]
 
     def answered(folder: Path) -> int:
-        """How many rows of Cloudflare's names are in closed segments."""
+        """Return the number of rows of Cloudflare's names in closed segments."""
         return sum(1 for row in rows_of(folder / "segments") if "cloudflare" in row["domain"])
 
     campaign = subprocess.Popen(
@@ -95,7 +95,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     (pause,) = json.loads((folder / "pauses.json").read_text())
     assert (pause["asn"], pause["sign"]) == (CLOUDFLARE, "timeout")
     assert pause["suspect_from_ns"] < pause["paused_at_ns"]
-    # It may go on after six seconds, and does so by the next round; twice as long would be another pause.
+    # It may resume after six seconds, and does so in the next round; twice as long would be another pause.
     assert 6e9 <= pause["resumed_at_ns"] - pause["paused_at_ns"] < 12e9
 
     found = rows(site, run, "hamburg")
@@ -115,7 +115,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     assert {row["outcome"] for row in later} <= {"iack", "coalesced"}
     assert {row["outcome"] for row in found if row["asn"] == FASTLY} <= {"iack", "coalesced"}
 
-    # What the edge saw: no new connection while its network was left in peace.
+    # The edge's capture: no new connection while its network was paused.
     times = [
         connection["start_time_ns"]
         for connection in connections(site, site.lab / "captures" / "cloudflare.pcap")

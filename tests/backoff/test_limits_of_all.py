@@ -1,4 +1,4 @@
-"""What an edge sees of four vantage points that share its prefix's limit."""
+"""Connections at an edge from four vantage points that share its prefix's limit."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from itertools import pairwise
 from statistics import median
 
 from lab.link_log import LinkLog
+from tests.backoff.site import config, connections, rows, sets
 from tests.end_to_end.site import VANTAGES, Site
-from tests.manners.site import config, connections, rows, sets
 
 LIMIT = 5  # probes a second to a prefix, from all vantage points
 SECOND_NS = 10**9
 
 
 def prefix_of(ip: str) -> str:
-    """The /24 of an IPv4 address."""
+    """Return the /24 of an IPv4 address."""
     return ip.rpartition(".")[0]
 
 
 def names_of_one_prefix(site: Site) -> list[str]:
-    """The names of the /24 that holds most of those with instant ACK."""
+    """Return the names of the /24 with the most instant ACK names."""
     truth = site.lines("lab", "truth", "--format", "jsonl")
     names: dict[str, set[str]] = defaultdict(set)
     for line in truth:
@@ -57,17 +57,17 @@ def test_a_prefix_never_gets_more_than_its_limit(site: Site) -> None:
         if connection["client_ip"] in source and prefix_of(connection["server_ip"]) == prefix
     ]
     assert len(at_edge) == len(probes)
-    # When they came to the link: the limit holds where probes leave, not where ways of different length end.
+    # Arrivals at the link: the limit holds where probes are sent, not after different delays.
     log = LinkLog(site.lab / "lateness.csv")
     flows = [((row["src_ip"], row["ip"], row["src_port"], 443), row["sent_at"]) for row in probes]
     times = sorted((log.first_since(flow, sent).arrived_ns, flow[0]) for flow, sent in flows)
-    # It holds for the moments of deciding; the kernel stamps later: one that is late adds at most one
-    # to a second, and moves no median.
+    # It holds for the times of the prober's decisions; a late kernel stamp adds at most one probe to a
+    # second, and does not change the median.
     most = max(sum(1 for at, _ in times if start <= at < start + SECOND_NS) for start, _ in times)
     assert most <= LIMIT + 1, f"{most} probes to one prefix in a second"
     gaps: dict[bool, list[int]] = {True: [], False: []}
     for (before, who), (after, other) in pairwise(times):
         gaps[who == other].append(after - before)
-    # The limit is used, too: each has the whole of it in its turn, and no two are at it at once.
+    # The limit is also used: each vantage point has all of it in turn, and never two at once.
     assert 0.95 < median(gaps[True]) * LIMIT / SECOND_NS < 1.5
     assert median(gaps[False]) > SECOND_NS / LIMIT

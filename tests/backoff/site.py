@@ -1,4 +1,4 @@
-"""Campaigns over a lab for these tests: settings with short minutes, and what came of them."""
+"""Campaigns over a lab for these tests: settings with short minutes, and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLOUDFLARE, FASTLY = 13335, 54113
 
 
 def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str]) -> Path:
-    """A settings file for the lab that probes `names` from `vantages`, once."""
+    """Write a settings file for the lab that probes `names` from `vantages`, once."""
     listed = site.folder / f"{name}.csv"
     listed.write_text("".join(f"{one}\n" for one in names))
     head = site.config().read_text(encoding="utf-8").partition("[[vantage]]")[0]
@@ -37,7 +37,7 @@ def config(site: Site, name: str, names: Sequence[str], vantages: Sequence[str])
 
 
 def sets(**values: object) -> list[str]:
-    """Options of `campaign run`: `section__key=value` for each."""
+    """Return options of `campaign run`: `section__key=value` for each."""
     return [
         word
         for key, value in values.items()
@@ -46,13 +46,13 @@ def sets(**values: object) -> list[str]:
 
 
 def rows(site: Site, run: str, vantage: str, name: str = "quic_probe") -> list[dict[str, Any]]:
-    """Records of the first repetition's probe stage."""
+    """Return records of the first repetition's probe stage."""
     path = site.folder / "runs" / run / vantage / "1" / "probe" / f"{name}.parquet"
     found: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
     return found
 
 
 def connections(site: Site, capture: Path) -> list[dict[str, Any]]:
-    """The connections of a capture, from its beginning to now."""
+    """Return the connections of a capture, from its start until now."""
     text = site.firstflight("dissect", str(capture), "--kind", "quic_connection", "--format", "jsonl")
     return [json.loads(line) for line in text.splitlines()]

@@ -1,4 +1,4 @@
-"""Pauses on disk, the rows that they concern, and what a stage that goes on makes of them."""
+"""Pauses on disk, their rows, and a stage that resumes with them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Stage:
             writer.write_table(table)
 
     def controller(self, rule: Backoff = RULE) -> tuple[Controller, Feed]:
-        """A controller over the stage, and the commands that it gives."""
+        """Return a controller of the stage, and the commands that it sends."""
         feed = Feed()
         asn = {"192.0.2.1": 64500, "192.0.2.2": 64501}
         return Controller(rule, self.folder, asn.get, feed, "here, repetition 1"), feed
@@ -111,7 +111,7 @@ def test_a_pause_is_held_to_by_a_stage_that_goes_on_and_ends(stage: Stage) -> No
     (found,) = read_pauses(stage.folder)
     assert found.resumed_at_ns == START + 80 * SECOND_NS
 
-    # What was seen before the pause is over and done with, in this process as in the next.
+    # Probes before the pause no longer count, in this process and the next.
     for one in (again, stage.controller()[0]):
         one.update(START + 81 * SECOND_NS)
     assert len(read_pauses(stage.folder)) == 1

@@ -1,4 +1,4 @@
-"""The rule by which a network is left in peace, on known numbers."""
+"""The rule that pauses probing of a network, on known numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RULE = Backoff()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 
 
 
 def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout") -> list[Verdict]:
-    """What is said of an AS with so many bad ones of so many probes in its first minutes, and after them."""
+    """Return the verdict on an AS for (bad, all) probes in its first minutes, and after them."""
     detector = Detector(RULE)
 
     def add(counts: tuple[int, int], first_s: float, last_s: float) -> None:
@@ -28,7 +28,7 @@ def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout")
 
 
 @pytest.mark.parametrize("sign", ["timeout", "retry"])
-def test_a_share_that_doubled_surely_is_said(sign: str) -> None:
+def test_a_share_that_surely_doubled_is_reported(sign: str) -> None:
     (verdict,) = judged((2, 60), (7, 30), sign=sign)
     assert (verdict.asn, verdict.sign) == (64500, sign)
     assert (verdict.baseline, verdict.window) == ((2, 60), (7, 30))
@@ -40,7 +40,7 @@ def test_a_share_that_doubled_surely_is_said(sign: str) -> None:
     ("before", "now"),
     [
         ((0, 60), (1, 3)),  # 1 of 3 is chance
-        ((0, 60), (29, 29)),  # one probe too few to say
+        ((0, 60), (29, 29)),  # one probe too few to decide
         ((0, 60), (2, 30)),  # a small share
         ((6, 60), (6, 30)),  # doubled, but that may be chance
         ((0, 30), (4, 30)),  # as well
@@ -67,7 +67,7 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     # Few probes a minute: the first minutes last until there are 30.
     for n in range(30):
         detector.add(1, SentProbe(n * 60 * SECOND_NS, False, False))
-    # Bad for two minutes, then good again: only what lies in the last 120 s counts.
+    # Bad for two minutes, then good again: only probes in the last 120 s count.
     for n in range(40):
         detector.add(1, SentProbe((2000 + n) * SECOND_NS, n < 20, False))
     assert [verdict.window for verdict in detector.verdicts()] == [(20, 40)]
@@ -76,7 +76,7 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     assert list(detector.verdicts()) == []
 
 
-def test_after_a_pause_the_window_begins_anew_and_the_first_minutes_stand() -> None:
+def test_after_a_pause_the_window_restarts_and_the_first_minutes_stand() -> None:
     detector = Detector(RULE)
     for n in range(60):
         detector.add(1, SentProbe(n * 5 * SECOND_NS, False, False))
@@ -84,7 +84,7 @@ def test_after_a_pause_the_window_begins_anew_and_the_first_minutes_stand() -> N
         detector.add(1, SentProbe((400 + n) * SECOND_NS, True, False))
     assert len(list(detector.verdicts())) == 1
     detector.restart_window(1, 1000 * SECOND_NS)
-    detector.add(1, SentProbe(450 * SECOND_NS, True, False))  # on its way when the pause began
+    detector.add(1, SentProbe(450 * SECOND_NS, True, False))  # in flight when the pause began
     assert list(detector.verdicts()) == []
     for n in range(30):
         detector.add(1, SentProbe((1001 + n) * SECOND_NS, True, False))
