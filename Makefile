@@ -43,11 +43,12 @@ test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL
 test-browser: setup ## Run the tests that open pages in a browser.
 	tests/isolated .venv/bin/python -m pytest -q -n 3 -m browser
 
-lint: setup ## Check style, types, imports between folders, and the native code.
+lint: setup ## Check style, types, imports between folders, words, and the native code.
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python deploy/words.py
 	cargo fmt --all --check
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
 	cd lab/quicgo && test -z "$$(gofmt -l .)"
