@@ -100,4 +100,4 @@ def test_a_cluster_of_a_missing_version_is_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "lab.site.database", "--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert f"{tmp_path} was made by PostgreSQL 9, which is not installed: apt-get install" in done.stderr
+    assert f"{tmp_path} was created by PostgreSQL 9, which is not installed: apt-get install" in done.stderr
