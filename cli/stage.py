@@ -94,7 +94,7 @@ def command(
                 terminal.echo(warning, err=True)
     if not any(stage.timed for stage in chosen) and (period is not None or start is not None):
         raise UsageError(f"--period and --start belong to the stage {_timed()}")
-    times = _Times(period, start)
+    times = _Times(period, start, None if start is None else _utc_ns(start))
     rejected = False
     for stage in chosen:
         stage_key = None if stage.scope is Scope.RUN else key
@@ -123,10 +123,11 @@ class _Times:
 
     period_s: float | None
     start: str | None
+    start_ns: int | None
 
     def arguments(self) -> dict[str, object]:
         """Return the arguments of the stage's function."""
-        return {"period_s": self.period_s, "start_ns": None if self.start is None else _utc_ns(self.start)}
+        return {"period_s": self.period_s, "start_ns": self.start_ns}
 
     def options(self) -> list[str]:
         """Return the options of the stage's remote command."""

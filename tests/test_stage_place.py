@@ -46,6 +46,14 @@ def test_what_the_centre_fetches_is_fetched_behind_its_command(run: Run, tmp_pat
     assert len((tmp_path / "went").read_text().splitlines()) == 1
 
 
+def test_wrong_options_are_refused_before_the_first_stage(run: Run) -> None:
+    where = ("--vantage", "here", "--repetition", "1", "--here")
+    for wrong in [("targets", "watch", *where, "--start", "soon"), ("targets", "probe")]:
+        done = stage(run, *wrong)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert run.report("targets") is None
+
+
 @pytest.mark.parametrize("name", ["resolve", "probe", "watch"])
 def test_nothing_is_sent_from_elsewhere_than_the_vantage_point(run: Run, name: str) -> None:
     sent = stage(run, name, "--vantage", "here", "--repetition", "1")
