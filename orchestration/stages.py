@@ -11,9 +11,9 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from firstflight.run.run import CENTRE_STAGES, Run
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
 
 
 class Scope(Enum):
@@ -73,7 +73,7 @@ class Stage:
         found: Callable[..., None] = importlib.import_module(self.entry).stage
         return found
 
-    def count(self, run: Run, report: Any) -> dict[str, int]:
+    def count(self, run: Run, report: StageReport) -> dict[str, int]:
         """Return the counts of one finished report, for the run's totals."""
         if self.totals is None:
             return dict(report.counts)
@@ -155,12 +155,9 @@ def plan_of(run: Run) -> Plan:
     return Plan.WATCH if run.manifest.get("kind") == Plan.WATCH.value else Plan.SCAN
 
 
-def of_reports(run: Run) -> Iterator[tuple[Stage, Any]]:
+def of_reports(run: Run) -> Iterator[tuple[Stage, StageReport]]:
     """Yield the run's reports with their stages, without stages that this version does not know."""
     known = {stage.name: stage for stage in STAGES}
     for report in run.reports():
         if report.stage in known:
             yield known[report.stage], report
-
-
-assert tuple(names(at_centre())) == CENTRE_STAGES

@@ -19,14 +19,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
-from firstflight.layout import AS_DATA, TARGETS, RunLayout, StageKey
+from firstflight.layout import RunLayout, StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.report import StageReport
 from firstflight.settings import Settings, check
 from firstflight.system import files, lock, path_names
 
 RUN_ID = path_names.RUN_ID
-CENTRE_STAGES = (TARGETS, AS_DATA)
 
 
 class Run:

@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from firstflight import settings
 from firstflight.errors import InputError, UsageError
 from firstflight.layout import LISTS
-from firstflight.run.run import CENTRE_STAGES
 from firstflight.system import path_names
 from firstflight.system.path_names import RelativeName, RunId, Sha256
+from orchestration import stages
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
-FOLDERS = (*CENTRE_STAGES, LISTS)
+FOLDERS = (*stages.names(stages.at_centre()), LISTS)
 MAX_FILES = 1000
 # The largest file is a routing table; a list of a million names has 25 MB.
 MAX_FILE_BYTES = 4 << 30

@@ -1,0 +1,81 @@
+"""The table of stages against what it names, and the layout of a run."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from firstflight.layout import OWN_NAMES, RunLayout, StageKey
+from orchestration import stages
+from orchestration.stages import Plan, Scope, Stage
+from schemas import records
+
+RUN = "20261120T063905Z-a1b2c3"
+KEY = StageKey(RUN, "hamburg", 2)
+
+
+@pytest.mark.parametrize("stage", stages.STAGES, ids=stages.names())
+def test_the_entry_takes_what_the_scope_says(stage: Stage) -> None:
+    parameters = list(inspect.signature(stage.function()).parameters.values())
+    positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    required = [one.name for one in positional if one.default is one.empty]
+    assert required == (["run", "key"] if stage.scope is Scope.KEY else ["run"])
+    assert (len(positional) == 2) == (stage.scope is not Scope.RUN)
+    assert stage.timed == ("start_ns" in {one.name for one in parameters})
+
+
+def test_what_stages_write_is_what_the_loader_loads() -> None:
+    written = {kind for stage in stages.STAGES for kind in stage.kinds}
+    stored = {name for name in records.stored_names() if records.load(name).file_columns}
+    assert written == stored
+
+
+def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
+    of_run = {stage.name for stage in stages.STAGES if stage.scope is not Scope.KEY}
+    assert of_run <= OWN_NAMES
+
+
+@pytest.mark.parametrize(
+    ("plan", "captured", "sending", "later"),
+    [
+        (Plan.SCAN, True, ["resolve", "probe"], ["dissect"]),
+        (Plan.SCAN, False, ["resolve", "probe"], []),
+        (Plan.WATCH, True, ["watch"], ["dissect"]),
+    ],
+)
+def test_the_order_of_a_plan(plan: Plan, captured: bool, sending: list[str], later: list[str]) -> None:
+    assert stages.names(stages.at_vantage(plan)) == sending
+    assert stages.names(stages.afterwards(plan, captured=captured)) == later
+    assert stages.names(stages.measuring(plan)) == sending[-1:]
+
+
+def test_paths_of_a_key_and_back(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path / RUN)
+    folder = tmp_path / RUN / "hamburg" / "2"
+    assert layout.stage("probe", KEY) == folder / "probe"
+    assert layout.stage("targets") == tmp_path / RUN / "targets"
+    assert layout.key_of(layout.dns_answer(KEY)) == KEY
+    assert layout.name_of(layout.clock(KEY)) == f"{RUN}/hamburg/2/clock.json"
+    with pytest.raises(ValueError, match="belongs to run other"):
+        layout.folder(StageKey("other", "hamburg", 2))
+
+
+def test_reports_that_were_put_aside_are_left_out(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path / RUN)
+    found = [layout.report("targets"), layout.report("probe", KEY)]
+    aside = layout.root / "hamburg" / "2-old" / "probe" / "report.json"
+    for path in [*found, aside]:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert sorted(layout.reports()) == sorted(found)
+
+
+def test_of_a_watched_period_the_watch_has_the_probes(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path / RUN)
+    assert layout.quic_probe(KEY) == layout.stage("probe", KEY) / "quic_probe.parquet"
+    watched = layout.stage("watch", KEY) / "quic_probe.parquet"
+    watched.parent.mkdir(parents=True)
+    watched.touch()
+    assert layout.quic_probe(KEY) == watched
