@@ -24,9 +24,13 @@ class Offset(BaseModel):
         """Return the minimum absolute offset, in us."""
         return max(0, abs(self.offset_us) - (self.uncertainty_us or 0))
 
-    def exceeds(self, limit_s: float = LIMIT_S) -> bool:
+    def exceeds(self, limit_s: float) -> bool:
         """Return whether the clock is certainly off by more than `limit_s` seconds."""
         return self.off_by() > limit_s * 1e6
+
+    def is_beyond(self, limit_s: float = LIMIT_S) -> bool:
+        """Whether it is off by more than `limit_s` seconds by the best estimate, however unsure that is."""
+        return abs(self.offset_us) > limit_s * 1e6
 
     def __str__(self) -> str:
         way = "ahead of" if self.offset_us > 0 else "behind"

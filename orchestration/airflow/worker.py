@@ -69,7 +69,7 @@ def check_clock(centre: str) -> None:
     except requests.RequestException as error:
         raise FirstflightError(f"the centre does not answer at {centre}: {_reason(error)}") from error
     offset = by_date(answer.headers.get("Date"), before_ns, time.time_ns(), "the centre's")
-    if offset is not None and offset.exceeds():
+    if offset is not None and offset.is_beyond():
         raise FirstflightError(
             f"the clock here is {offset}, so the centre would assign no task: set it (chronyc tracking)"
         )

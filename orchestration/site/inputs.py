@@ -120,7 +120,7 @@ def is_stopped(run: Run, centre: str, token: Callable[[], str]) -> bool:
 
 def check_clock(offset: Offset, vantage: VantagePoint) -> None:
     """Raise Mismatch if the local clock is too far off the centre's."""
-    if offset.exceeds():
+    if offset.is_beyond():
         raise Mismatch(
             f"the clock of {vantage.name} is {offset}: nothing was sent; set it (chronyc tracking) and the "
             "task will go on"
