@@ -75,8 +75,12 @@ def main() -> int:
     """Read every file that git knows; 0 if all is well."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, text=True, check=True)
     paths = [path for path in listed.stdout.split("\0") if path and (TREE / path).is_file()]
-    names = [fault for path in paths for fault in in_names(path, _read(path))]
-    prose = [fault for path in paths for fault in in_prose(path, _read(path))]
+    names: list[Fault] = []
+    prose: list[Fault] = []
+    for path in paths:
+        text = _read(path)
+        names += in_names(path, text)
+        prose += in_prose(path, text)
     for fault in names:
         terminal.echo(str(fault))
     if len(prose) >= PROSE_LINES:
