@@ -80,6 +80,10 @@ def test_all_breaks_at_once_turn_every_contract_red(tree: Path) -> None:
     verdicts = re.sub(r"\s+", " ", done.stdout)
     for contract in CONTRACTS:
         assert f"{contract['name']} BROKEN" in verdicts, contract["name"]
+    # Each by its own import, and not by one that was meant for another.
+    for name, line in BREAKS.values():
+        importer, imported = name.removesuffix(".py").replace("/", "."), line.removeprefix("import ")
+        assert f"{importer} -> {imported}" in verdicts, (importer, imported)
 
 
 # Modules of this project that the lab may use: it must not share faults with the code under test.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 from clickhouse_driver import Client
 
-from tests.store.serving import Served, serving
+from tests.store.serving import FIRSTFLIGHT, Served, serving
+
+
+def sql(query: str) -> subprocess.CompletedProcess[str]:
+    """Run `firstflight sql`, its answer as TSV."""
+    return subprocess.run(
+        [FIRSTFLIGHT, "sql", query, "--format", "TSV"], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 
 from store import open_store
 from store.confine import landlock, seccomp
+from tests.attack.statements import sql
 from tests.store.serving import serving
 
 # A process as of `store serve`, but statements bypass the guard.
@@ -178,11 +179,7 @@ def test_any_time_zone_of_the_machine_will_do(
 ) -> None:
     assert tables.is_dir()
     monkeypatch.setenv("TZ", zone)
-    firstflight = str(Path(sys.executable).parent / "firstflight")
-    done = subprocess.run(
-        [firstflight, "sql", "SELECT toDateTime(0), timezone()", "--format", "TSV"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = sql("SELECT toDateTime(0), timezone()")
     assert (done.returncode, done.stdout) == (0, "1970-01-01 00:00:00\tUTC\n"), done.stderr
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attack.statements import sql
 from tests.store.rows import probe, write
 from tests.store.serving import FIRSTFLIGHT, serving
 
@@ -178,10 +179,7 @@ def test_a_store_is_read_after_a_writer_was_killed(tables: Path) -> None:
         (folder / name).mkdir()
         (folder / name / "data.bin").write_bytes(b"x")
     (tables / "status").write_text("left by a process that was killed", encoding="utf-8")
-    done = subprocess.run(
-        [FIRSTFLIGHT, "sql", "SELECT count() FROM quic_probe", "--format", "TSV"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = sql("SELECT count() FROM quic_probe")
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
