@@ -92,14 +92,17 @@ impl<K> Egress<K> {
         self.pacer.batch()
     }
 
-    /// Returns how many datagrams of class [`Class::New`] may be added now.
+    /// Returns how many datagrams of class [`Class::New`] may be added now, and none of the other class: both
+    /// together could pass the ceiling of all.
     pub fn allow_new(&mut self, now: Mono) -> u64 {
+        self.allowed_other = 0;
         self.allowed_new = self.pacer.new_probes(now);
         self.allowed_new
     }
 
-    /// Returns how many datagrams of class [`Class::Other`] may be added now.
+    /// Returns how many datagrams of class [`Class::Other`] may be added now, and none of the other class.
     pub fn allow_other(&mut self, now: Mono) -> u64 {
+        self.allowed_new = 0;
         self.allowed_other = self.pacer.others(now);
         self.allowed_other
     }
@@ -243,6 +246,20 @@ mod tests {
         );
         let mut room = [0; 9];
         assert_eq!(server.recv(&mut room).unwrap(), 1);
+    }
+
+    #[test]
+    fn one_class_at_a_time_may_use_the_ceiling_of_all() {
+        let mut egress = egress(1.0);
+        assert!(egress.allow_other(0) > 0 && egress.allow_new(0) > 0);
+        let other = |egress: &mut Egress<()>| push(egress, "127.0.0.1:9", Class::Other);
+        assert_eq!(other(&mut egress), Err(NotTaken::OverRate));
+        assert!(egress.allow_other(0) > 0);
+        assert_eq!(other(&mut egress), Ok(()));
+        assert_eq!(
+            push(&mut egress, "127.0.0.1:9", Class::New),
+            Err(NotTaken::OverRate)
+        );
     }
 
     #[test]
