@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
 from firstflight.system import binaries, children
 from firstflight.system.clock import Offset
+from firstflight.system.noted_signals import noted_signals
 from scanner.driver.feed import Feed
 
 # After SIGINT the prober starts no new probe and waits for the probes in flight.
@@ -90,6 +90,32 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
     summary counts them. Raises UsageError (status 2: nothing was sent), Interrupted (130, or a signal to this
     process: the prober has closed its segments), or FirstflightError with the prober's last message.
     """
+    with noted_signals() as signalled:
+
+        def check() -> None:
+            if signalled():
+                raise Interrupted("stopped by a signal; what was probed is kept, and --resume continues")
+
+        def look() -> None:
+            check()
+            watch()
+
+        status = _supervise(argv, log, feed, look)
+        check()
+    if status in (0, 1):
+        return
+    if status == 130:
+        raise Interrupted(
+            "the prober was stopped by a signal; what was probed is kept, and --resume continues"
+        )
+    reason = _last_line(log) or f"ended with status {status}"
+    if status == 2:
+        raise UsageError(f"the prober refused: {reason}")
+    raise FirstflightError(f"the prober failed: {reason}")
+
+
+def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None]) -> int:
+    """Run the prober until it ends; if `look` raises, stop it gracefully first. Returns its exit status."""
     with log.open("ab") as messages:
         # In a separate session: a signal to this session would reach the prober besides the one that is
         # passed on, and a second signal makes it abandon the probes in flight.
@@ -101,32 +127,15 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
         feed.attach(process.stdin)
         feed.flush()
         while process.poll() is None:
-            watch()
+            look()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(WATCH_EVERY_S)
-    except BaseException as error:
-        # A second signal must not abort the graceful shutdown.
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, signal.SIG_IGN)
+    except BaseException:
         children.stop(process, GRACE_S)
-        if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(
-                "stopped by a signal; what was probed is kept, and --resume continues"
-            ) from error
         raise
     finally:
         feed.close()
-    status = process.returncode
-    if status in (0, 1):
-        return
-    if status == 130:
-        raise Interrupted(
-            "the prober was stopped by a signal; what was probed is kept, and --resume continues"
-        )
-    reason = _last_line(log) or f"ended with status {status}"
-    if status == 2:
-        raise UsageError(f"the prober refused: {reason}")
-    raise FirstflightError(f"the prober failed: {reason}")
+    return process.returncode
 
 
 def _last_line(log: Path) -> str:

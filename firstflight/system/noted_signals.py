@@ -1,0 +1,29 @@
+"""Signals that are recorded while a child runs, and do not raise between two statements of its owner."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def noted_signals() -> Iterator[Callable[[], bool]]:
+    """Record SIGINT and SIGTERM in this block; gives a function that returns whether one has arrived.
+
+    If the block ends with an exception, the signals remain without effect afterwards: what the caller then
+    writes is not cut by a second one (a stop file and the campaign that sees it, too, or an impatient user).
+    Otherwise the earlier handlers return. Must be entered by the main thread.
+    """
+    arrived = False
+
+    def note(_signal: int, _frame: object) -> None:
+        nonlocal arrived
+        arrived = True
+
+    before = {number: signal.signal(number, note) for number in STOPPING}
+    yield lambda: arrived
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -1,0 +1,75 @@
+"""A prober's owner that is stopped twice: by the stop file and by signals, at any moment."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import Interrupted
+from firstflight.system.noted_signals import STOPPING
+from scanner.driver import process
+from scanner.driver.feed import Feed
+from tests.waiting import until
+
+
+def run(tmp_path: Path, script: str, *numbers: signal.Signals, stop_file: bool = False) -> None:
+    """Supervise a shell script; when it has made the file `started`, send these signals to this process."""
+    sent = False
+
+    def watch() -> None:
+        nonlocal sent
+        if numbers and not sent:
+            sent = True
+            until((tmp_path / "started").exists, "the start of the script")
+            for number in numbers:
+                signal.raise_signal(number)
+            if stop_file:
+                raise Interrupted("the stop file")
+
+    process.run(["sh", "-c", script], tmp_path / "log", Feed(), watch)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> object:
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGTERM) * 2]
+)
+@pytest.mark.parametrize("stop_file", [False, True])
+def test_signals_stop_the_prober_once(
+    tmp_path: Path, numbers: tuple[signal.Signals, ...], stop_file: bool
+) -> None:
+    ended = tmp_path / "ended"
+    trap = f"trap 'echo in order > {ended}; exit 130' INT; touch {tmp_path}/started"
+    reason = "the stop file" if stop_file else "stopped by a signal; what was probed is kept"
+    with pytest.raises(Interrupted, match=reason):
+        run(tmp_path, f"{trap}; while :; do sleep 0.05; done", *numbers, stop_file=stop_file)
+    assert ended.read_text() == "in order\n"
+    # What is now written is not cut by the signal that follows.
+    for number in STOPPING:
+        signal.raise_signal(number)
+
+
+def test_a_prober_that_ends_gives_the_handlers_back(tmp_path: Path) -> None:
+    before = [signal.getsignal(number) for number in STOPPING]
+    run(tmp_path, "exit 1")
+    assert [signal.getsignal(number) for number in STOPPING] == before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path) -> None:
+    def watch() -> None:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.5)  # the script has ended when the next look would come
+
+    with pytest.raises(Interrupted, match="stopped by a signal"):
+        process.run(["sh", "-c", "sleep 0.2"], tmp_path / "log", Feed(), watch)
