@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site build demo airflow test test-unit test-lab test-site test-browser lint audit bench format clean
+.PHONY: help setup setup-demo setup-site build demo airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ test-site: setup ## Run the tests of schedules, with real Airflow and PostgreSQL
 
 test-browser: setup ## Run the tests that open pages in a browser.
 	tests/isolated .venv/bin/python -m pytest -q -n 3 -m browser
+
+test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, beside LOOPS busy loops.
+	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0)
 
 lint: setup ## Check style, types, imports between folders, words, and the native code.
 	.venv/bin/ruff check .

@@ -42,10 +42,31 @@ LAB = (
 )
 
 
+# Tests that depend on a clock (docs/design/0013): `make test-timing` repeats them, idle and under load.
+TIMING = (
+    *(
+        "tests/end_to_end/test_agreement.py",
+        "tests/end_to_end/test_delays.py",
+        "tests/end_to_end/test_truth.py",
+    ),
+    *("tests/end_to_end/test_table1.py::test_trace", "tests/lab_network/test_link.py"),
+    *("tests/lab_network/test_up_and_down.py", "tests/lab_network/test_hosts.py"),
+    *("tests/lab_servers/test_first_answers.py", "tests/lab_servers/test_rogue.py::test_the_delay"),
+    *("tests/lab_servers/test_outcomes.py", "tests/lab_services/test_names.py", "tests/prober/"),
+    *("tests/watch/test_watch.py", "tests/watch/test_two_watches.py", "tests/backoff/test_limits_of_all.py"),
+    *("tests/backoff/test_paused_network.py", "tests/resolve/test_resolve_query.py"),
+    *("tests/resolve/test_resolve_stage.py", "tests/campaign_loopback/test_stop.py", "tests/test_clock.py"),
+    *("tests/test_capture.py", "tests/test_stopped_prober.py", "tests/store/test_interrupt.py"),
+    *("tests/dissect/test_input.py::test_interrupted", "tests/dissect/test_input.py::test_a_second_signal"),
+    *("tests/attack/test_captures.py", "tests/airflow/test_dags.py::test_parsing_costs_little"),
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Move a process that runs tests into a separate network namespace, before anything is imported."""
     for name, meaning in GROUPS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.addinivalue_line("markers", "timing: depends on a clock (docs/design/0013)")
     hands_out = getattr(config.option, "dist", "no") != "no" and "PYTEST_XDIST_WORKER" not in os.environ
     if not hands_out:
         isolation.enter()
@@ -72,8 +93,10 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its group, and sort the longest first."""
+    """Mark each test with its group, those that depend on a clock too, and sort the longest first."""
     for item in items:
+        if item.nodeid.startswith(TIMING):
+            item.add_marker("timing")
         item.add_marker(group_of(item.nodeid, getattr(item, "fixturenames", ())))
     items.sort(key=lambda item: rank(item.nodeid))
 
