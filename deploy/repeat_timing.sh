@@ -18,8 +18,9 @@ for _ in $(seq "$loops"); do
 done
 for round in $(seq "$rounds"); do
     started=$SECONDS status=0
+    # Eight processes: the tests mostly wait.
     # A shell without terminal starts its background jobs with SIGINT ignored; tests send that signal.
-    env --default-signal=INT tests/isolated .venv/bin/python -m pytest -q -n 4 -p no:cacheprovider -m timing \
+    env --default-signal=INT tests/isolated .venv/bin/python -m pytest -q -n 8 -p no:cacheprovider -m timing \
         >"$output" 2>&1 || status=$?
     echo "round $round of $rounds, $loops busy loops: $(tail -n 1 "$output"), load $(cut -d ' ' -f 1 /proc/loadavg)"
     if [ "$status" != 0 ]; then
