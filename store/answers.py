@@ -16,6 +16,10 @@ SETTINGS = {
     "output_format_json_quote_64bit_floats": 0,
     "output_format_json_escape_forward_slashes": 0,
 }
+# Tables for people are rounded to this many decimals, so that a sum of floats shows no 12080.400000000001;
+# formats that programs read keep the shortest text that gives the same float.
+SHOWN_DECIMALS = 6
+_FOR_PEOPLE = ("Pretty", "Vertical", "Markdown")
 _FORMAT_CLAUSE = re.compile(r"^FORMAT (\w+)$", re.MULTILINE)
 
 
@@ -23,6 +27,12 @@ def format_of(parsed: str) -> str | None:
     """Return the format in the FORMAT clause of a parsed statement, or None."""
     found = _FORMAT_CLAUSE.search(parsed)
     return found[1] if found else None
+
+
+def settings_for(output_format: str) -> dict[str, object]:
+    """Return the settings for an answer in this format: SETTINGS, and decimals in tables for people."""
+    decimals = SHOWN_DECIMALS if output_format.startswith(_FOR_PEOPLE) else 0
+    return {**SETTINGS, "output_format_float_precision": decimals}
 
 
 def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> bytes:
@@ -42,6 +52,7 @@ def formatted(engine: Engine, blocks: Sequence[Block], output_format: str) -> by
             file.write(Block(columns, block.types, block.rows, block.values).native())
         file.flush()
         path = f"/proc/self/fd/{file.fileno()}"
+        engine.set(settings_for(output_format))
         # One thread keeps the order of the rows.
         return engine.run(
             f"SELECT {shown} FROM file({literal(path)}, 'Native', {literal(structure)}) "

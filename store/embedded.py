@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,9 @@ from store.statements import guard, prepared
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Number formats that docs/interfaces.md requires; `SELECT *` includes computed (ALIAS) columns.
+# `SELECT *` includes computed (ALIAS) columns.
 _SETTINGS = {
-    "output_format_json_quote_64bit_integers": 0,
-    "output_format_json_quote_64bit_floats": 0,
-    "output_format_json_escape_forward_slashes": 0,
+    **answers.SETTINGS,
     "asterisk_include_alias_columns": 1,
     # A join without match yields null, not the first value of an enumeration.
     "join_use_nulls": 1,
@@ -46,14 +44,12 @@ class EmbeddedStore:
             raise self._not_opened(str(error)) from error
         try:
             prepared.check(self._engine, self.location)
-            self._engine.set(_SETTINGS | (_WRITE_SETTINGS if write else {}))
             if write:
+                self._engine.set(_SETTINGS | _WRITE_SETTINGS)
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
-            if self._engine.run(f"EXISTS DATABASE {database}").strip() == b"1":
                 self._engine.run(f"USE {database}")
-            if not write:
-                # Last: with `readonly`, no setting can be changed.
-                self._engine.set({"readonly": 1})
+            else:
+                self._limit_to_reading(self._engine, _SETTINGS)
         except EngineError as error:
             self._engine.close()
             raise from_engine(str(error), self.location) from error
@@ -86,7 +82,24 @@ class EmbeddedStore:
             parsed = guard.check_reading(self._engine, sql)
         except EngineError as error:
             raise from_engine(str(error), self.location) from error
-        return Answer(self._run(sql, output_format), answers.format_of(parsed) or output_format)
+        wanted = answers.format_of(parsed) or output_format
+        try:
+            # A session of its own: settings of the first one cannot change any more.
+            session = Engine(str(self._path), access.READER)
+            try:
+                self._limit_to_reading(session, _SETTINGS | answers.settings_for(wanted))
+                return Answer(session.run(sql, output_format), wanted)
+            finally:
+                session.close()
+        except EngineError as error:
+            raise from_engine(str(error), self.location) from error
+
+    def _limit_to_reading(self, session: Engine, settings: Mapping[str, object]) -> None:
+        """Set a session's settings and database, and refuse changes from now on."""
+        session.set(settings)
+        if session.run(f"EXISTS DATABASE {self.dialect.database}").strip() == b"1":
+            session.run(f"USE {self.dialect.database}")
+        session.set({"readonly": 1})  # last: no setting can be changed afterwards
 
     def insert(self, table: str, batch: pa.Table, token: str | None = None) -> None:
         """Add all rows of `batch` as one block."""

@@ -103,6 +103,8 @@ def test_firstflight_itself_comes_in_by_tls(guarded: tuple[Served, Path]) -> Non
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
         # A user that may not change settings gets none, and runs only queries that need none.
         assert store.formatted("SELECT 2 AS two", "TSV").content == b"2\n"
+        assert b"12080.4 " in store.formatted("SELECT 12080.400000000001 AS sum", "PrettyCompact").content
+        assert store.formatted("SELECT 12080.400000000001 AS sum", "TSV").content == b"12080.400000000001\n"
     with open_store(f"{url}&verify=0") as store:
         assert store.rows("SELECT 1 AS one") == [{"one": 1}]
     message = f"the certificate of clickhouse://{where}/firstflight is not trusted: self-signed"

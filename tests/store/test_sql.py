@@ -59,6 +59,23 @@ def test_a_person_gets_a_table_and_may_ask_on_standard_input() -> None:
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
+    ("clause", "shown"),
+    [
+        ("", "12080.4 "),
+        (" FORMAT PrettySpace", "12080.4"),
+        (" FORMAT Vertical", "12080.4\n"),
+        (" FORMAT TSV", "12080.400000000001\t1e-9"),
+        (" FORMAT JSONEachRow", '{"sum":12080.400000000001,"small":1e-9}'),
+    ],
+)
+def test_tables_for_people_are_rounded_and_data_is_not(clause: str, shown: str) -> None:
+    done = run("sql", "SELECT 12080.400000000001 AS sum, 1e-9 AS small" + clause)
+    assert shown in done.stdout, done.stderr
+    assert "1e-9" in done.stdout
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
     "query",
     [
         "INSERT INTO run (run) VALUES ('x')",
