@@ -97,7 +97,7 @@ def main() -> None:
     thread.start()
     port = server.getsockname()[1]
     targets = write_targets(folder / "t.csv", [(HOST, NAME, port)])
-    quick = ("--timeout", "1", "--attempts", 1, "--linger-ms", 50, "--summary", folder / "summary.json")
+    quick = ("--timeout", "3", "--attempts", 1, "--linger-ms", 50, "--summary", folder / "summary.json")
     with Capture(
         folder / "probe.pcap", "lo", f"udp port {port} or icmp", snaplen=262144, buffer_kib=4096, drain_s=1.2
     ):

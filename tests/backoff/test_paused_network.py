@@ -17,7 +17,7 @@ from tests.waiting import until
 
 OPTIONS = sets(
     probe__rate=10,
-    probe__timeout_s=1,
+    probe__timeout_s=3,
     probe__families=[4],
     manners__control=["site-001.fastly.test", "site-002.cloudflare.test"],
     manners__control_every_s=1,

@@ -113,7 +113,7 @@ timeout_s = 5
 port = {self.quic_port}
 rate = {rate}
 per_prefix_rate = 0
-timeout_s = 1
+timeout_s = 5
 allow_net = ["127.9.0.0/16"]
 optout = ["optout.conf"]
 [store]
