@@ -18,7 +18,7 @@ for _ in $(seq "$loops"); do
     busy+=($!)
 done
 for round in $(seq "$rounds"); do
-    started=$SECONDS status=0
+    status=0
     # Six processes: the tests mostly wait. Only their files are collected.
     # A shell without terminal starts its background jobs with SIGINT ignored; tests send that signal.
     env --default-signal=INT tests/isolated .venv/bin/python -m pytest -q -n 6 -p no:cacheprovider -m timing \

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 OPTIONS = sets(
     probe__rate=10,
-    probe__timeout_s=3,
+    probe__timeout_s=2,
     probe__families=[4],
     manners__control=["site-001.fastly.test", "site-002.cloudflare.test"],
     manners__control_every_s=1,
@@ -80,7 +80,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
     pid = server_of("cloudflare", site)
     try:
         (folder,) = until(lambda: campaign.poll() is not None or probing(), "the probe stage") and probing()
-        until(lambda: campaign.poll() is not None or answered(folder) >= 25, "25 of Cloudflare's names")
+        until(lambda: campaign.poll() is not None or answered(folder) >= 15, "15 of Cloudflare's names")
         os.kill(pid, signal.SIGSTOP)
         until(lambda: campaign.poll() is not None or (folder / "pauses.json").is_file(), "a paused network")
         assert campaign.poll() is None
@@ -111,7 +111,7 @@ def test_a_network_that_falls_silent_is_paused_flagged_and_probed_again(site: Si
             assert row["network_paused_at"] is not None
     flagged = [row for row in found if row["network_paused_at"] is not None]
     later = [row for row in found if row["asn"] == CLOUDFLARE and row["sent_at"] > pause["resumed_at_ns"]]
-    assert any(row["outcome"] == "timeout" for row in flagged) and len(later) > 10
+    assert any(row["outcome"] == "timeout" for row in flagged) and later
     assert {row["outcome"] for row in later} <= {"iack", "coalesced"}
     assert {row["outcome"] for row in found if row["asn"] == FASTLY} <= {"iack", "coalesced"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 
 import pytest
@@ -167,17 +168,33 @@ def test_the_address_and_the_name_decide(quiche: Running) -> None:
 
 def test_nothing_comes_after_the_close(quiche: Running, aioquic: Running, quicgo: Running) -> None:
     """Long enough to detect a server that retransmits after 1 s (its first probe timeout)."""
+    talking = [quiche, aioquic, quicgo]
+    # A server that is suspended until its probe timeout may send once more before it reads the close; one
+    # that ignores the close does so every time.
+    for _ in range(5):
+        talking = still_talking_after_close(talking)
+        if not talking:
+            break
+    assert talking == []
+
+
+def still_talking_after_close(servers: list[Running]) -> list[Running]:
+    """Return those that send something after they were sent a close."""
     clients = []
-    for server in (quiche, aioquic, quicgo):
+    for server in servers:
         client = Client(HOST, server.port, "wait.small.test")
         client.send_hello()
         assert client.read(PATIENCE_S, until=1)
         client.read(SILENCE_S)
         client.send_close()
-        clients.append(client)
-    for client in clients:
+        clients.append((server, client))
+    time.sleep(1.3)
+    talking = []
+    for server, client in clients:
         with client:
-            assert client.read(1.3 if client is clients[0] else 0.1) == []
+            if client.read(0.1):
+                talking.append(server)
+    return talking
 
 
 @pytest.mark.parametrize("server", ["quiche", "aioquic", "quic-go", "rogue"], indirect=True)
