@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from firstflight.errors import UsageError
+from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
+
+if TYPE_CHECKING:
+    from firstflight.run.run import Run
 
 
 @click.command(
@@ -33,15 +38,37 @@ def command(what: tuple[str, ...]) -> None:
         raise UsageError(f"there is no file {missing[0]}")
     runs = [Run.open(name) for name in what if not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
-    confined.changing(readable=[path for one in given for path in reached.paths(one)])
+    confined.changing(
+        readable=[path for one in given for path in reached.paths(one)],
+        writable=[run.path for run in runs if _is_own(run)],
+    )
     from store.load import loader  # imported after confinement: Arrow may start threads
 
     results: list[loader.Result] = []
+
+    def on_result(result: loader.Result) -> None:
+        results.append(result)
+        _report(result)
+
     for run in runs:
-        results += loader.load_run_folder(run, on_result=_report)
+        if not _is_own(run):
+            loader.load_run_folder(run, on_result=on_result)
+            continue
+        try:
+            loader.stage(run, on_result=on_result)  # with a report, so that nothing of it waits any more
+        except FirstflightError as error:
+            if not any(isinstance(result, loader.Refused) and result.error is error for result in results):
+                raise
     if files:
-        results += loader.load_files(files, on_result=_report)
+        loader.load_files(files, on_result=on_result)
     _print_totals(results)
+
+
+def _is_own(run: Run) -> bool:
+    """Return whether this is the store of the run's settings, and this user may write in the run's folder."""
+    from store.location import find
+
+    return find() == find(run.settings.store.url) and os.access(run.path, os.W_OK)
 
 
 def _report(result: object) -> None:

@@ -36,6 +36,11 @@ class EmbeddedLocation:
     path: Path
 
     @property
+    def shown(self) -> str:
+        """The address for messages and reports."""
+        return f"chdb:{self.path}"
+
+    @property
     def empty(self) -> bool:
         """Whether no store was ever created there."""
         return not (self.path / "metadata").exists()

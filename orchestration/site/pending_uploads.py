@@ -17,6 +17,7 @@ from firstflight.run.report import StageReport
 from firstflight.run.run import Run, runs_root
 from firstflight.system.progress import print_line
 from orchestration import stages
+from store import location
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,11 @@ def _is_over(run: Run, report: StageReport) -> bool:
 
 
 def is_loaded(run: Run, key: StageKey) -> bool:
-    """Return whether the output of all stages of a key was loaded after they ended, alone or with the run."""
+    """Return whether the output of all stages of a key was loaded after they ended, alone or with the run.
+
+    What was loaded into another store than the one that now is in force still waits.
+    """
+    store = location.find(run.settings.store.url).shown
     others = [report for report in run.reports() if report.key(run.id) == key and report.stage != stages.LOAD]
 
     def loaded_after_all(of: StageKey | None) -> bool:
@@ -61,6 +66,7 @@ def is_loaded(run: Run, key: StageKey) -> bool:
         return (
             load is not None
             and run.done(stages.LOAD, of)
+            and load.facts.get("store", store) == store
             and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
         )
 

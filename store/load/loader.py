@@ -22,7 +22,7 @@ from firstflight.layout import RunLayout, StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected
 from firstflight.run.run import Run
-from store import Store, lease, migrate, open_store
+from store import Store, lease, location, migrate, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import record_file, run_row
@@ -57,14 +57,17 @@ class Refused:
 Result = Loaded | Refused
 
 
-def stage(run: Run, key: StageKey | None = None) -> None:
+def stage(
+    run: Run, key: StageKey | None = None, on_result: Callable[[Result], None] = lambda _: None
+) -> None:
     """Run the load stage: load all record files of a run, or those of one key, into its store.
 
     The report counts rows in files (rows_in) and in the store (rows_out). If files were refused, the others
     are loaded and the first refusal is raised at the end.
     """
     with run.stage("load", key) as report:
-        results = load_run_folder(run, run.settings.store.url, key=key)
+        report.facts["store"] = location.find(run.settings.store.url).shown
+        results = load_run_folder(run, run.settings.store.url, on_result, key)
         done = [result for result in results if isinstance(result, Loaded)]
         report.rows_in = sum(result.in_file for result in done)
         report.rows_out = sum(result.in_store for result in done)

@@ -86,6 +86,19 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     assert [part.loaded for part in pending_uploads.uploads()] == [False]
 
 
+@pytest.mark.parametrize(("elsewhere", "loaded"), [(False, True), (True, False)])
+def test_what_was_loaded_by_hand_does_not_wait(place: Path, elsewhere: bool, loaded: bool) -> None:
+    run = measured("20261120T060000Z-aaaaaa")
+    environment = dict(os.environ)
+    if elsewhere:  # this vantage point's store still lacks it
+        environment["FIRSTFLIGHT_STORE"] = f"chdb:{place}/another"
+    done = subprocess.run(
+        [*FIRSTFLIGHT, "load", run.id], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "5 of them in the store" in done.stdout, done.stderr
+    assert [part.loaded for part in pending_uploads.uploads()] == [loaded]
+
+
 def test_the_store_refuses_then_comes_back(place: Path) -> None:
     """The real server, started late: one sentence, files wait; afterwards every row once."""
     names = ["20261120T060000Z-aaaaaa", "20261121T060000Z-bbbbbb"]
