@@ -4,8 +4,7 @@
 
 vantage_points.toml must declare NAME, and the clock must agree with the centre's: Airflow's tokens are valid
 for seconds, and a worker with a wrong clock would only receive `403 Forbidden`. Run it under a supervisor
-that restarts it (systemd: Restart=always): after kill -9 the centre refuses a worker of the same name until
-five heartbeats are missed.
+that restarts it (systemd: Restart=always): after kill -9 it waits until the centre accepts it again.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
 from firstflight.egress import lab
 from firstflight.errors import FirstflightError, UsageError
 from firstflight.system import terminal
 from firstflight.system.clock import by_date
+from orchestration.airflow import predecessor
 from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
@@ -37,6 +38,8 @@ def main() -> int:
     try:
         vantage = declared().named(options.vantage)
         check_clock(centre_url())
+        home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+        predecessor.wait(home, lambda text: terminal.echo(f"worker {vantage.name}: {text}", err=True))
     except FirstflightError as error:
         terminal.echo(f"worker {options.vantage}: {error}", err=True)
         return error.exit_status
