@@ -23,6 +23,7 @@ import requests
 from firstflight.errors import FirstflightError, UsageError
 from lab import internet, launch
 from lab.site import plan
+from lab.site.announce import announce
 from lab.site.plan import API_PORT, Level, Part, Site
 from lab.site.processes import kill, left_over
 from lab.site.run import Programs, enter, once
@@ -130,7 +131,7 @@ def main() -> int:
             )
             with Programs(site) as programs:
                 start_site(programs, options.port)
-                _announce(site, programs)
+                announce(site, programs)
                 while True:
                     time.sleep(1)
                     programs.restart_ended(print_line)
@@ -182,24 +183,6 @@ def _running_lab(state: State, folder: Path) -> Iterator[None]:
         if record is not None and ours.is_file() and ours.read_text() == json.dumps(record.__dict__):
             launch.down(state)
             ours.unlink()
-
-
-def _announce(site: Site, programs: Programs) -> None:
-    page = programs.page
-    pids = {name: started.process.pid for name, started in programs.started.items()}
-    # Neither contains a secret: Airflow reads secrets from their files by commands.
-    environment = {name: dict(plan.vantage_environment(site, name)) for name in site.vantages}
-    environment["centre"] = plan.centre_environment(site)
-    about = {
-        "page": page,
-        "passwords": str(site.secrets.passwords),
-        "processes": pids,
-        "environment": environment,
-    }
-    (site.folder / "site.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    print(f"page      {page}")
-    print(f"user      admin\npassword  {site.secrets.admin_password()}")
-    print("Ctrl-C stops the site and removes the lab that it started.", flush=True)
 
 
 def _raise_stopped(_signal: int, _frame: FrameType | None) -> None:

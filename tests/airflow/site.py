@@ -51,6 +51,7 @@ class Site:
         self.page = str(about["page"])
         self.central: dict[str, int] = about["processes"]
         self.password = str(json.loads(Path(about["passwords"]).read_text())["admin"])
+        self.sql_line = str(about["sql"])
         self._environment: dict[str, dict[str, str]] = about["environment"]
         self._token = ""
 

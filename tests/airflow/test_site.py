@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.airflow.conftest import TREE
 from tests.airflow.site import Site, raised, wait_for
 from tests.browser import Browser
 from tests.browser import browser as browser
@@ -170,6 +172,16 @@ def test_the_killed_worker_was_in_the_middle_and_went_on(site: Site, scan: Scan)
             assert task["try_number"] == 1, name
 
 
+@pytest.mark.usefixtures("scan")
+def test_the_killed_worker_came_back_once_and_said_why_it_waits(site: Site) -> None:
+    printed = site.log_file.read_text()
+    assert printed.count(f"worker-{KILLED} was killed by signal 9; it is started again") == 1
+    assert f"worker-{KILLED} ended" not in printed
+    log = (site.folder / "logs" / f"worker-{KILLED}.log").read_text()
+    assert log.count("the worker before this one was killed") == 1
+    assert "already active" not in log
+
+
 def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
     report = site.xcom("quic_scan", scan.dag_run, "report")
     assert report["missing"] == [] and set(report["rows"]) == set(VANTAGES)
@@ -178,6 +190,17 @@ def test_the_report_is_there_and_misses_nobody(site: Site, scan: Scan) -> None:
     assert [row["state"] for row in rows] == ["done"]
     assert json.loads(rows[0]["manifest"])["missing"] == []
     assert site.tasks("quic_scan", scan.dag_run)["late_report"]["state"] == "skipped"
+
+
+@pytest.mark.usefixtures("scan")
+def test_the_line_for_sql_works_as_printed(site: Site) -> None:
+    assert f"sql       {site.sql_line}\n" in site.log_file.read_text()
+    assert f"reports   {site.folder}/reports/RUN/index.html" in site.log_file.read_text()
+    outside = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TREE)}
+    asked = subprocess.run(
+        ["bash", "-c", site.sql_line], env=outside, cwd="/", capture_output=True, text=True, check=False
+    )
+    assert "Cloudflare" in asked.stdout, asked.stderr
 
 
 def test_assets_carry_dates_ids_and_counts(site: Site, scan: Scan) -> None:
