@@ -124,12 +124,15 @@ def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
     done = probe(targets, "--rate", rate)
     times = sorted(row["sent_at"] for row in done.rows)
     assert {row["outcome"] for row in done.rows} == {"iack"}
-    # A busy machine delays probes, and after a long stall all that follow, because nothing is made up for.
-    # So half a second of probes takes half a second at most places; a rate that is wrong by 2 % shows at all.
+    # A busy machine delays probes; what a stall delayed follows faster, or not at all. Of all half seconds of
+    # probes, a fifth takes no longer and a fifth no shorter than half a second, unless the rate is wrong: one
+    # that is wrong by 2 % moves them all by 10 ms.
     late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
     step = rate // 2
-    drift_s = statistics.median(after - before for before, after in zip(late_s, late_s[step:], strict=False))
-    assert abs(drift_s) < 0.02 * step / rate * 2 / 3, (drift_s, max(late_s))
+    drifts_s = [after - before for before, after in zip(late_s, late_s[step:], strict=False)]
+    fifth, *_, fourth_fifth = statistics.quantiles(drifts_s, n=5)
+    tolerance_s = 0.02 * step / rate * 2 / 3
+    assert fifth < tolerance_s and fourth_fifth > -tolerance_s, (fifth, fourth_fifth, max(late_s))
     most, first = 0, 0
     for i, now in enumerate(times):
         while times[first] <= now - 1_000_000_000:
