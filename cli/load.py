@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, InputError
 from firstflight.system import terminal
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def command(what: tuple[str, ...]) -> None:
     files = [Path(name) for name in what if Path(name).is_file()]
     missing = [name for name in what if name.endswith(".parquet") and not Path(name).is_file()]
     if missing:
-        raise UsageError(f"there is no file {missing[0]}")
+        raise InputError(f"there is no file {missing[0]}")
     runs = [Run.open(name) for name in what if not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
     confined.changing(
@@ -82,7 +82,6 @@ def _report(result: object) -> None:
 
 def _print_totals(results: Sequence[object]) -> None:
     """Print the totals; exit with 1 or 3 if a file was refused (interfaces.md)."""
-    from firstflight.errors import InputError
     from store.load.loader import Loaded, Refused
     from store.load.record_file import Contradiction
 

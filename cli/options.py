@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
+
+from firstflight.errors import InputError
 
 output_format = click.option(
     "--format",
@@ -12,3 +17,18 @@ output_format = click.option(
     metavar="FORMAT",
     help="Any output format of ClickHouse: JSONEachRow, CSVWithNames, TSV, Parquet, Vertical, ...",
 )
+
+
+class InputPath(click.Path):
+    """The path of an input; a missing one is unreadable input (exit 3), not wrong use."""
+
+    def __init__(self, *, folder: bool = False) -> None:
+        super().__init__(file_okay=not folder, dir_okay=folder, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the Path; InputError if nothing is there."""
+        if not Path(value).exists():
+            raise InputError(
+                f"cannot read {value}: there is no such {'file' if self.file_okay else 'folder'}"
+            )
+        return super().convert(value, param, ctx)

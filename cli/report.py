@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from cli import options
 from firstflight.errors import InputError
 from firstflight.system import stdout, terminal
 
@@ -77,7 +78,7 @@ def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> 
 @click.option("--run", metavar="RUN", help="Run id (default: the newest campaign in the store).")
 @click.option(
     "--truth",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.InputPath(),
     metavar="FILE",
     help="Declared values for comparison (JSON lines or CSV: cdn, domains, iack_share_max, variation).",
 )
@@ -124,7 +125,7 @@ def table1(run: str | None, truth: Path | None, output_format: str, resamples: i
 
 
 @command.command(epilog="Example: firstflight report table3 captures/ --format jsonl")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=options.InputPath(folder=True))
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 def table3(folder: Path, output_format: str) -> None:
     """Print Table 3 from captures: the ACK delay that each server reports.

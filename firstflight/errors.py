@@ -21,6 +21,12 @@ class InputError(FirstflightError):
     exit_status = 3
 
 
+class OutputError(FirstflightError):
+    """Output that cannot be written: what was written before is kept (exit 3)."""
+
+    exit_status = 3
+
+
 class Interrupted(FirstflightError):
     """Stopped gracefully by a signal or by the run's stop file (exit 130)."""
 

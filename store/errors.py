@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, OutputError, UsageError
 
 
 class StoreError(UsageError):
@@ -30,7 +30,7 @@ class StoreUnreachable(FirstflightError):
     exit_status = 2
 
 
-class DiskFull(FirstflightError):
+class DiskFull(OutputError):
     """No space is left on the store's disk. The next load removes incomplete rows."""
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import FirstflightError, InputError
+from firstflight.errors import InputError, OutputError
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; rename it to `path` if the block ends without an error, else remove it.
 
     The temporary name contains the process id, so that two processes never write to the same file.
-    Raises FirstflightError if the disk is full or the folder is not writable.
+    Raises OutputError if the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with explain_os_errors(path):
@@ -34,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def explain_os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError in the block into a FirstflightError that names `path` and a remedy."""
+    """Turn an OSError in the block into an OutputError that names `path` and a remedy."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def explain_os_errors(path: Path) -> Iterator[None]:
             )
         else:
             message = f"cannot write {path}: {error.strerror or error} ({error.filename or path})"
-        raise FirstflightError(message) from error
+        raise OutputError(message) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import OutputError, UsageError
 
 _closed = False
 
@@ -27,7 +27,7 @@ def check_open() -> None:
 def write(answer: bytes) -> None:
     """Write all of `answer`, bypassing Python's buffers (flushing them at exit would fail again).
 
-    Returns early if the reader has closed the pipe; FirstflightError on other write errors.
+    Returns early if the reader has closed the pipe; OutputError on other write errors.
     """
     left = memoryview(answer)
     while left:
@@ -36,4 +36,4 @@ def write(answer: bytes) -> None:
         except BrokenPipeError:
             return
         except OSError as error:
-            raise FirstflightError(f"cannot write the answer: {error.strerror}") from error
+            raise OutputError(f"cannot write the answer: {error.strerror}") from error

@@ -80,7 +80,7 @@ def test_a_log_of_others_opens_nothing_and_a_partial_one_what_it_can(tmp_path: P
 
 def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     done = dissect(QUICHE, "--keys", tmp_path / "none.keys")
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (done.returncode, done.stdout) == (3, b"")
     assert f"the key log {tmp_path / 'none.keys'} cannot be read" in done.stderr.decode()
 
 

@@ -83,7 +83,7 @@ def test_wrong_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "broken.pcap: at byte" in done.stderr
     assert "Traceback" not in done.stderr
-    assert table3(tmp_path / "none").returncode == 2
+    assert table3(tmp_path / "none").returncode == 3
 
 
 def test_a_broken_capture_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_wrong_use_is_one_sentence(made: Made, tmp_path: Path, arguments: list[s
 def test_a_folder_that_cannot_be_written_is_one_sentence(made: Made, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = report(made, "--out", str(tmp_path / "file" / "page"))
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.startswith("firstflight: cannot write ")
     assert done.stderr.count("\n") == 1
 
@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_sentence(made: Made, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         f"firstflight: the disk that holds {full}/page/index.html is full; what was written is kept: "
         "free space, then do it again (a campaign by --resume)\n"

@@ -251,7 +251,7 @@ def test_a_disk_that_fills_up(tables: Path, tmp_path: Path) -> None:
             with fill.open("r+b") as file:
                 file.truncate(max(0, fill.stat().st_size - spare))
             done = load(served.url, second)
-            assert done.returncode == 1, done.stderr
+            assert done.returncode == 3, done.stderr
             assert "no space left on the disk of the store" in done.stderr.splitlines()[-1]
             assert "Traceback" not in done.stderr
             with served.client() as client:

@@ -116,7 +116,7 @@ def test_full_disk_is_one_sentence_and_the_next_load_finishes(tmp_path: Path) ->
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     exits = [line for line in lines if line.startswith("with ")]
-    assert exits[0] == "with 0 left: exit 1"
+    assert exits[0] == "with 0 left: exit 3"
     messages = [line for line in done.stderr.splitlines() if line.startswith("firstflight:")]
     assert messages
     assert all("no space left on the disk of the store" in line for line in messages)

@@ -140,6 +140,6 @@ def test_load_command_counts_and_has_the_right_exit_status(run: Run, tmp_path: P
     assert "there is no run no_such_run" in done.stderr
     done = load(str(tmp_path / "absent.parquet"))
     assert (done.returncode, done.stderr) == (
-        2,
+        3,
         f"firstflight: there is no file {tmp_path / 'absent.parquet'}\n",
     )

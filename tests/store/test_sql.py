@@ -162,7 +162,7 @@ def test_an_answer_that_cannot_be_written_is_one_sentence() -> None:
         done = subprocess.run(
             [FIRSTFLIGHT, "sql", "SELECT 1"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr == "firstflight: cannot write the answer: No space left on device\n"
 
 

@@ -19,7 +19,7 @@ use crate::input::{self, Stop};
 use crate::output::{Destination, OutputError, Outputs};
 use crate::quic::keylog::{KeyLog, Keyring};
 
-/// Exit status when some capture could not be read to its end.
+/// Exit status when some capture could not be read to its end, or records could not be written.
 const UNREADABLE: u8 = 3;
 /// Exit status after SIGINT or SIGTERM.
 const INTERRUPTED: u8 = 130;
@@ -42,8 +42,9 @@ impl RunError {
     /// Exit status that goes with it.
     pub fn exit_status(&self) -> u8 {
         match self {
-            RunError::Usage(_) | RunError::Keys(..) | RunError::Place(_) => 2,
-            RunError::Signal(_) | RunError::Output(_) => 1,
+            RunError::Usage(_) | RunError::Place(_) => 2,
+            RunError::Keys(..) | RunError::Output(_) => UNREADABLE,
+            RunError::Signal(_) => 1,
         }
     }
 
