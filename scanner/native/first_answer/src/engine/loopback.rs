@@ -37,7 +37,7 @@ pub const FAST: f64 = 1e6;
 /// Destination connection ID of probes that are added past the network.
 pub const DCID: [u8; 8] = [0xd; 8];
 /// How long anything is waited for before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Calls `look` until it returns something.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use firstflight_core::Failure;
 use firstflight_core::clock::SECOND;
 use firstflight_core::feed::{Feed, Schedule, Skips};
 use firstflight_core::records::{Segments, Sinks, Writer};
@@ -413,4 +414,33 @@ fn what_is_left_at_the_end_is_closed_skipped_or_not_done() {
     // The silent probe, and all four of the backlog, from which none was taken.
     assert_eq!((tally.not_done, tally.skipped), (5, 1));
     assert!(result.interrupted && result.written == Ok(0));
+}
+
+#[test]
+fn a_run_whose_records_cannot_be_written_ends_at_once() {
+    let server = Server::start("127.82.1.19");
+    let forbidden = "10.0.0.1:443".parse().unwrap();
+    let targets = [server.address, forbidden];
+    let parts = parts(&["127.82.0.19"], FAST, &targets, patient());
+    let (parts, folder) = recorded(parts, "gone", &targets);
+    std::fs::remove_dir_all(&folder.0).unwrap();
+    let result = Engine::new(parts).unwrap().run(&Signals::default());
+    assert!(matches!(result.written, Err(Failure::Output(_))));
+    assert!(!result.interrupted);
+    assert_eq!(result.counts.tally.not_done, 1, "the silent target");
+}
+
+#[test]
+fn a_run_whose_skipped_probes_cannot_be_written_ends_at_once() {
+    let server = Server::start("127.82.1.20");
+    let mut parts = parts(&["127.82.0.20"], FAST, &[server.address], patient());
+    let line = "slot 2147483648 1 0 1 0 127.82.1.20 4433\nend\n";
+    let feed = Feed::of(move || std::io::Cursor::new(line)).unwrap();
+    let full = Skips::open(Some("/dev/full".as_ref())).unwrap();
+    parts.schedule = Schedule::new(Some(feed), full, wall(), true);
+    let result = Engine::new(parts).unwrap().run(&Signals::default());
+    assert!(matches!(result.written, Err(Failure::Output(_))));
+    assert!(!result.interrupted);
+    let tally = &result.counts.tally;
+    assert_eq!((tally.skipped, tally.not_done), (1, 1));
 }

@@ -319,16 +319,28 @@ fn a_further_connection_leaves_from_another_port_of_its_family() {
 #[test]
 fn a_machine_without_ipv6_sends_further_connections_all_the_same() {
     let mut server = Server::start("127.81.1.15");
-    let mut engine = engine(&["127.81.0.15"], FAST, &[server.address], two_attempts());
+    let targets = [server.address; 16];
+    let mut engine = engine(&["127.81.0.15"], FAST, &targets, two_attempts());
     send_next_attempts(&mut engine);
     assert_eq!(engine.probes.counts().retransmissions, 0);
-    engine.open(0, server.address, 0);
+    // One from each port, so that whatever port is drawn, one has to wait for another.
+    for port in 0..16 {
+        engine.open(u32::from(port), server.address, port);
+    }
     end_silent(&mut engine);
     send_next_attempts(&mut engine);
-    let (from, _) = server.receive(1).remove(0);
-    assert_ne!(from, engine.sender.egress().ports().locals()[0]);
-    let records = stamped_records(&mut engine, 1);
-    assert_eq!(records[0].sent.as_ref().unwrap().attempts, 2);
+    assert_eq!(engine.probes.queue().next_attempts(), 0);
+    server.receive(16);
+    let records = stamped_records(&mut engine, 16);
+    let locals = engine.sender.egress().ports().locals();
+    for record in records {
+        let TargetRef::Listed(index) = record.target else {
+            panic!("a target of the list");
+        };
+        let sent = record.sent.unwrap();
+        assert_eq!((sent.attempts, sent.sent_at.is_some()), (2, true));
+        assert_ne!(sent.src_port, locals[index as usize].port());
+    }
 }
 
 #[test]
