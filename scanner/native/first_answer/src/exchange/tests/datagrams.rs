@@ -12,7 +12,7 @@ fn packet_of(kind: PacketType, version: Version, dcid: [u8; 8], token: &[u8]) ->
         ..LongHeader::initial(version, dcid.into(), server(), 0)
     };
     let mut out = [0; 1500];
-    let n = build_packet(&mut out, &header, &keys, None, &both).unwrap();
+    let n = build_packet(&mut out, &header, &keys, None, both).unwrap();
     out[..n].to_vec()
 }
 
