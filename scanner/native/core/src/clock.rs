@@ -38,3 +38,34 @@ pub fn wall() -> Stamp {
 pub fn as_stamp(wait: Mono) -> Stamp {
     Stamp::try_from(wait).unwrap_or(Stamp::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monotonic_clock_starts_at_0_and_goes_on() {
+        let clock = Clock::start();
+        let first = clock.now();
+        while clock.now() == first {}
+        assert!(clock.now() > first);
+    }
+
+    #[test]
+    fn the_wall_clock_counts_nanoseconds_since_1970() {
+        let (year_2020, year_2100) = (1_577_836_800, 4_102_444_800);
+        assert!((year_2020..year_2100).contains(&(wall() / SECOND as Stamp)));
+    }
+
+    #[test]
+    fn a_wait_that_no_stamp_can_hold_is_the_longest() {
+        for (wait, expected) in [
+            (0, 0),
+            (7, 7),
+            (1 << 63, Stamp::MAX),
+            (u64::MAX, Stamp::MAX),
+        ] {
+            assert_eq!(as_stamp(wait), expected);
+        }
+    }
+}

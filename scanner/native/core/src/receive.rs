@@ -164,3 +164,28 @@ impl Receiver {
         self.poll.wait(longest);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_unreachable_has_a_type_and_code_in_each_family() {
+        for (v6, kind, code, expected) in [
+            (false, 3, 3, true),
+            (false, 3, 1, false),
+            (false, 1, 4, false),
+            (true, 1, 4, true),
+            (true, 1, 3, false),
+            (true, 3, 3, false),
+        ] {
+            let icmp = Icmp {
+                kind,
+                code,
+                v6,
+                offender: None,
+            };
+            assert_eq!(icmp.is_port_unreachable(), expected, "{icmp:?}");
+        }
+    }
+}

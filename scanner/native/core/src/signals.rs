@@ -18,24 +18,23 @@ impl Signals {
     pub fn catch() -> Result<Signals, Failure> {
         let signals = Signals::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // Handlers run in the order of registration, so the first signal finds `first` unset here.
-            let registered = signals
-                .register_second(signal)
-                .and_then(|_| signal_hook::flag::register(signal, signals.first.clone()));
-            registered.map_err(|e| Failure::Usage(format!("signals cannot be caught: {e}")))?;
+            signals
+                .register(signal)
+                .map_err(|e| Failure::Usage(format!("signals cannot be caught: {e}")))?;
         }
         Ok(signals)
     }
 
-    fn register_second(&self, signal: i32) -> io::Result<signal_hook::SigId> {
-        let (first, second) = (self.first.clone(), self.second.clone());
+    fn register(&self, signal: i32) -> io::Result<signal_hook::SigId> {
+        let signals = self.clone();
         // SAFETY: the action only reads and writes atomics, which a signal handler may do.
-        unsafe {
-            signal_hook::low_level::register(signal, move || {
-                if first.load(Ordering::Relaxed) {
-                    second.store(true, Ordering::Relaxed);
-                }
-            })
+        unsafe { signal_hook::low_level::register(signal, move || signals.note()) }
+    }
+
+    /// Notes that one has come.
+    pub fn note(&self) {
+        if self.first.swap(true, Ordering::Relaxed) {
+            self.second.store(true, Ordering::Relaxed);
         }
     }
 
@@ -47,5 +46,31 @@ impl Signals {
     /// Returns whether another has come since.
     pub fn stop_now(&self) -> bool {
         self.second.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_is_told_from_the_first() {
+        let signals = Signals::default();
+        for expected in [(false, false), (true, false), (true, true), (true, true)] {
+            assert_eq!((signals.stop(), signals.stop_now()), expected);
+            signals.note();
+        }
+    }
+
+    #[test]
+    fn signals_of_the_system_are_noted() {
+        let signals = Signals::catch().unwrap();
+        for (signal, expected) in [
+            (signal_hook::consts::SIGTERM, (true, false)),
+            (signal_hook::consts::SIGINT, (true, true)),
+        ] {
+            signal_hook::low_level::raise(signal).unwrap();
+            assert_eq!((signals.stop(), signals.stop_now()), expected);
+        }
     }
 }

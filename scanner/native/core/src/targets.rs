@@ -217,3 +217,6 @@ impl TargetList {
             .map(|i| i as u32)
     }
 }
+
+#[cfg(test)]
+mod tests;

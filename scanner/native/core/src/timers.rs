@@ -39,3 +39,39 @@ impl<T> Timers<T> {
         self.queue.front().map(|(when, _)| *when)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_expire_after_their_wait_in_the_order_of_their_start() {
+        let mut timers = Timers::new(100);
+        assert_eq!((timers.next(), timers.pop(Mono::MAX)), (None, None));
+        timers.start(5, 'a');
+        timers.start(7, 'b');
+        timers.start(7, 'c');
+        for (now, expected) in [
+            (104, None),
+            (105, Some('a')),
+            (105, None),
+            (106, None),
+            (200, Some('b')),
+            (200, Some('c')),
+            (200, None),
+        ] {
+            assert_eq!(timers.pop(now), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn the_next_one_is_the_first_that_was_started() {
+        let mut timers = Timers::new(100);
+        timers.start(50, ());
+        timers.start(20, ());
+        assert_eq!(timers.next(), Some(150));
+        assert_eq!(timers.pop(120), None, "it expires late, behind the first");
+        timers.pop(150);
+        assert_eq!(timers.next(), Some(120));
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! `run` calls `sender`, and both call [`Probes`], which calls neither.
 
+#[cfg(test)]
+mod loopback;
 mod run;
 mod sender;
 

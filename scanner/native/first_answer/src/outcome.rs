@@ -76,3 +76,39 @@ impl fmt::Display for Outcome {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_core::records::Outcome as _;
+
+    #[test]
+    fn words_and_places_are_those_of_the_definitions() {
+        let words = [
+            "iack",
+            "coalesced",
+            "sh_first",
+            "closed",
+            "ack_only",
+            "retry",
+            "version_negotiation",
+            "refused",
+            "malformed",
+            "timeout",
+            "send_failed",
+            "blocked",
+        ];
+        assert_eq!(Outcome::ALL.len(), words.len());
+        for (place, (outcome, word)) in Outcome::ALL.into_iter().zip(words).enumerate() {
+            assert_eq!(
+                (outcome.name(), outcome.to_string()),
+                (word, word.to_owned())
+            );
+            assert_eq!(records::Outcome::name(outcome), word);
+            assert_eq!(outcome.index(), place, "{word}");
+            assert_eq!(Outcome::from_name(word), Some(outcome));
+            let unsent = matches!(outcome, Outcome::SendFailed | Outcome::Blocked);
+            assert_eq!(outcome.was_sent(), !unsent, "{word}");
+        }
+    }
+}

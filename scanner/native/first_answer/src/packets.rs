@@ -107,3 +107,6 @@ impl Packets {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

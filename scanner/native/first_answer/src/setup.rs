@@ -164,3 +164,6 @@ fn output_options(options: &Options) -> OutputOptions<'_> {
         skipped: options.skipped.as_deref(),
     }
 }
+
+#[cfg(test)]
+mod tests;

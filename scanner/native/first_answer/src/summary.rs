@@ -78,3 +78,74 @@ impl Summary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn settings_in_force_are_those_of_the_options() {
+        let arguments = [
+            "firstflight-prober",
+            "--targets",
+            "list.csv",
+            "--rate",
+            "2345",
+            "--per-address-rate",
+            "2",
+            "--per-prefix-rate",
+            "30",
+            "--timeout",
+            "1.25",
+            "--settle-ms",
+            "70",
+            "--linger-ms",
+            "400",
+            "--attempts",
+            "3",
+            "--source",
+            "127.77.1.1",
+            "--contact",
+            "research@example.org",
+        ];
+        let options = Options::try_parse_from(arguments).unwrap();
+        let ports = Ports::bind(&options.source, Some((4000, 4002)), [true, false], 0).unwrap();
+        let summary = Summary::new(&options, &ports, "cafe".to_owned(), 99);
+        let json = serde_json::to_value(&summary).unwrap();
+        for (key, value) in [
+            ("tool", serde_json::json!("firstflight-prober")),
+            ("targets_file", "list.csv".into()),
+            ("interrupted", false.into()),
+            ("rate", 2345.0.into()),
+            ("per_address_rate", 2.0.into()),
+            ("per_prefix_rate", 30.0.into()),
+            ("batch", 23.into()),
+            ("answer_window_ms", 1250.into()),
+            ("settle_ms", 70.into()),
+            ("linger_ms", 400.into()),
+            ("attempts", 3.into()),
+            ("initial_size_ipv4", 1252.into()),
+            ("initial_size_ipv6", 1232.into()),
+            ("contact", "research@example.org".into()),
+            ("template_sha256", "cafe".into()),
+            ("sources", vec!["127.77.1.1"].into()),
+            ("source_ports", vec![4000, 4001, 4002].into()),
+            ("seed", 99.into()),
+            ("last_segment", serde_json::Value::Null),
+            ("closes", 0.into()),
+            ("targets", 0.into()),
+        ] {
+            assert_eq!(json[key], value, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_list_names_no_file() {
+        let arguments = ["firstflight-prober", "--feed", "--segments", "x"];
+        let options = Options::try_parse_from(arguments).unwrap();
+        let ports = Ports::bind(&[], None, [false, false], 0).unwrap();
+        let summary = Summary::new(&options, &ports, String::new(), 1);
+        assert!(summary.targets_file.is_empty() && summary.source_ports.is_empty());
+    }
+}

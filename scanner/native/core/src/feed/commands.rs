@@ -53,11 +53,16 @@ pub struct Feed(Receiver<Result<Command, Failure>>);
 impl Feed {
     /// Starts to read standard input.
     pub fn start() -> Result<Feed, Failure> {
+        Feed::of(|| std::io::stdin().lock())
+    }
+
+    /// Starts to read what `open` returns.
+    pub fn of<R: BufRead>(open: impl FnOnce() -> R + Send + 'static) -> Result<Feed, Failure> {
         let (to, from) = channel();
         std::thread::Builder::new()
             .name("feed".into())
             .spawn(move || {
-                for (number, line) in (1..).zip(std::io::stdin().lock().lines()) {
+                for (number, line) in (1..).zip(open().lines()) {
                     let command = line
                         .ok()
                         .and_then(|line| parse(&line))

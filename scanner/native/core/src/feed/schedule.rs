@@ -175,3 +175,6 @@ impl Schedule {
         self.broken.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

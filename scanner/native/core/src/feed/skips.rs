@@ -87,3 +87,44 @@ impl Skips {
         self.failed.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_a_line_behind_those_of_before() {
+        let path = std::env::temp_dir().join(format!("skips-{}", std::process::id()));
+        std::fs::write(&path, "before\n").unwrap();
+        let mut skips = Skips::open(Some(&path)).unwrap();
+        let reasons = [
+            (Reason::Late, "late"),
+            (Reason::Limit, "limit"),
+            (Reason::Busy, "busy"),
+            (Reason::Paused, "paused"),
+            (Reason::Stopped, "stopped"),
+            (Reason::Contact, "contact"),
+        ];
+        let mut expected = "before\n".to_owned();
+        for (slot, (reason, name)) in (7..).zip(reasons) {
+            skips.note(slot, reason, 2999);
+            expected += &format!("{{\"slot\": {slot}, \"reason\": \"{name}\", \"late_us\": 2}}\n");
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((text, skips.failure()), (expected, None));
+    }
+
+    #[test]
+    fn the_first_failure_is_kept() {
+        let mut skips = Skips::open(Some(Path::new("/dev/full"))).unwrap();
+        assert_eq!(skips.failure(), None);
+        skips.note(7, Reason::Late, 0);
+        assert!(matches!(skips.failure(), Some(Failure::Output(_))));
+        let missing = Path::new("/nosuch/folder/file");
+        assert!(matches!(
+            Skips::open(Some(missing)).err(),
+            Some(Failure::Usage(_))
+        ));
+    }
+}

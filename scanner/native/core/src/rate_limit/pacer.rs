@@ -107,7 +107,7 @@ impl Pacer {
         let passed = now.saturating_sub(self.last) as f64 / SECOND as f64;
         self.last = now;
         self.bucket = (self.bucket + passed * self.rate * CATCH_UP).min(self.batch as f64);
-        let due = (now - self.since) as f64 / SECOND as f64 * self.rate + 1.0;
+        let due = now.saturating_sub(self.since) as f64 / SECOND as f64 * self.rate + 1.0;
         if due - self.scheduled > self.rate.max(1.0) {
             self.scheduled = due - self.rate.max(1.0);
         }
@@ -253,5 +253,16 @@ mod tests {
         }
         assert!(most_in_a_second(&all) <= 200);
         assert_eq!(pacer.highest().1, 200);
+    }
+
+    #[test]
+    fn a_time_before_the_start_is_that_of_the_start() {
+        let mut pacer = Pacer::new(1000.0, SECOND);
+        assert_eq!(pacer.new_probes(SECOND - 1), 1);
+        pacer.sent_new(SECOND, 1);
+        assert_eq!(
+            (pacer.new_probes(SECOND - 1), pacer.new_probes(SECOND)),
+            (0, 0)
+        );
     }
 }

@@ -234,3 +234,6 @@ fn write(path: &Path, batch: &RecordBatch) -> io::Result<()> {
     writer.finish().map_err(as_io)?;
     writer.into_inner().map_err(as_io)?.flush()
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// Reads everything that came. Returns the time up to which that is so.
-    fn receive(&mut self) -> Mono {
+    pub(super) fn receive(&mut self) -> Mono {
         let (probes, clock) = (&mut self.probes, self.clock);
         let (egress, groups) = (self.sender.egress_mut(), self.backlog.groups());
         self.receiver.read_all(|port, event| match event {
@@ -198,3 +198,6 @@ impl Engine {
         due.into_iter().flatten().min().unwrap_or(now)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -224,3 +224,6 @@ impl Sender {
         ports[random % ports.len()]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,9 @@ use firstflight_wire::{
 
 use super::*;
 
+mod crypto;
+mod datagrams;
+
 const DCID: [u8; 8] = [0xd; 8];
 const CLIENT: [u8; 8] = [0xc; 8];
 const SERVER: [u8; 5] = [5; 5];

@@ -176,4 +176,20 @@ mod tests {
         long[5] = 9;
         assert_eq!(destination_cid(&long), None);
     }
+
+    #[test]
+    fn a_quote_names_our_connection_id_only_in_a_long_header_of_ours() {
+        let mut ours = vec![0xc0, 0, 0, 0, 1, 3, 9, 9, 9, 8];
+        ours.extend([2; 8]);
+        assert_eq!(source_cid(&ours), Some([2; 8]));
+        for (name, place, byte) in [
+            ("a short header", 0, 0x40),
+            ("a connection ID of another length", 9, 9),
+            ("a destination that is longer than the quote", 5, 200),
+        ] {
+            let mut quote = ours.clone();
+            quote[place] = byte;
+            assert_eq!(source_cid(&quote), None, "{name}");
+        }
+    }
 }

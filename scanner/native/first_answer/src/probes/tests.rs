@@ -8,12 +8,17 @@ use firstflight_core::receive::{Control, Icmp};
 use firstflight_core::targets::{FedTarget, Groups, TargetRef};
 use firstflight_wire::tls::{number, write_server_hello};
 use firstflight_wire::{
-    ConnectionId, InitialSecret, Keys, LongHeader, Writer, build_packet, write_ack, write_crypto,
+    ConnectionId, Error, InitialSecret, Keys, LongHeader, Writer, build_packet, write_ack,
+    write_crypto,
 };
 
 use super::*;
 use crate::exchange::VERSION;
 use crate::outcome::Outcome;
+
+mod completion;
+mod receive;
+mod sent;
 
 const MS: Mono = 1_000_000;
 const WINDOW: Mono = 3 * SECOND;
@@ -53,6 +58,26 @@ fn connect(probes: &mut Probes, target: TargetRef, group: u32) -> Handle {
     probes.connect(target, (LINE, group), server(), 0, DCID)
 }
 
+/// A planned probe of the feed, which is one connection.
+fn planned() -> TargetRef {
+    TargetRef::Fed(Arc::new(FedTarget {
+        number: 1 << 31,
+        ip_text: "127.0.0.1".into(),
+        ip: server().ip(),
+        domain: "".into(),
+        port: 443,
+        group: 0,
+        owned: false,
+    }))
+}
+
+/// The only record.
+fn record(probes: &mut Probes) -> FinishedProbe {
+    let mut finished: Vec<_> = probes.finished().collect();
+    assert_eq!(finished.len(), 1);
+    finished.remove(0)
+}
+
 /// A probe of the list whose Initial left at `now`, with its transmit stamp.
 fn sent(probes: &mut Probes, now: Mono) -> Handle {
     let handle = connect(probes, TargetRef::Listed(0), 0);
@@ -63,22 +88,36 @@ fn sent(probes: &mut Probes, now: Mono) -> Handle {
 
 /// An Initial of the server with an ACK and a ServerHello, for attempt number `attempt`.
 fn answer(attempt: u8) -> Vec<u8> {
+    initial(attempt, 0, |packet| {
+        let mut hello = [0; 200];
+        let mut w = Writer::new(&mut hello);
+        let suite = number::TLS_AES_128_GCM_SHA256;
+        write_server_hello(&mut w, &[7; 32], &[], suite, number::X25519, &[8; 32])?;
+        write_ack(packet, 0, 25, &[(0, 0)])?;
+        write_crypto(packet, 0, w.written())
+    })
+}
+
+/// An Initial of the server with an ACK alone.
+fn ack(attempt: u8) -> Vec<u8> {
+    initial(attempt, 1, |packet| write_ack(packet, 0, 25, &[(0, 0)]))
+}
+
+/// Initial number `number` of the server, for attempt number `attempt`.
+fn initial(
+    attempt: u8,
+    number: u64,
+    frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
+) -> Vec<u8> {
     let dcid = ConnectionId::from(DCID);
     let keys = Keys::new(&InitialSecret::new(VERSION, &dcid).unwrap().server());
     let scid = ConnectionId::new(&[5; 5]).unwrap();
     let header = LongHeader {
         pn_len: 4,
-        ..LongHeader::initial(VERSION, cid(attempt).into(), scid, 0)
+        ..LongHeader::initial(VERSION, cid(attempt).into(), scid, number)
     };
-    let mut hello = [0; 200];
-    let mut w = Writer::new(&mut hello);
-    let suite = number::TLS_AES_128_GCM_SHA256;
-    write_server_hello(&mut w, &[7; 32], &[], suite, number::X25519, &[8; 32]).unwrap();
     let mut out = [0; 1500];
-    let n = build_packet(&mut out, &header, &keys, None, |packet| {
-        write_ack(packet, 0, 25, &[(0, 0)])?;
-        write_crypto(packet, 0, w.written())
-    });
+    let n = build_packet(&mut out, &header, &keys, None, frames);
     out[..n.unwrap()].to_vec()
 }
 
@@ -172,23 +211,11 @@ fn an_answer_after_its_time_does_not_count() {
 
 #[test]
 fn silence_leads_to_another_connection_or_to_the_end() {
-    let planned = |number| {
-        let fed = FedTarget {
-            number,
-            ip_text: "127.0.0.1".into(),
-            ip: server().ip(),
-            domain: "".into(),
-            port: 443,
-            group: 0,
-            owned: false,
-        };
-        TargetRef::Fed(Arc::new(fed))
-    };
     let mut paused = Groups::default();
     paused.pause(64500);
     for (name, target, group, stopping, queued, not_done) in [
         ("listed", TargetRef::Listed(0), 0, false, true, 0),
-        ("planned", planned(1 << 31), 0, false, false, 0),
+        ("planned", planned(), 0, false, false, 0),
         ("paused", TargetRef::Listed(0), 64500, false, false, 0),
         ("stopping", TargetRef::Listed(0), 0, true, false, 1),
     ] {

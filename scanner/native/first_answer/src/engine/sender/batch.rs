@@ -81,18 +81,19 @@ impl Sender {
                 Err(e) => {
                     self.read_errors(port, to);
                     self.egress.restart_stamps(port);
-                    let full = egress::is_full(&e);
                     tries += 1;
-                    if full && tries < PATIENCE {
-                        std::thread::sleep(Duration::from_millis(1));
-                    } else if full || tries > 1 {
-                        let Item { handle, kind, .. } = self.batch[from];
-                        let why = format!("the system refused to send: {e}");
-                        let now = self.clock.now();
-                        to.probes
-                            .not_sent(handle, kind, Outcome::SendFailed, why, now);
-                        from += 1;
-                        tries = 0;
+                    match next_try(egress::is_full(&e), tries) {
+                        NextTry::AtOnce => {}
+                        NextTry::Later => std::thread::sleep(Duration::from_millis(1)),
+                        NextTry::Never => {
+                            let Item { handle, kind, .. } = self.batch[from];
+                            let why = format!("the system refused to send: {e}");
+                            let now = self.clock.now();
+                            to.probes
+                                .not_sent(handle, kind, Outcome::SendFailed, why, now);
+                            from += 1;
+                            tries = 0;
+                        }
                     }
                 }
             }
@@ -137,6 +138,24 @@ impl Sender {
     }
 }
 
+/// When a datagram that the kernel did not take is offered again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextTry {
+    AtOnce,
+    Later,
+    Never,
+}
+
+/// What follows when the kernel did not take a datagram `tries` times, the last time because a queue was
+/// `full`. Its first refusal may be about an earlier datagram.
+fn next_try(full: bool, tries: u32) -> NextTry {
+    match full {
+        true if tries < PATIENCE => NextTry::Later,
+        false if tries == 1 => NextTry::AtOnce,
+        _ => NextTry::Never,
+    }
+}
+
 /// Datagrams beyond what the egress allowed are a defect of this engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the prober";
 
@@ -145,5 +164,40 @@ fn unwritable(kind: Kind, error: firstflight_wire::Error) -> String {
     match kind {
         Kind::Token => format!("the Retry's token does not fit the Initial: {error}"),
         _ => format!("the packet cannot be built: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_is_waited_for_and_another_refusal_is_final_the_second_time() {
+        for (full, tries, expected) in [
+            (true, 1, NextTry::Later),
+            (true, PATIENCE - 1, NextTry::Later),
+            (true, PATIENCE, NextTry::Never),
+            (false, 1, NextTry::AtOnce),
+            (false, 2, NextTry::Never),
+            (false, PATIENCE, NextTry::Never),
+        ] {
+            assert_eq!(next_try(full, tries), expected, "{full} {tries}");
+        }
+    }
+
+    #[test]
+    fn a_datagram_that_cannot_be_written_says_why() {
+        let error = firstflight_wire::Error::NoRoom;
+        for (kind, start) in [
+            (Kind::Token, "the Retry's token does not fit the Initial: "),
+            (Kind::New, "the packet cannot be built: "),
+            (Kind::Close, "the packet cannot be built: "),
+        ] {
+            assert_eq!(
+                unwritable(kind, error),
+                format!("{start}{error}"),
+                "{kind:?}"
+            );
+        }
     }
 }

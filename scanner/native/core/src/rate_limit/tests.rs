@@ -1,0 +1,219 @@
+use super::*;
+
+/// Probes all `ips` (by index) with a free pacer in steps of 1 ms; returns (time in ms, index).
+fn run(limits: &mut RateLimits, ips: &[IpAddr], limit_ms: u64) -> Vec<(u64, u32)> {
+    let mut done = Vec::new();
+    let mut fresh = 0..ips.len() as u32;
+    for ms in 0..limit_ms {
+        let now = ms * 1_000_000;
+        while let Some(t) = limits.release(now) {
+            done.push((ms, t));
+        }
+        for t in fresh.by_ref() {
+            if limits.admit(t, ips[t as usize], now) {
+                done.push((ms, t));
+            }
+        }
+    }
+    done
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn one_busy_address_does_not_delay_its_prefix() {
+    let mut ips = vec![ip("10.0.0.1"); 20];
+    ips.extend((1..=10).map(|i| ip(&format!("10.0.0.{}", i + 1))));
+    ips.push(ip("10.0.1.1"));
+    let mut limits = RateLimits::new(1.0, 10.0, None, ips.len());
+    let done = run(&mut limits, &ips, 25_000);
+    assert_eq!((done.len(), limits.waiting()), (31, 0));
+    let at = |t: u32| done.iter().find(|(_, d)| *d == t).unwrap().0;
+    assert_eq!(at(30), 0, "another prefix goes at once");
+    assert!((20..30).all(|t| at(t) <= 1_200), "{done:?}");
+    let mut same: Vec<u64> = (0..20).map(at).collect();
+    same.sort_unstable();
+    assert!(same.windows(2).all(|w| w[1] - w[0] >= 1000), "{same:?}");
+    assert!(same[19] < 20_500, "{same:?}");
+    let mut prefix: Vec<u64> = (0..30).map(at).collect();
+    prefix.sort_unstable();
+    assert!(prefix.windows(2).all(|w| w[1] - w[0] >= 100));
+}
+
+#[test]
+fn each_limit_alone_and_none() {
+    let ips: Vec<IpAddr> = (0..6).map(|i| ip(&format!("2001:db8:0:{i}::1"))).collect();
+    assert_eq!(
+        run(&mut RateLimits::new(1.0, 0.0, None, 6), &ips, 10).len(),
+        6
+    );
+    assert_eq!(
+        run(&mut RateLimits::new(0.0, 2.0, None, 6), &ips, 1001).len(),
+        3,
+        "one /48, two a second"
+    );
+    assert_eq!(
+        run(&mut RateLimits::new(0.0, 0.0, None, 6), &ips, 1).len(),
+        6
+    );
+}
+
+#[test]
+fn forgets_idle_addresses() {
+    let mut limits = RateLimits::new(1.0, 0.0, None, 100_000);
+    for t in 0..100_000_u32 {
+        assert!(limits.admit(t, IpAddr::V4(t.into()), u64::from(t) * 10_000_000));
+    }
+    assert!(limits.addresses.len() <= 4096 && limits.prefixes.len() <= 4096);
+}
+
+#[test]
+fn planned_probes_and_targets_share_the_limits() {
+    let ips = [ip("10.0.0.1"), ip("10.0.0.1"), ip("10.0.0.2")];
+    let mut limits = RateLimits::new(1.0, 4.0, None, ips.len());
+    let mut done: Vec<(u64, IpAddr)> = Vec::new();
+    let mut fresh = 0..3_u32;
+    for ms in 0..4000 {
+        let now = ms * 1_000_000;
+        // Tries at every moment, before the waiting targets do, and still gets only half of the shares.
+        {
+            match limits.take(ips[0], now, false) {
+                Ok(()) => done.push((ms, ips[0])),
+                Err(free_at) => assert!(free_at > now),
+            }
+        }
+        while let Some(t) = limits.release(now) {
+            done.push((ms, ips[t as usize]));
+        }
+        for t in fresh.by_ref() {
+            if limits.admit(t, ips[t as usize], now) {
+                done.push((ms, ips[t as usize]));
+            }
+        }
+    }
+    assert_eq!(limits.waiting(), 0, "{done:?}");
+    assert!(done.len() > 4 && done.len() <= 8, "{done:?}");
+    assert!(
+        done.windows(2).all(|w| w[1].0 - w[0].0 >= 250),
+        "the prefix: {done:?}"
+    );
+    let same: Vec<u64> = done.iter().filter(|d| d.1 == ips[0]).map(|d| d.0).collect();
+    assert!(same.windows(2).all(|w| w[1] - w[0] >= 1000), "{done:?}");
+}
+
+#[test]
+fn owned_probes_pass_the_limit_of_the_address_alone() {
+    let mut limits = RateLimits::new(1.0, 10.0, None, 0);
+    let one = ip("10.0.0.1");
+    assert!(limits.take(one, 0, true).is_ok() && limits.take(one, 0, false).is_err());
+    assert!(limits.take(one, SECOND / 10, false).is_ok());
+    assert_eq!(
+        limits.take(one, SECOND / 5, false),
+        Err(SECOND / 10 + SECOND),
+        "owned probes are not counted there"
+    );
+    assert!(limits.take(one, SECOND / 5, true).is_ok());
+}
+
+#[test]
+fn targets_wait_for_their_turn() {
+    let shared = crate::shared_limits::SharedLimits {
+        index: 0,
+        of: 2,
+        length: SECOND,
+        pause: SECOND / 2,
+    };
+    let ips: Vec<IpAddr> = (0..8).map(|i| ip(&format!("10.0.{}.1", i % 2))).collect();
+    let clocked = shared.on_clock(0);
+    let mut limits = RateLimits::new(0.0, 5.0, Some(clocked), ips.len());
+    let done = run(&mut limits, &ips, 10_000);
+    assert_eq!(done.len(), 8);
+    for (ms, target) in done {
+        let now = ms * 1_000_000;
+        assert_eq!(
+            clocked.allowed_from(prefix_of(ips[target as usize]), now),
+            now
+        );
+    }
+}
+
+#[test]
+fn prefixes_are_of_24_and_48_bits() {
+    for (address, prefix) in [
+        ("192.0.2.255", "192.0.2.0"),
+        ("255.255.255.255", "255.255.255.0"),
+        ("2001:db8:1:2::3", "2001:db8:1::"),
+        ("ffff:ffff:ffff:ffff::", "ffff:ffff:ffff::"),
+    ] {
+        assert_eq!(prefix_of(ip(address)), ip(prefix));
+    }
+}
+
+#[test]
+fn a_target_waits_exactly_as_long_as_its_limits_say() {
+    for (address_rate, prefix_rate, gap) in [
+        (4.0, 0.0, SECOND / 4),
+        (0.0, 5.0, SECOND / 5),
+        (4.0, 5.0, SECOND / 4),
+        (5.0, 4.0, SECOND / 4),
+    ] {
+        let mut limits = RateLimits::new(address_rate, prefix_rate, None, 3);
+        let one = ip("10.0.0.1");
+        assert!(limits.admit(0, one, 7) && !limits.admit(1, one, 7) && !limits.admit(2, one, 7));
+        assert_eq!(
+            (limits.waiting(), limits.next_release()),
+            (2, Some(7 + gap))
+        );
+        assert_eq!(limits.release(7 + gap - 1), None);
+        assert_eq!((limits.release(7 + gap), limits.waiting()), (Some(1), 1));
+        assert_eq!(
+            limits.release(7 + gap),
+            None,
+            "the next one waits as long again"
+        );
+        assert_eq!(
+            (limits.release(7 + 2 * gap), limits.waiting()),
+            (Some(2), 0)
+        );
+        assert_eq!(limits.release(7 + 9 * gap), None);
+        assert!(limits.admit(0, one, 7 + 3 * gap));
+    }
+}
+
+#[test]
+fn without_limits_nothing_is_remembered() {
+    let mut limits = RateLimits::new(0.0, 0.0, None, 2);
+    let one = ip("10.0.0.1");
+    assert!(limits.admit(0, one, 0) && limits.admit(1, one, 0));
+    assert_eq!(limits.take(one, 0, false), Ok(()));
+    assert!(limits.addresses.is_empty() && limits.next.is_empty());
+    assert_eq!((limits.waiting(), limits.next_release()), (0, None));
+}
+
+#[test]
+fn while_targets_wait_planned_probes_get_every_other_share() {
+    let one = ip("10.0.0.1");
+    for (owned, address_rate, prefix_rate) in [(false, 2.0, 0.0), (true, 0.0, 2.0)] {
+        let gap = SECOND / 2;
+        let mut limits = RateLimits::new(address_rate, prefix_rate, None, 3);
+        assert!(limits.admit(0, one, 0) && !limits.admit(1, one, 0));
+        assert_eq!(limits.take(one, 0, owned), Err(gap));
+        assert_eq!(limits.take(one, gap, owned), Ok(()));
+        assert_eq!(
+            limits.release(gap),
+            None,
+            "the planned probe took the share"
+        );
+        assert_eq!(
+            limits.take(one, gap, owned),
+            Err(3 * gap),
+            "a target is first"
+        );
+        assert_eq!(limits.take(one, 2 * gap, owned), Err(3 * gap));
+        assert_eq!(limits.release(2 * gap), Some(1));
+        assert_eq!(limits.take(one, 2 * gap, owned), Err(3 * gap));
+        assert_eq!(limits.take(one, 3 * gap, owned), Ok(()), "{owned}");
+    }
+}

@@ -1,0 +1,270 @@
+//! From options to the parts of a run; and whole runs to closed ports of loopback.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use firstflight_core::records::Segments;
+use serde_json::Value;
+
+use super::*;
+use crate::outcome::Outcome;
+
+fn options(arguments: &[&str]) -> Options {
+    let start: &[&str] = &["firstflight-prober", "--targets", "list.csv"];
+    Options::try_parse_from([start, arguments].concat()).unwrap()
+}
+
+/// An empty folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("setup-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    /// Writes a file; returns its path as an argument.
+    fn file(&self, name: &str, text: &str) -> String {
+        fs::write(self.0.join(name), text).unwrap();
+        self.path(name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn waits_are_converted_to_nanoseconds() {
+    let arguments = [
+        "--timeout",
+        "1.5",
+        "--settle-ms",
+        "70",
+        "--linger-ms",
+        "400",
+    ];
+    let settings = settings(&options(&[&arguments[..], &["--attempts", "4"]].concat()));
+    assert_eq!(
+        (settings.window, settings.settle, settings.cooldown),
+        (1_500_000_000, 70_000_000, 400_000_000)
+    );
+    assert_eq!((settings.attempts, settings.sizes), (4, [1252, 1232]));
+}
+
+#[test]
+fn limits_are_those_of_the_options_on_the_clock_of_all() {
+    let ip = "192.0.2.7".parse().unwrap();
+    let turn = ["--per-prefix-rate", "2", "--turn", "0/2:10:1"];
+    let ahead = [&turn[..], &["--clock-offset-ms", "10000"]].concat();
+    let none = ["--per-address-rate", "0", "--per-prefix-rate", "0"];
+    for (name, arguments, second) in [
+        (
+            "per address",
+            &["--per-address-rate", "4"][..],
+            Err(SECOND / 4),
+        ),
+        (
+            "per prefix",
+            &["--per-address-rate", "0", "--per-prefix-rate", "5"],
+            Err(SECOND / 5),
+        ),
+        ("none", &none, Ok(())),
+    ] {
+        let mut limits = rate_limits(&options(arguments), 0, 0);
+        assert_eq!(limits.take(ip, 0, false), Ok(()), "{name}");
+        assert_eq!(limits.take(ip, 0, false), second, "{name}");
+    }
+    // Which of two turns has this prefix depends on its hash; an offset of one turn is the other.
+    let start = 1_000 * SECOND as i64;
+    let [now, corrected] = [&turn[..], &ahead].map(|arguments| {
+        let mut limits = rate_limits(&options(arguments), start, 0);
+        limits.take(ip, 0, false).is_ok()
+    });
+    assert_ne!(now, corrected);
+}
+
+#[test]
+fn json_lines_are_written_if_asked_for_or_without_segments() {
+    for (arguments, json) in [
+        (&[][..], true),
+        (&["--segments", "x"], false),
+        (&["--segments", "x", "--format", "jsonl"], true),
+        (&["--format", "jsonl"], true),
+    ] {
+        let options = options(arguments);
+        let outputs = output_options(&options);
+        assert_eq!(outputs.json, json, "{arguments:?}");
+        assert_eq!(
+            outputs.segments.is_some(),
+            arguments.contains(&"x"),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn options_about_lists_and_outputs_are_passed_on() {
+    let arguments = [
+        "--contact",
+        "me",
+        "--segments",
+        "s",
+        "--resume",
+        "--summary",
+        "m",
+    ];
+    let options = options(&arguments);
+    let (inputs, outputs) = (input_options(&options), output_options(&options));
+    assert_eq!(
+        (inputs.name, inputs.targets),
+        ("probe", Some(Path::new("list.csv")))
+    );
+    assert!(inputs.contact && !inputs.feed && outputs.resume);
+    assert_eq!(
+        (outputs.summary, outputs.skipped),
+        (Some(Path::new("m")), None)
+    );
+}
+
+/// A summary and a result with `rejected` lines and a target with a record.
+fn result(options: &Options, rejected: u64, interrupted: bool) -> (Summary, RunResult) {
+    let ports = Ports::bind(&[], None, [false, false], 0).unwrap();
+    let mut counts = Counts::default();
+    (counts.tally.targets, counts.tally.rejected) = (1, rejected);
+    counts.tally.record(Outcome::Timeout, true);
+    let result = RunResult {
+        counts,
+        highest: (3, 4),
+        interrupted,
+        written: Ok(5),
+    };
+    (Summary::new(options, &ports, String::new(), 1), result)
+}
+
+#[test]
+fn the_exit_status_tells_rejected_lines_and_interruptions() {
+    let options = options(&[]);
+    for (rejected, interrupted, status) in
+        [(0, false, 0), (1, false, 1), (9, true, 130), (0, true, 130)]
+    {
+        let (summary, result) = result(&options, rejected, interrupted);
+        assert_eq!(conclude(&options, summary, result), Ok(status));
+    }
+}
+
+#[test]
+fn records_that_were_not_written_and_wrong_counts_end_in_an_error() {
+    let options = options(&[]);
+    let (summary, mut failed) = result(&options, 0, false);
+    failed.written = Err(Failure::Output("no space".to_owned()));
+    let failure = conclude(&options, summary, failed).unwrap_err();
+    assert_eq!(failure, Failure::Output("no space".to_owned()));
+    let (summary, mut wrong) = result(&options, 0, false);
+    wrong.counts.tally.targets = 2;
+    let failure = conclude(&options, summary, wrong).unwrap_err();
+    assert!(matches!(failure, Failure::Accounting(_)));
+}
+
+#[test]
+fn the_summary_has_what_came_of_the_run() {
+    let folder = Folder::new("summary");
+    let path = folder.path("summary.json");
+    for (arguments, segment) in [
+        (&["--summary", &path][..], Value::Null),
+        (&["--summary", &path, "--segments", "x"], 5.into()),
+    ] {
+        let options = options(arguments);
+        let (summary, result) = result(&options, 0, true);
+        assert_eq!(conclude(&options, summary, result), Ok(130));
+        let json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        for (key, value) in [
+            ("interrupted", true.into()),
+            ("max_new_per_second", 3.into()),
+            ("max_datagrams_per_second", 4.into()),
+            ("targets", 1.into()),
+            ("last_segment", segment),
+        ] {
+            assert_eq!(json[key], value, "{key}");
+        }
+    }
+}
+
+/// Runs with a list of two targets whose ports are closed, and a line that is rejected or not.
+fn run_closed(folder: &Folder, more_lines: &str, more: &[&str]) -> Result<u8, Failure> {
+    let rows = "127.86.0.1,a.test,9\n127.86.0.2,,9\n";
+    let list = folder.file("list.csv", &format!("ip,domain,port\n{rows}{more_lines}"));
+    let (segments, summary) = (folder.path("segments"), folder.path("summary.json"));
+    let arguments = [
+        "firstflight-prober",
+        "--targets",
+        &list,
+        "--segments",
+        &segments,
+        "--summary",
+        &summary,
+        "--allow-net",
+        "127.0.0.0/8",
+        "--linger-ms",
+        "1",
+        "--rate",
+        "1000",
+    ];
+    run(&Options::try_parse_from([&arguments[..], more].concat()).unwrap())
+}
+
+#[test]
+fn a_dry_run_sends_and_writes_nothing() {
+    let folder = Folder::new("dry");
+    assert_eq!(run_closed(&folder, "", &["--dry-run"]), Ok(0));
+    assert_eq!(run_closed(&folder, "nonsense\n", &["--dry-run"]), Ok(1));
+    assert!(!Path::new(&folder.path("segments")).exists());
+    assert!(!Path::new(&folder.path("summary.json")).exists());
+}
+
+#[test]
+fn a_run_leaves_segments_and_a_summary_and_can_be_resumed() {
+    let folder = Folder::new("run");
+    let summary = || -> Value {
+        serde_json::from_str(&fs::read_to_string(folder.path("summary.json")).unwrap()).unwrap()
+    };
+    assert_eq!(run_closed(&folder, "", &["--seed", "7"]), Ok(0));
+    let first = summary();
+    for (key, value) in [
+        ("targets", 2),
+        ("sent", 2),
+        ("resumed", 0),
+        ("seed", 7),
+        ("closes", 0),
+    ] {
+        assert_eq!(first[key], value, "{key}");
+    }
+    assert_eq!(first["outcomes"]["refused"], 2);
+    assert_eq!(first["missing_tx_stamps"], 0);
+    assert_eq!(run_closed(&folder, "nonsense\n", &["--resume"]), Ok(1));
+    let second = summary();
+    for (key, value) in [("targets", 2), ("sent", 2), ("resumed", 2), ("rejected", 1)] {
+        assert_eq!(second[key], value, "{key}");
+    }
+    assert_eq!(
+        second["max_datagrams_per_second"], 0,
+        "nothing was left to probe"
+    );
+    let refused = run_closed(&folder, "", &[]);
+    assert!(
+        matches!(refused, Err(Failure::Usage(_))),
+        "segments without --resume"
+    );
+    let dir = folder.path("segments");
+    let segments = Segments::<Columns>::open(Path::new(&dir), true).unwrap();
+    assert!(segments.last() >= 1);
+}
