@@ -309,6 +309,7 @@ fn closed_connections_expire_sooner_and_late_packets_begin_none() {
 #[test]
 fn above_the_limit_the_one_idle_for_longest_is_evicted() {
     let mut feed = Feed::with("", 1, Vec::new());
+    assert_eq!(feed.table.evicted(), 0);
     for (ms, port) in [(0, 1), (1, 2)] {
         feed.client.set_port(port);
         feed.packets(ms, true, &[HELLO]);

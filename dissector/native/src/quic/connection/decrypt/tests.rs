@@ -237,6 +237,9 @@ fn a_retry_changes_keys_and_lets_the_server_begin_again() {
         &[initial(0, &[F::Ack(1, 1), F::ServerHello(WHOLE)])],
     )
     .unwrap();
+    // An ACK of what was sent before the Retry gives no sample.
+    feed.sent(25, &server, &[initial(1, &[F::Ack(0, 0)])])
+        .unwrap();
     // The second one begins nothing again.
     feed.sent(30, &client, &[initial(2, &[F::Ping])]).unwrap();
     let log: Vec<_> = feed.logged().into_iter().map(|(_, _, text)| text).collect();
@@ -299,4 +302,91 @@ fn secrets_open_packets_of_one_side_only() {
     assert_eq!(connection.undecrypted_packets, 1);
     assert_eq!(connection.server_numbers[1].largest(), Some(0));
     assert_eq!(connection.client_numbers[1].largest(), None);
+}
+
+#[test]
+fn a_retry_outside_the_capture_changes_keys_as_well() {
+    let client = Sender {
+        odcid: RETRY,
+        token: b"token",
+        ..Sender::CLIENT
+    };
+    let server = Sender {
+        odcid: RETRY,
+        ..Sender::SERVER
+    };
+    let mut feed = Feed::begun("");
+    let (connection, _) = feed
+        .sent(7, &client, &[initial(1, &[F::ClientHello])])
+        .unwrap();
+    assert_eq!(connection.retry_scid, Some(RETRY.into()));
+    assert!(connection.retry_followed && connection.owns(true, &RETRY));
+    feed.sent(
+        17,
+        &server,
+        &[initial(0, &[F::Ack(1, 1), F::ServerHello(WHOLE)])],
+    )
+    .unwrap();
+    let connection = feed.one();
+    assert_eq!(connection.undecrypted_packets, 0);
+    let answer = classify(&connection.timeline);
+    assert_eq!(
+        (answer.outcome, answer.hello_ns),
+        (Outcome::Coalesced, Some(7 * MS))
+    );
+    // The client's Initial names no connection ID of the server.
+    assert_eq!(connection.server_scid, Some(SERVER.into()));
+}
+
+#[test]
+fn keys_after_a_retry_are_made_again_after_a_close() {
+    let client = Sender {
+        odcid: RETRY,
+        token: b"token",
+        ..Sender::CLIENT
+    };
+    let server = Sender {
+        odcid: RETRY,
+        ..Sender::SERVER
+    };
+    let mut feed = Feed::begun("");
+    feed.bytes(5, false, &retry());
+    feed.sent(7, &client, &[initial(1, &[F::ClientHello])])
+        .unwrap();
+    let (connection, _) = feed
+        .sent(17, &server, &[initial(0, &[F::Close(1)])])
+        .unwrap();
+    assert!(connection.initial_keys.is_none());
+    feed.sent(18, &server, &[initial(1, &[F::Ping])]).unwrap();
+    let (connection, _) = feed.sent(19, &client, &[initial(2, &[F::Ping])]).unwrap();
+    assert_eq!(connection.undecrypted_packets, 0);
+    assert_eq!(connection.client_numbers[0].largest(), Some(2));
+    assert_eq!(connection.server_numbers[0].largest(), Some(1));
+}
+
+#[test]
+fn the_handshake_after_an_offer_has_secrets_of_its_own() {
+    let of_second = key_log().replace(&"05".repeat(32), &"06".repeat(32));
+    let mut feed = Feed::begun(&of_second);
+    // The logs are searched for the first ClientHello.
+    let (connection, _) = feed.packets(1, true, &[zero_rtt(0, &[F::Ping])]).unwrap();
+    assert_eq!(connection.undecrypted_packets, 1);
+    feed.bytes(
+        10,
+        false,
+        &version_negotiation(CLIENT, ODCID, &[Version::V2]),
+    );
+    let v2 = |sender| Sender {
+        version: Version::V2,
+        ..sender
+    };
+    let hello = [F::Crypto(0, client_hello(6, "other.example"))];
+    feed.sent(20, &v2(Sender::CLIENT), &[initial(0, &hello)])
+        .unwrap();
+    feed.sent(30, &v2(Sender::SERVER), &[ANSWER]).unwrap();
+    let (connection, _) = feed
+        .sent(40, &v2(Sender::CLIENT), &[one_rtt(0, &[F::Ping])])
+        .unwrap();
+    assert!(connection.has_keys());
+    assert_eq!(connection.undecrypted_packets, 1);
 }

@@ -100,12 +100,13 @@ fn after_the_end_nothing_is_read() {
     let mut reader = FlightReader::default();
     let mut fields = ServerFields::default();
     reader.crypto(0, finished, &mut fields);
-    assert!(reader.is_over);
+    assert!(reader.is_over && reader.stream.contiguous().is_empty());
     let extensions = encrypted_extensions(&[1, 1, 30]);
     reader.crypto(finished.len() as u64, extensions, &mut fields);
     assert_eq!(found(&fields), (None, None, None, None));
     let mut reader = FlightReader::default();
     reader.end();
+    assert!(reader.is_over);
     reader.crypto(0, extensions, &mut fields);
     assert_eq!(found(&fields), (None, None, None, None));
 }

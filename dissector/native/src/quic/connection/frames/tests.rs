@@ -266,3 +266,16 @@ fn a_hello_in_pieces_within_one_packet_ends_where_its_header_says() {
     assert_eq!(answer.ack.map(|ack| ack.at.ns), Some(12 * MS));
     assert_eq!(connection.timeline.client_hello_copies, 1);
 }
+
+#[test]
+fn after_a_close_the_hello_is_not_read_further() {
+    let hello = client_hello(RANDOM, "www.example.net");
+    let (a, b) = hello.split_at(100);
+    let mut feed = Feed::new("");
+    let frames = [F::Crypto(0, a), F::Close(1)];
+    feed.packets(0, true, &[initial(0, &frames)]).unwrap();
+    let frames = [F::Crypto(100, b)];
+    let (connection, _) = feed.packets(1, true, &[initial(1, &frames)]).unwrap();
+    assert_eq!(connection.client_numbers[0].largest(), Some(1));
+    assert!(connection.hello.sni.is_none());
+}

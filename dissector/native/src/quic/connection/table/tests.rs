@@ -174,6 +174,8 @@ fn what_was_written_out_is_found_no_more() {
     feed.packets(30, true, &[one_rtt(1, &[F::Ping])]).unwrap();
     assert_eq!(feed.table.expired(60_031 * MS).unwrap().datagrams.client, 3);
     assert!(feed.table.expired(i64::MAX).is_none());
+    let short = [&[0x40][..], &SERVER].concat();
+    assert!(feed.table.by_cid.of_short(&short).is_none());
     for client in [usual, feed.client] {
         let tuple = feed.table.by_tuple.tuple(&client, &feed.server);
         assert!(feed.table.by_tuple.get(tuple).is_empty());

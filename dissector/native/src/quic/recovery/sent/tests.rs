@@ -284,6 +284,9 @@ fn repetitions_count_for_the_packet_that_carried_the_bytes_first() {
         (&[(1, 0, 0, 4), (2, 0, 4, 8), (0, 0, 0, 8)], &[(0, 0)], 2),
         (&[(1, 0, 0, 4), (2, 0, 4, 8), (0, 0, 0, 4)], &[(0, 0)], 1),
         (&[(1, 0, 4, 8), (0, 0, 0, 4)], &[(1, 0)], 0),
+        // Each comes before the one that it repeats, which is counted for one of them.
+        (&[(5, 0, 0, 4), (4, 0, 0, 4), (3, 0, 0, 4)], &[(3, 3)], 1),
+        (&[(5, 0, 0, 4), (4, 0, 0, 4), (3, 0, 0, 4)], &[(4, 3)], 2),
     ];
     for (packets, acknowledged, spurious) in stories {
         let mut sent = Sent::default();

@@ -119,6 +119,7 @@ fn an_ack_covers_the_hello_if_its_packets_held_every_byte() {
         (100, &[(1, 5, 101, 50, None)], (1, 1), Partial),
         // A frame without bytes.
         (0, &[(0, 5, 0, 0, Some(300))], (0, 0), Nothing),
+        (0, &[(0, 5, 9, 0, Some(300))], (0, 0), Nothing),
     ];
     for (from, pieces, (largest, smallest), coverage) in cases {
         let mut hello = sent(*from, pieces);

@@ -47,6 +47,7 @@ fn nothing_is_found_once_the_hello_is_known() {
     for first in [&hello[..], &hello[..38]] {
         let mut finder = Finder::new();
         assert_eq!(finder.crypto(0, first), Found::FirstByte);
+        assert!(finder.done && finder.stream.contiguous().is_empty());
         assert_eq!(finder.crypto(0, &hello), Found::Nothing);
         assert_eq!(finder.crypto(0, &[11; 60]), Found::Nothing);
     }
@@ -131,4 +132,14 @@ fn no_more_than_8_kb_are_kept() {
     assert_eq!(finder.crypto(0, &hello[..30]), Found::FirstByte);
     assert_eq!(finder.crypto(30, &hello[30..60]), Found::Nothing);
     assert!(finder.done);
+}
+
+#[test]
+fn the_first_byte_comes_once() {
+    let hello = hello();
+    let mut finder = Finder::new();
+    assert_eq!(finder.crypto(0, &hello[..5]), Found::FirstByte);
+    for _ in 0..3 {
+        assert_eq!(finder.crypto(0, &hello[..5]), Found::Nothing);
+    }
 }
