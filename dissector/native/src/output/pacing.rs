@@ -105,8 +105,8 @@ mod tests {
             dst: ([192, 0, 2, 2], 2).into(),
             protocol: Protocol::Tcp,
         };
-        // Trains of 2, 1 and 6 packets.
-        let times = [0, 10, 200, 400, 410, 420, 430, 440, 450];
+        // Trains of 2, 1, 6 and 1 packets.
+        let times = [0, 10, 200, 400, 410, 420, 430, 440, 450, 700];
         for (i, us) in times.into_iter().enumerate() {
             let sent = Sent {
                 ns: 5_000 + us * 1000 + i64::from(i == 8) * 999,
@@ -124,27 +124,27 @@ mod tests {
             dst_ip=192.0.2.2\n\
             dst_port=2\n\
             protocol=tcp\n\
-            packets=9\n\
-            ip_bytes=1260\n\
-            payload_bytes=900\n\
-            duration_us=450\n\
-            goodput_bps=15964558\n\
+            packets=10\n\
+            ip_bytes=1400\n\
+            payload_bytes=1000\n\
+            duration_us=700\n\
+            goodput_bps=11428571\n\
             gap_min_ns=10000\n\
             gap_p10_ns=10000\n\
             gap_p25_ns=10000\n\
             gap_p50_ns=10000\n\
-            gap_p75_ns=55749\n\
-            gap_p90_ns=192999\n\
-            gap_p99_ns=199299\n\
-            gap_max_ns=200000\n\
-            gap_mean_ns=56374\n\
+            gap_p75_ns=190000\n\
+            gap_p90_ns=209800\n\
+            gap_p99_ns=245080\n\
+            gap_max_ns=249001\n\
+            gap_mean_ns=77777\n\
             gaps_exact=true\n\
             train_gap_ns=100000\n\
-            trains=3\n\
-            share_in_trains_1=0.1111111111111111\n\
-            share_in_trains_le5=0.3333333333333333\n\
+            trains=4\n\
+            share_in_trains_1=0.2\n\
+            share_in_trains_le5=0.4\n\
             longest_train=6\n\
-            train_lengths=1:0.111111,2:0.222222,6:0.666667\n";
+            train_lengths=1:0.200000,2:0.200000,6:0.600000\n";
         assert_eq!(lines(&PacingRow::new("x.pcap", 100_000, &pacing)), expected);
     }
 

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_row_shows_the_packet_its_connection_and_its_path() {
-        let mut feed = Feed::begun("");
+        let mut feed = Feed::new("");
+        feed.packets(2, true, &[HELLO]);
         feed.log = Some(Vec::new());
         feed.packets(3, true, &[HELLO]);
         let log = feed.log.take().unwrap();
@@ -118,7 +119,7 @@ mod tests {
         let expected = "source_file=x.pcap\n\
             frame_number=2\n\
             time_ns=3000999\n\
-            since_start_us=3000\n\
+            since_start_us=1000\n\
             from_client=true\n\
             client_ip=192.0.2.1\n\
             client_port=50000\n\

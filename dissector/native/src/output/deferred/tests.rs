@@ -57,6 +57,7 @@ fn every_kind_of_value_comes_back() {
         Value::Bool(true),
         Value::Int(i64::MIN),
         Value::Float(-0.25),
+        Value::Text("x y"),
         Value::Text(""),
     ];
     let mut deferred = Deferred::new();
@@ -73,7 +74,10 @@ fn every_kind_of_value_comes_back() {
         .unwrap();
     assert_eq!(
         found,
-        ["null false true -9223372036854775808 -0.25 \"\"", ""]
+        [
+            "null false true -9223372036854775808 -0.25 \"x y\" \"\"",
+            ""
+        ]
     );
 }
 

@@ -280,3 +280,43 @@ fn errors_of_the_file_stay_what_they_are() {
     ];
     assert_eq!(kinds, expected);
 }
+
+#[test]
+fn a_second_group_holds_its_own_cells_only() {
+    for nullable in [false, true] {
+        let (mut file, again) = create(&columns(nullable));
+        for n in 0..8194 {
+            let row = [
+                Value::Text("x"),
+                Value::Bool(n % 2 == 0),
+                Value::Int(n % 200),
+                Value::Int(n),
+                Value::Int(n),
+                Value::Int(-n),
+                Value::Float(0.5),
+                Value::Float(n as f64),
+            ];
+            file.write_row(&row[..]).unwrap();
+        }
+        file.finish().unwrap();
+        let (reader, rows) = read(again);
+        let groups: Vec<i64> = reader
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|group| group.num_rows())
+            .collect();
+        assert_eq!((groups, rows.len()), (vec![8192, 2], 8194));
+        let expected = [
+            Field::Str("x".into()),
+            Field::Bool(false),
+            Field::UByte(193),
+            Field::UShort(8193),
+            Field::UInt(8193),
+            Field::Long(-8193),
+            Field::Float(0.5),
+            Field::Double(8193.0),
+        ];
+        assert_eq!(rows[8193], expected);
+    }
+}

@@ -169,9 +169,14 @@ fn a_flow_with_everything_shows_it() {
     let rest = rest.map(|(ms, segment)| (ms * MS + 999, segment));
     let mut segments = handshake([0, 20, 21]).to_vec();
     segments.extend(rest);
+    // Not at the beginning of time.
+    let segments: Vec<_> = segments
+        .into_iter()
+        .map(|(ns, segment)| (ns + 7_000, segment))
+        .collect();
     let flow = flow(&segments);
     let expected = "source_file=x.pcap\n\
-        start_time_ns=0\n\
+        start_time_ns=7000\n\
         client_ip=192.0.2.1\n\
         client_port=50000\n\
         server_ip=198.51.100.1\n\

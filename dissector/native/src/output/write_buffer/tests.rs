@@ -96,9 +96,11 @@ fn files_are_written_by_blocks_of_256_kb() {
     buffer.flush().unwrap();
     assert_eq!((buffer.written, buffer.bytes.len()), (bytes.len(), 0));
     // After a flush in between, what follows fills the block up.
-    buffer.bytes.extend_from_slice(&pattern(block));
-    buffer.settle().unwrap();
-    assert_eq!((buffer.written, buffer.bytes.len()), (4 * block, 9));
+    for (length, written, left) in [(block - 10, 3 * block + 9, block - 10), (1, 4 * block, 0)] {
+        buffer.bytes.extend_from_slice(&pattern(length));
+        buffer.settle().unwrap();
+        assert_eq!((buffer.written, buffer.bytes.len()), (written, left));
+    }
 }
 
 #[test]
