@@ -58,13 +58,14 @@ mod tests {
 
     #[test]
     fn a_part_is_named_kept_or_removed() {
-        // What is done with it, and what is there then.
-        let done: [(fn(Part), &[&str]); 3] = [
+        /// What is done with it, and what is there then.
+        type Case = (fn(Part), &'static [&'static str]);
+        const CASES: [Case; 3] = [
             (|part| part.finish().unwrap(), &["rows"]),
             (Part::keep, &["rows.part"]),
             (drop, &[]),
         ];
-        for (end, names) in done {
+        for (end, names) in CASES {
             let folder = Folder::new();
             let (part, mut file) = Part::create(&folder.0.join("rows")).unwrap();
             file.write_all(b"text").unwrap();

@@ -101,10 +101,13 @@ fn counts_wait_until_they_are_asked_for() {
     assert_eq!(connection.volume.last_ns, 31 * MS);
 }
 
+/// Who sends which packets.
+type Steps<'a> = &'a [(bool, &'a [P<'a>])];
+
 #[test]
 fn nothing_is_only_counted_before_all_is_known() {
     // With keys, before the client's Handshake packet, before a Handshake packet of the server.
-    let steps: [(String, &[(bool, &[P<'_>])]); 3] = [
+    let stories: [(String, Steps<'_>); 3] = [
         (
             key_log(),
             &[
@@ -124,7 +127,7 @@ fn nothing_is_only_counted_before_all_is_known() {
             &[(false, &[ANSWER]), (true, &[handshake(0, &[F::Ping])])],
         ),
     ];
-    for (i, (keys, steps)) in steps.iter().enumerate() {
+    for (i, (keys, steps)) in stories.iter().enumerate() {
         let mut feed = Feed::begun(keys);
         for (from_client, packets) in *steps {
             feed.packets(10, *from_client, packets).unwrap();

@@ -89,8 +89,8 @@ fn connection_ids_are_taken_from_both_sides() {
         let mut feed = Feed::answered(&key_log());
         let packet = [one_rtt(0, &[F::NewCid([7; 8])])];
         let (connection, _) = feed.packets(20, from_client, &packet).unwrap();
-        assert_eq!(connection.owns(!from_client, &[7; 8]), true);
-        assert_eq!(connection.owns(from_client, &[7; 8]), false);
+        assert!(connection.owns(!from_client, &[7; 8]));
+        assert!(!connection.owns(from_client, &[7; 8]));
     }
 }
 

@@ -96,10 +96,13 @@ fn icmp(feed: &Feed) -> IcmpError {
     }
 }
 
+/// A change of an ICMP error, which gets another address, and whether its connection is found then.
+type Change = (fn(&mut IcmpError, SocketAddr), bool);
+
 #[test]
 fn an_icmp_error_belongs_to_the_connection_that_it_quotes() {
     let other: SocketAddr = ([192, 0, 2, 77], 7).into();
-    let changes: &[(fn(&mut IcmpError, SocketAddr), bool)] = &[
+    let changes: &[Change] = &[
         (|_, _| {}, true),
         (|e, _| e.quoted_scid = None, true),
         (|e, _| e.quoted_scid = Some(SERVER.into()), false),

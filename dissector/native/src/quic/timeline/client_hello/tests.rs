@@ -64,11 +64,13 @@ fn sent(from: u64, pieces: &[Piece]) -> HelloSent {
     hello
 }
 
+/// Offset of the ClientHello, pieces, the packets acknowledged, coverage.
+type Case<'a> = (u64, &'a [Piece], (u64, u64), Coverage);
+
 #[test]
 fn an_ack_covers_the_hello_if_its_packets_held_every_byte() {
     use Coverage::{Full, None as Nothing, Partial};
-    // Offset of the ClientHello, pieces, the packets acknowledged, coverage.
-    let cases: &[(u64, &[Piece], (u64, u64), Coverage)] = &[
+    let cases: &[Case<'_>] = &[
         (0, &[], (0, 0), Nothing),
         (0, &[(0, 5, 0, 300, Some(300))], (0, 0), Full { sent_ns: 5 }),
         (0, &[(0, 5, 0, 299, Some(300))], (0, 0), Partial),
