@@ -84,14 +84,17 @@ fn counts_wait_until_they_are_asked_for() {
     assert_eq!((before.datagrams.server, before.last_ns), (1, 31 * MS));
     let packets = [handshake(5, &[F::Ping]), one_rtt(6, &[F::Ping])];
     feed.packets(29, true, &packets).unwrap();
-    let connection = feed.one();
+    // A datagram that is looked at as a whole.
+    let (connection, _) = feed.packets(30, true, &[initial(9, &[F::Ping])]).unwrap();
+    assert!(!connection.count_only.has_counts);
     assert_eq!(
         (connection.datagrams.client, connection.datagrams.server),
-        (3, 3)
+        (4, 3)
     );
+    let connection = feed.one();
     assert_eq!(
         (connection.packets.client, connection.packets.server),
-        (4, 4)
+        (5, 4)
     );
     // All but the Initials.
     assert_eq!(
