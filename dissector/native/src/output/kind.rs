@@ -75,4 +75,10 @@ mod tests {
             assert_eq!(value.get_name(), kind.name());
         }
     }
+
+    #[test]
+    fn files_have_the_extension_of_their_format() {
+        let extensions = [Format::Jsonl, Format::Parquet].map(Format::extension);
+        assert_eq!(extensions, ["jsonl", "parquet"]);
+    }
 }

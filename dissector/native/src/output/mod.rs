@@ -15,6 +15,8 @@ mod stamps;
 mod summary;
 pub mod tcp_flow;
 pub mod tcp_packet;
+#[cfg(test)]
+mod testing;
 mod text;
 mod write_buffer;
 

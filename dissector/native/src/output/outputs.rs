@@ -286,3 +286,6 @@ fn open_one(to: &Destination, kind: Kind) -> Result<Output, OutputError> {
 fn display(path: &Path) -> String {
     path.display().to_string()
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,3 +84,95 @@ impl<'a> PacingRow<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::lines;
+    use super::*;
+    use crate::flow::expiry::Bounds;
+    use crate::flow::pacing::{Direction, Pacings, Sent};
+
+    #[test]
+    fn a_row_shows_gaps_and_trains() {
+        let bounds = Bounds {
+            idle_ns: 1 << 40,
+            closing_ns: 1 << 40,
+            max_live: 9,
+        };
+        let mut pacings = Pacings::new(bounds, 100_000);
+        let direction = Direction {
+            src: ([192, 0, 2, 1], 1).into(),
+            dst: ([192, 0, 2, 2], 2).into(),
+            protocol: Protocol::Tcp,
+        };
+        // Trains of 2, 1, 6 and 1 packets.
+        let times = [0, 10, 200, 400, 410, 420, 430, 440, 450, 700];
+        for (i, us) in times.into_iter().enumerate() {
+            let sent = Sent {
+                ns: 5_000 + us * 1000 + i64::from(i == 8) * 999,
+                ip_bytes: 140,
+                payload: 100,
+                seq: Some(100 * i as u32),
+            };
+            pacings.packet(direction, &sent);
+        }
+        let pacing = pacings.drain().unwrap();
+        let expected = "source_file=x.pcap\n\
+            start_time_ns=5000\n\
+            src_ip=192.0.2.1\n\
+            src_port=1\n\
+            dst_ip=192.0.2.2\n\
+            dst_port=2\n\
+            protocol=tcp\n\
+            packets=10\n\
+            ip_bytes=1400\n\
+            payload_bytes=1000\n\
+            duration_us=700\n\
+            goodput_bps=11428571\n\
+            gap_min_ns=10000\n\
+            gap_p10_ns=10000\n\
+            gap_p25_ns=10000\n\
+            gap_p50_ns=10000\n\
+            gap_p75_ns=190000\n\
+            gap_p90_ns=209800\n\
+            gap_p99_ns=245080\n\
+            gap_max_ns=249001\n\
+            gap_mean_ns=77777\n\
+            gaps_exact=true\n\
+            train_gap_ns=100000\n\
+            trains=4\n\
+            share_in_trains_1=0.2\n\
+            share_in_trains_le5=0.4\n\
+            longest_train=6\n\
+            train_lengths=1:0.200000,2:0.200000,6:0.600000\n";
+        assert_eq!(lines(&PacingRow::new("x.pcap", 100_000, &pacing)), expected);
+    }
+
+    #[test]
+    fn protocols_have_names() {
+        let bounds = Bounds {
+            idle_ns: 1,
+            closing_ns: 1,
+            max_live: 1,
+        };
+        let mut pacings = Pacings::new(bounds, 1);
+        let direction = Direction {
+            src: ([192, 0, 2, 1], 1).into(),
+            dst: ([192, 0, 2, 2], 2).into(),
+            protocol: Protocol::Udp,
+        };
+        let sent = Sent {
+            ns: 5,
+            ip_bytes: 140,
+            payload: 100,
+            seq: None,
+        };
+        pacings.packet(direction, &sent);
+        let pacing = pacings.drain().unwrap();
+        let row = PacingRow::new("x.pcap", 1, &pacing);
+        assert_eq!(
+            (row.protocol, row.duration_us, row.goodput_bps),
+            ("udp", 0, None)
+        );
+    }
+}

@@ -96,7 +96,7 @@ pub(super) fn write_json(extension: &[u8], style: Style, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Style, write_json};
+    use super::{Style, as_json, write_json};
 
     #[test]
     fn values_are_readable_and_in_order() {
@@ -119,5 +119,50 @@ mod tests {
         write_json(&extension, Style::Json, &mut escaped);
         let quoted = [b"\"", &escaped[..], b"\""].concat();
         assert_eq!(quoted, serde_json::to_vec(expected).unwrap());
+    }
+
+    #[test]
+    fn values_that_are_not_of_their_kind_are_shown_as_bytes() {
+        for (extension, expected) in [
+            // A flag with a value, an integer with a byte too many, one of no byte.
+            (
+                &[0x0c, 1, 5][..],
+                r#"[{"id":"0xc","name":"disable_active_migration","value":"05"}]"#,
+            ),
+            (
+                &[0x0b, 2, 25, 0],
+                r#"[{"id":"0xb","name":"max_ack_delay","value":"1900"}]"#,
+            ),
+            (
+                &[0x0b, 0],
+                r#"[{"id":"0xb","name":"max_ack_delay","value":""}]"#,
+            ),
+            (
+                &[0x0b, 1, 25],
+                r#"[{"id":"0xb","name":"max_ack_delay","value":25}]"#,
+            ),
+            // On both sides of those whose text is kept.
+            (&[0x3f, 1, 9], r#"[{"id":"0x3f","name":null,"value":"09"}]"#),
+            (
+                &[0x40, 0x40, 1, 9],
+                r#"[{"id":"0x40","name":null,"value":"09"}]"#,
+            ),
+            (
+                &[0x6a, 0xb2, 0],
+                r#"[{"id":"0x2ab2","name":"grease_quic_bit","value":true}]"#,
+            ),
+            (&[], "[]"),
+            // Ends where it breaks.
+            (
+                &[0x0b, 1, 25, 0x0b, 9],
+                r#"[{"id":"0xb","name":"max_ack_delay","value":25}]"#,
+            ),
+        ] {
+            assert_eq!(as_json(extension), expected, "{extension:?}");
+            let mut escaped = Vec::new();
+            write_json(extension, Style::Json, &mut escaped);
+            let escaped = String::from_utf8(escaped).unwrap();
+            assert_eq!(escaped, expected.replace('"', r#"\""#));
+        }
     }
 }

@@ -272,3 +272,6 @@ fn field(column: &Column) -> Result<SchemaType, ParquetError> {
         .with_converted_type(converted)
         .build()
 }
+
+#[cfg(test)]
+mod tests;

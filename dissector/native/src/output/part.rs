@@ -48,3 +48,42 @@ impl Drop for Part {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::testing::Folder;
+    use super::*;
+
+    #[test]
+    fn a_part_is_named_kept_or_removed() {
+        /// What is done with it, and what is there then.
+        type Case = (fn(Part), &'static [&'static str]);
+        const CASES: [Case; 3] = [
+            (|part| part.finish().unwrap(), &["rows"]),
+            (Part::keep, &["rows.part"]),
+            (drop, &[]),
+        ];
+        for (end, names) in CASES {
+            let folder = Folder::new();
+            let (part, mut file) = Part::create(&folder.0.join("rows")).unwrap();
+            file.write_all(b"text").unwrap();
+            assert_eq!(folder.names(), ["rows.part"]);
+            end(part);
+            assert_eq!(folder.names(), names);
+            if let Some(name) = names.first() {
+                assert_eq!(folder.text(name), "text");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_created_or_named_is_an_error() {
+        let folder = Folder::new();
+        assert!(Part::create(&folder.0.join("no/rows")).is_err());
+        let (part, _file) = Part::create(&folder.0.join("rows")).unwrap();
+        std::fs::remove_file(folder.0.join("rows.part")).unwrap();
+        assert!(part.finish().is_err());
+    }
+}

@@ -95,3 +95,64 @@ impl<'a> QuicPacketRow<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::lines;
+    use super::*;
+    use crate::quic::connection::testing::{Feed, HELLO};
+
+    #[test]
+    fn a_row_shows_the_packet_its_connection_and_its_path() {
+        let mut feed = Feed::new("");
+        feed.packets(2, true, &[HELLO]);
+        feed.log = Some(Vec::new());
+        feed.packets(3, true, &[HELLO]);
+        let log = feed.log.take().unwrap();
+        let [packet] = &log[..] else {
+            panic!("one packet")
+        };
+        let mut at = feed.arrival(3, true, 1200);
+        at.ns += 999;
+        let path = (feed.client, feed.server);
+        let connection = feed.one();
+        let expected = "source_file=x.pcap\n\
+            frame_number=2\n\
+            time_ns=3000999\n\
+            since_start_us=1000\n\
+            from_client=true\n\
+            client_ip=192.0.2.1\n\
+            client_port=50000\n\
+            server_ip=198.51.100.1\n\
+            server_port=443\n\
+            odcid=0101010101010101\n\
+            client_scid=0202020202020202\n\
+            type=initial\n\
+            version=0x00000001\n\
+            dcid=0101010101010101\n\
+            scid=0202020202020202\n\
+            packet_number=0\n\
+            frames=seen before\n\
+            opened=true\n\
+            size=1200\n\
+            datagram_size=1200\n\
+            first_byte=192\n\
+            packet_number_length=1\n\
+            length=1174\n\
+            token=\n";
+        let of_path = "src_ip=192.0.2.1\n\
+            src_port=50000\n\
+            dst_ip=198.51.100.1\n\
+            dst_port=443\n";
+        for (path, of_path) in [(None, ""), (Some(path), of_path)] {
+            let packet = packet.clone();
+            let row = QuicPacketRow::new("x.pcap", &connection, &at, true, path, packet);
+            let all = lines(&row);
+            let (details, rest): (Vec<&str>, Vec<&str>) = all
+                .lines()
+                .partition(|line| line.starts_with("frame_details="));
+            assert_eq!(details.len(), 1);
+            assert_eq!(rest.join("\n") + "\n", format!("{expected}{of_path}"));
+        }
+    }
+}

@@ -236,4 +236,29 @@ mod tests {
             assert_eq!(stamps(given).unwrap_err(), expected);
         }
     }
+
+    #[test]
+    fn stamps_belong_to_connections() {
+        let all = stamps(&ALL).unwrap();
+        assert!(!all.is_empty() && stamps(&[]).unwrap().is_empty());
+        for kind in Kind::value_variants() {
+            let is_stamped = *kind == Kind::QuicConnection;
+            assert_eq!(all.of(*kind).is_empty(), !is_stamped, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn stamps_end_at_the_first_equals_sign_and_repetitions_at_16_bits() {
+        for (given, value) in [
+            ("run=", None),
+            ("run==", Some(Owned::Text("=".into()))),
+            ("repetition=65535", Some(Owned::Integer(65_535))),
+            ("repetition=0", Some(Owned::Integer(0))),
+            ("repetition=", None),
+            ("repetition=-1", None),
+        ] {
+            let found = Stamp::parse(given).ok().map(|stamp| stamp.value);
+            assert_eq!(found, value, "{given}");
+        }
+    }
 }

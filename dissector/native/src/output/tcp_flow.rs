@@ -188,3 +188,6 @@ fn round_trips(flow: &Flow) -> (&Durations, &Durations) {
 fn us(ns: i64) -> i64 {
     ns.div_euclid(1000)
 }
+
+#[cfg(test)]
+mod tests;

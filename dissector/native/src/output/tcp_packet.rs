@@ -163,3 +163,6 @@ fn options(header: &Header<'_>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,4 +71,48 @@ mod tests {
             assert_eq!(quoted, serde_json::to_string(plain).unwrap());
         }
     }
+
+    #[test]
+    fn each_special_byte_is_escaped_by_itself() {
+        for (plain, escaped) in [
+            ("\"", "\\\""),
+            ("\\", "\\\\"),
+            ("\u{1f}", "\\u001f"),
+            ("\n\n", "\\n\\n"),
+            (" ", " "),
+            ("!#[]", "!#[]"),
+        ] {
+            // Behind other bytes, which stay.
+            let mut out = b"before".to_vec();
+            write_text(Value::Text(plain), Style::Json, &mut out);
+            assert_eq!(out, [b"before", escaped.as_bytes()].concat(), "{plain:?}");
+        }
+    }
+
+    #[test]
+    fn cells_without_text_give_none() {
+        for value in [
+            Value::Null,
+            Value::Bool(true),
+            Value::Int(5),
+            Value::Float(0.5),
+        ] {
+            let mut out = Vec::new();
+            write_text(value, Style::Plain, &mut out);
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn pieces_numbers_and_hex_digits_are_appended() {
+        let mut out = b"a".to_vec();
+        write_piece(b"bcdef", 2, &mut out);
+        assert_eq!(out, b"abc");
+        write_number(-70, &mut out);
+        assert_eq!(out, b"abc-70");
+        write_hex(&[0xf0, 0x0a, 1], &mut out);
+        assert_eq!(out, b"abc-70f00a01");
+        write_hex(&[], &mut out);
+        assert_eq!(out, b"abc-70f00a01");
+    }
 }

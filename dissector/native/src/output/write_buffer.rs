@@ -119,34 +119,4 @@ impl WriteBuffer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_arrive_in_order_whatever_their_way() {
-        for total in [0, 5, BLOCK - 1, BLOCK, 3 * ASIDE + 7] {
-            let bytes: Vec<u8> = (0..total).map(|i| (i % 251) as u8).collect();
-            let mut own = WriteBuffer::new(Place::Own(nameless().unwrap()));
-            own.bytes.extend(b"before");
-            for _ in 0..2 {
-                let mut aside = WriteBuffer::new(Place::Aside(None));
-                for piece in bytes.chunks(1000) {
-                    aside.bytes.extend_from_slice(piece);
-                    aside.settle().unwrap();
-                }
-                let is_spilled = matches!(aside.place, Place::Aside(Some(_)));
-                assert_eq!(is_spilled, total > ASIDE);
-                own.append(aside).unwrap();
-                assert!(own.bytes.len() < BLOCK && own.written.is_multiple_of(BLOCK));
-            }
-            own.flush().unwrap();
-            let Place::Own(mut file) = own.place else {
-                unreachable!()
-            };
-            file.seek(SeekFrom::Start(0)).unwrap();
-            let mut found = Vec::new();
-            file.read_to_end(&mut found).unwrap();
-            assert_eq!(found, [b"before", &bytes[..], &bytes[..]].concat());
-        }
-    }
-}
+mod tests;

@@ -51,10 +51,12 @@ impl Table {
             && let Some(connection) = self.connections.get_mut(id)
         {
             let path: Path = (datagram.src, datagram.dst);
-            if connection.add_path(path) {
+            let sender = connection.sender(&path.0, &path.1);
+            if sender.is_none() && connection.add_path(path) {
                 self.by_tuple.add(tuple, id);
             }
-            return Begun::Id(id, connection.sender(&path.0, &path.1) == Some(true));
+            // Only clients send to connection IDs of servers.
+            return Begun::Id(id, sender.unwrap_or(true));
         }
         self.begin(arrival, datagram, tuple, first, log)
     }
@@ -193,3 +195,6 @@ impl Table {
             && !self.by_tuple.get(tuple).iter().any(is_owner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,4 +85,49 @@ mod tests {
         assert!(cids.owns(&[1, 2]) && cids.owns(&[9, 255]) && !cids.owns(&[9]));
         assert_eq!(cids.iter().count(), KEPT);
     }
+
+    #[test]
+    fn long_headers_hold_one_of_them_and_nothing_more() {
+        let cids = Cids::new(ConnectionId::new(&[1, 2]).unwrap());
+        for (cid, owned) in [
+            (&[1, 2][..], true),
+            (&[1], false),
+            (&[1, 2, 3], false),
+            (&[1, 3], false),
+            (&[], false),
+        ] {
+            assert_eq!(cids.owns(cid), owned, "{cid:?}");
+        }
+        assert!(Cids::default().length().is_none());
+        assert!(!Cids::default().owns(&[]) && !Cids::default().owns_short(&[]));
+    }
+
+    #[test]
+    fn short_headers_begin_with_one_of_them() {
+        let mut cids = Cids::new(ConnectionId::new(&[1, 2]).unwrap());
+        cids.add(ConnectionId::new(&[7]).unwrap());
+        for (rest, owned) in [
+            (&[1, 2][..], true),
+            (&[1, 2, 9], true),
+            (&[1, 9], false),
+            (&[7], true),
+            (&[], false),
+        ] {
+            assert_eq!(cids.owns_short(rest), owned, "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn above_64_those_in_the_middle_are_forgotten() {
+        let cid = |i: u8| ConnectionId::new(&[i, 9]).unwrap();
+        let mut cids = Cids::new(cid(0));
+        for i in 1..64 {
+            assert!(cids.add(cid(i)));
+        }
+        assert_eq!(cids.count(), 64);
+        assert!(cids.add(cid(64)) && cids.add(cid(65)));
+        assert_eq!(cids.count(), 64);
+        let missing: Vec<u8> = (0..66).filter(|i| !cids.owns(&[*i, 9])).collect();
+        assert_eq!(missing, [32, 33]);
+    }
 }

@@ -108,3 +108,6 @@ fn protected_packets(datagram: &[u8]) -> Option<u32> {
     }
     Some(packets)
 }
+
+#[cfg(test)]
+mod tests;

@@ -344,3 +344,6 @@ fn read_frames<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

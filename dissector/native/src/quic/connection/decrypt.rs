@@ -202,3 +202,6 @@ pub(super) fn space(kind: PacketType) -> Space {
         _ => Space::Application,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,3 +140,6 @@ impl Directory {
             })
     }
 }
+
+#[cfg(test)]
+mod tests;

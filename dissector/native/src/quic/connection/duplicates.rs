@@ -61,4 +61,47 @@ mod tests {
         assert!(!d.is_repeat((1 << 40) - 1) && !d.is_repeat(3));
         assert_eq!(d.largest(), Some(1 << 40));
     }
+
+    #[test]
+    fn the_last_128_numbers_are_remembered() {
+        // Steps from one number to the next, by which the window moves within and across its halves.
+        for step in [1, 2, 3, 63, 64, 65, 127, 128, 129, 1 << 33] {
+            let mut d = Duplicates::default();
+            let mut known: Vec<u64> = Vec::new();
+            for n in 0..200 {
+                let number = n * step;
+                assert!(!d.is_repeat(number), "{number}");
+                known.push(number);
+                assert_eq!(d.largest(), Some(number));
+                for age in [0, 1, 62, 63, 64, 65, 126, 127] {
+                    if let Some(old) = number.checked_sub(age)
+                        && known.contains(&old)
+                    {
+                        assert!(d.is_repeat(old), "{old} after {number}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_before_the_largest_are_new_once() {
+        let mut d = Duplicates::default();
+        assert_eq!(d.largest(), None);
+        assert!(!d.is_repeat(1000));
+        for age in [1, 63, 64, 126, 127] {
+            assert!(!d.is_repeat(1000 - age), "{age}");
+            assert!(d.is_repeat(1000 - age), "{age}");
+        }
+        // Too old to be remembered.
+        for age in [128, 129, 1000] {
+            assert!(
+                !d.is_repeat(1000 - age) && !d.is_repeat(1000 - age),
+                "{age}"
+            );
+        }
+        assert!(d.is_repeat(1000) && d.is_repeat(937) && d.is_repeat(936));
+        assert!(!d.is_repeat(998));
+        assert_eq!(d.largest(), Some(1000));
+    }
 }

@@ -92,3 +92,6 @@ fn message(kind: u8, body: &[u8], fields: &mut ServerFields) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

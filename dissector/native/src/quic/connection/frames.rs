@@ -151,3 +151,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,3 +119,6 @@ fn joined<'a>(protocols: impl Iterator<Item = &'a [u8]>) -> Option<Box<str>> {
     };
     Some(list).filter(|list| !list.is_empty())
 }
+
+#[cfg(test)]
+mod tests;

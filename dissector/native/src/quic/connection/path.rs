@@ -101,3 +101,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -196,3 +196,6 @@ fn find_suite(
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

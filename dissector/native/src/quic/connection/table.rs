@@ -305,3 +305,6 @@ enum Found {
     TupleOnly(Id, bool),
     Nothing,
 }
+
+#[cfg(test)]
+mod tests;

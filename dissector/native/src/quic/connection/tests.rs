@@ -3,13 +3,10 @@
 use std::net::SocketAddr;
 
 use super::testing::{
-    CLIENT, F, Feed, MS, ODCID, P, RETRY, datagram, handshake, initial, key_log, one_rtt, retry,
+    CLIENT, F, Feed, HELLO, MS, ODCID, P, RETRY, WHOLE, datagram, handshake, initial, key_log,
+    one_rtt, retry,
 };
 use crate::quic::timeline::{Outcome, classify};
-
-const HELLO: P<'_> = initial(0, &[F::ClientHello]);
-/// More than a ServerHello has.
-const WHOLE: usize = usize::MAX;
 
 /// A story: when, whether the client sends, which packets.
 type Steps<'a> = &'a [(i64, bool, &'a [P<'a>])];
@@ -128,6 +125,7 @@ fn first_answers_have_their_names_and_times() {
         );
         assert_eq!(found, (*outcome, *ack_ms, *hello_ms), "{steps:?}");
         assert_eq!(answer.hello_ns, Some(0));
+        assert!(!connection.is_cut);
     }
 }
 
@@ -311,6 +309,7 @@ fn closed_connections_expire_sooner_and_late_packets_begin_none() {
 #[test]
 fn above_the_limit_the_one_idle_for_longest_is_evicted() {
     let mut feed = Feed::with("", 1, Vec::new());
+    assert_eq!(feed.table.evicted(), 0);
     for (ms, port) in [(0, 1), (1, 2)] {
         feed.client.set_port(port);
         feed.packets(ms, true, &[HELLO]);

@@ -78,4 +78,45 @@ mod tests {
         }
         assert_eq!(rtt.pto_ns(0), 2 * MS);
     }
+
+    #[test]
+    fn a_delay_that_leads_just_to_the_minimum_counts() {
+        for (latest, delay, smoothed, variation) in [
+            // Adjusted 400.
+            (480, 80, 400, 150),
+            // Below the minimum by one, so that the delay is ignored.
+            (479, 80, 409, 169),
+            (400, 0, 400, 150),
+        ] {
+            let mut rtt = Rtt::default();
+            rtt.sample(400, 0);
+            rtt.sample(latest, delay);
+            assert_eq!(
+                (rtt.latest_ns, rtt.min_ns, rtt.smoothed_ns, rtt.variation_ns),
+                (latest, 400, smoothed, variation)
+            );
+        }
+    }
+
+    #[test]
+    fn the_minimum_follows_the_shortest_sample() {
+        let mut rtt = Rtt::default();
+        for (latest, min) in [(40, 40), (50, 40), (30, 30), (35, 30)] {
+            rtt.sample(latest, 0);
+            assert_eq!((rtt.latest_ns, rtt.min_ns), (latest, min));
+        }
+        assert_eq!(rtt.samples, 4);
+    }
+
+    #[test]
+    fn the_probe_timeout_is_spread_by_four_variations_and_a_millisecond_at_least() {
+        for (variation, spread) in [(0, 1_000_000), (250_000, 1_000_000), (250_001, 1_000_004)] {
+            let rtt = Rtt {
+                smoothed_ns: 7,
+                variation_ns: variation,
+                ..Rtt::default()
+            };
+            assert_eq!(rtt.pto_ns(100), 7 + spread + 100, "{variation}");
+        }
+    }
 }

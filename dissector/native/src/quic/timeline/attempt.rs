@@ -240,3 +240,6 @@ impl Attempt {
             self.ack.is_some() && self.server_hello.is_some() && self.handshake_ns.is_some();
     }
 }
+
+#[cfg(test)]
+mod tests;

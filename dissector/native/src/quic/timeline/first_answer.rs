@@ -111,3 +111,6 @@ pub fn classify(t: &Timeline) -> Answer<'_> {
         detail: a.malformed.as_deref().or(undecrypted),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,8 @@ mod client_hello;
 mod exchange;
 mod first_answer;
 mod server_hello;
+#[cfg(test)]
+mod tests;
 
 pub use attempt::{Attempt, ObservedAck, ObservedClose, ObservedHello};
 pub use client_hello::{Coverage, HelloSent};

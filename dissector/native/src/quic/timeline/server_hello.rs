@@ -91,41 +91,4 @@ impl Finder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use firstflight_wire::Writer;
-    use firstflight_wire::tls::{write_hello_retry_request, write_server_hello};
-
-    fn message(write: impl Fn(&mut Writer<'_>) -> Result<(), Error>) -> Vec<u8> {
-        let mut buf = [0; 256];
-        let mut w = Writer::new(&mut buf);
-        write(&mut w).unwrap();
-        w.written().to_vec()
-    }
-
-    #[test]
-    fn the_first_byte_may_come_before_or_after_the_rest() {
-        let hello = message(|w| write_server_hello(w, &[1; 32], &[], 0x1301, 0x1d, &[2; 32]));
-        let mut finder = Finder::new();
-        assert_eq!(finder.crypto(60, &hello[60..]), Found::Nothing);
-        assert_eq!(finder.crypto(0, &hello[..10]), Found::FirstByte);
-        assert_eq!(finder.crypto(0, &hello[..60]), Found::Nothing);
-        assert_eq!(finder.crypto(0, &hello), Found::Nothing);
-    }
-
-    #[test]
-    fn a_hello_retry_request_is_passed_over() {
-        let retry = message(|w| write_hello_retry_request(w, &[], 0x1301, 0x17));
-        let hello = message(|w| write_server_hello(w, &[1; 32], &[], 0x1301, 0x17, &[2; 65]));
-        let mut finder = Finder::new();
-        assert_eq!(finder.crypto(0, &retry[..20]), Found::FirstByte);
-        assert_eq!(finder.crypto(20, &retry[20..]), Found::HelloRetry);
-        assert_eq!(finder.crypto(retry.len() as u64, &hello), Found::FirstByte);
-    }
-
-    #[test]
-    fn other_messages_are_told() {
-        assert_eq!(Finder::new().crypto(0, &[11, 0, 0, 9, 1]), Found::Other);
-        assert_eq!(Finder::new().crypto(0, &[]), Found::Nothing);
-    }
-}
+mod tests;

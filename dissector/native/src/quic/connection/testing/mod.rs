@@ -1,0 +1,174 @@
+//! Datagrams of a connection, made for tests, and a table that they are fed to.
+
+mod packets;
+
+pub(crate) use packets::*;
+
+use std::net::SocketAddr;
+
+use super::{Arrival, Connection, Limits, Table};
+use crate::flow::expiry::Bounds;
+use crate::net::ip::{Datagram, IpLength};
+use crate::quic::keylog::Keyring;
+use crate::quic::packet_log::LoggedPacket;
+use crate::quic::timeline::Windows;
+
+pub(crate) const MS: i64 = 1_000_000;
+pub(crate) const HELLO: P<'_> = initial(0, &[F::ClientHello]);
+/// More than a ServerHello has.
+pub(crate) const WHOLE: usize = usize::MAX;
+/// The server's first Initial, as most servers send it.
+pub(crate) const ANSWER: P<'_> = initial(0, &[F::Ack(0, 0), F::ServerHello(WHOLE)]);
+
+/// A table with one client and one server.
+pub(crate) struct Feed {
+    pub table: Table,
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+    pub client_ttl: u8,
+    pub server_ttl: u8,
+    /// Lengths of IP packets are guessed.
+    pub is_guessed: bool,
+    /// Where packets are logged, if they are.
+    pub log: Option<Vec<LoggedPacket>>,
+    frames: u64,
+}
+
+impl Feed {
+    pub(crate) fn new(keys: &str) -> Feed {
+        Feed::with(keys, 8, Vec::new())
+    }
+
+    pub(crate) fn with(keys: &str, max_live: usize, ports: Vec<u16>) -> Feed {
+        let mut keyring = Keyring::default();
+        if !keys.is_empty() {
+            keyring.add(keys.as_bytes());
+        }
+        let limits = Limits {
+            windows: Windows {
+                answer_ns: 3_000 * MS,
+                settle_ns: 100 * MS,
+            },
+            bounds: Bounds {
+                idle_ns: 60_000 * MS,
+                closing_ns: 10_000 * MS,
+                max_live,
+            },
+            ports,
+        };
+        Feed {
+            table: Table::new(limits, keyring),
+            client: SocketAddr::from(([192, 0, 2, 1], 50_000)),
+            server: SocketAddr::from(([198, 51, 100, 1], 443)),
+            client_ttl: 64,
+            server_ttl: 57,
+            is_guessed: false,
+            log: None,
+            frames: 0,
+        }
+    }
+
+    /// A table whose client has sent a ClientHello at 0.
+    pub(crate) fn begun(keys: &str) -> Feed {
+        let mut feed = Feed::new(keys);
+        feed.packets(0, true, &[HELLO]).expect("a connection");
+        feed
+    }
+
+    /// The same, and the server has answered at 10 ms.
+    pub(crate) fn answered(keys: &str) -> Feed {
+        let mut feed = Feed::begun(keys);
+        feed.packets(10, false, &[ANSWER]).expect("its connection");
+        feed
+    }
+
+    /// The arrival of a datagram of `length` bytes.
+    pub(crate) fn arrival(&self, ms: i64, from_client: bool, length: usize) -> Arrival {
+        let ip_length = IpLength {
+            bytes: length + 28,
+            is_guessed: self.is_guessed,
+        };
+        Arrival {
+            ns: ms * MS,
+            frame_number: self.frames,
+            length,
+            ip_length,
+            ttl: if from_client {
+                self.client_ttl
+            } else {
+                self.server_ttl
+            },
+        }
+    }
+
+    /// Feeds a datagram of which `captured` bytes were captured; returns its connection and whether the
+    /// client sent it.
+    pub(crate) fn cut(
+        &mut self,
+        ms: i64,
+        from_client: bool,
+        bytes: &[u8],
+        captured: usize,
+    ) -> Option<(&Connection, bool)> {
+        self.frames += 1;
+        let (src, dst) = if from_client {
+            (self.client, self.server)
+        } else {
+            (self.server, self.client)
+        };
+        let arrival = self.arrival(ms, from_client, bytes.len());
+        let datagram = Datagram {
+            src,
+            dst,
+            ttl: arrival.ttl,
+            payload: &bytes[..captured.min(bytes.len())],
+            length: bytes.len(),
+            ip_length: arrival.ip_length,
+        };
+        self.table.datagram(&arrival, &datagram, self.log.as_mut())
+    }
+
+    /// The same of a whole datagram.
+    pub(crate) fn bytes(
+        &mut self,
+        ms: i64,
+        from_client: bool,
+        bytes: &[u8],
+    ) -> Option<(&Connection, bool)> {
+        self.cut(ms, from_client, bytes, usize::MAX)
+    }
+
+    /// The same of a datagram with `packets`.
+    pub(crate) fn packets(
+        &mut self,
+        ms: i64,
+        from_client: bool,
+        packets: &[P<'_>],
+    ) -> Option<(&Connection, bool)> {
+        self.bytes(ms, from_client, &datagram(from_client, ODCID, &[], packets))
+    }
+
+    /// The same of a datagram that `sender` makes of them.
+    pub(crate) fn sent(
+        &mut self,
+        ms: i64,
+        sender: &Sender<'_>,
+        packets: &[P<'_>],
+    ) -> Option<(&Connection, bool)> {
+        self.bytes(ms, sender.from_client, &sender.datagram(packets))
+    }
+
+    /// What was logged since, as (type, whether it was opened, frames or why it was not).
+    pub(crate) fn logged(&mut self) -> Vec<(&'static str, bool, String)> {
+        let log = self.log.as_mut().expect("a log").drain(..);
+        log.map(|p| (p.kind, p.opened, p.frames.unwrap_or_default()))
+            .collect()
+    }
+
+    /// The only connection that is left.
+    pub(crate) fn one(&mut self) -> Box<Connection> {
+        let one = self.table.drain().expect("a connection");
+        assert!(self.table.drain().is_none(), "one connection only");
+        one
+    }
+}
