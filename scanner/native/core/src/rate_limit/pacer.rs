@@ -107,7 +107,7 @@ impl Pacer {
         let passed = now.saturating_sub(self.last) as f64 / SECOND as f64;
         self.last = now;
         self.bucket = (self.bucket + passed * self.rate * CATCH_UP).min(self.batch as f64);
-        let due = (now - self.since) as f64 / SECOND as f64 * self.rate + 1.0;
+        let due = now.saturating_sub(self.since) as f64 / SECOND as f64 * self.rate + 1.0;
         if due - self.scheduled > self.rate.max(1.0) {
             self.scheduled = due - self.rate.max(1.0);
         }
