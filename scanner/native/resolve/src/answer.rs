@@ -33,7 +33,7 @@ pub struct Answer {
     /// The lowest TTL of the records (RFC 2181 5.2).
     pub ttl: Option<u32>,
     /// The name to ask for next: the answer ends in an alias that the resolver did not follow.
-    pub unfinished: Option<Name>,
+    pub unfinished: Option<Box<Name>>,
     /// Extended errors.
     pub detail: Option<String>,
 }
@@ -83,8 +83,7 @@ fn try_read(
         Echo::OtherCase(end) if !asked.exact => end,
         Echo::OtherCase(_) => return Ok(Reading::OtherCase),
         Echo::Missing if matches!(header.rcode(), 1 | 2 | 4 | 5) => HEADER,
-        Echo::Missing => return Err(Malformed("the answer repeats no question")),
-        Echo::Other => return Ok(Reading::Foreign),
+        Echo::Missing | Echo::Other => return Ok(Reading::Foreign),
     };
     if header.is_truncated() && !asked.tcp {
         return Ok(Reading::Truncated);
@@ -138,7 +137,7 @@ fn follow(
         answer.status = Status::NoError;
     } else if !answer.aliases.is_empty() && !sections.has_soa {
         // With an SOA record the end of the chain has no such record (RFC 2308 2.2).
-        answer.unfinished = Some(name);
+        answer.unfinished = Some(Box::new(name));
     }
     Ok(answer)
 }

@@ -144,7 +144,7 @@ impl Question {
             (answer.records, answer.ttl, answer.unfinished) = (Vec::new(), None, None);
         }
         if let Some(name) = answer.unfinished.filter(|_| rcode.is_some()) {
-            self.current = name;
+            self.current = *name;
             self.tcp = false;
             return Next::Follow;
         }
@@ -218,7 +218,7 @@ mod tests {
             target: target.into(),
             ttl: 1,
         }];
-        let unfinished = follow.then(|| Name::from_text(target).unwrap());
+        let unfinished = follow.then(|| Box::new(Name::from_text(target).unwrap()));
         End::Answer(Answer {
             aliases,
             unfinished,

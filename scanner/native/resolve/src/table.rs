@@ -2,24 +2,23 @@
 //!
 //! [`Table`] knows sockets by number only; `engine` sends what waits in the queues and reports what came.
 
+mod receive;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::io;
 
 use firstflight_core::clock::{Mono, Stamp, wall};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use crate::answer::{self, Asked, Reading};
 use crate::counts::Counts;
 use crate::outcome::{Finished, Outcome};
-use crate::question::{End, Next, Question, State};
+use crate::question::{End, Next, Question};
 use crate::resolvers::Resolvers;
-use crate::status::Status;
 use crate::wire::message::Sections;
 use crate::wire::name::Name;
 use crate::wire::query;
@@ -225,100 +224,7 @@ impl Table {
             .push_back((now + self.settings.timeout, number, question.round));
     }
 
-    /// Handles a message that came by `socket` at `at`.
-    pub fn message(&mut self, socket: u32, bytes: &[u8], at: Mono) {
-        let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
-        let number = id.and_then(|id| self.sent.get(&(socket, id)).copied());
-        let Some((number, question)) = number.and_then(|n| Some((n, self.questions.get_mut(n)?)))
-        else {
-            self.counts.unmatched += 1;
-            return;
-        };
-        let asked = Asked {
-            name: &question.current,
-            qtype: question.qtype,
-            exact: question.mixed,
-            tcp: question.tcp,
-        };
-        let (resolver, mixed) = (question.resolver, question.mixed);
-        let tcp = question.tcp.then_some(resolver);
-        let end = match answer::read(bytes, asked, &mut self.sections) {
-            Reading::Foreign => {
-                self.counts.foreign += 1;
-                return;
-            }
-            Reading::OtherCase => {
-                // The resolver does not keep the case, or somebody guesses: such an answer is not used.
-                self.resolvers.changed_case(resolver);
-                question.mixed = false;
-                question.queue(at);
-                self.queues[resolver].udp.push_back(number);
-                self.take_back(socket, id, tcp);
-                return;
-            }
-            Reading::Truncated => {
-                self.counts.truncated += 1;
-                question.tcp = true;
-                question.queue(at);
-                self.queues[resolver].tcp.push_back(number);
-                self.resolvers.answered(resolver, mixed);
-                self.take_back(socket, id, tcp);
-                return;
-            }
-            Reading::Answer(answer) => End::Answer(answer),
-            Reading::Malformed(why) => End::Failure(Status::Malformed, Some(why.0.to_owned())),
-        };
-        self.take_back(socket, id, tcp);
-        self.resolvers
-            .answered(resolver, mixed && matches!(end, End::Answer(_)));
-        self.end(number, end, at);
-    }
-
-    /// Forgets that an answer is expected.
-    fn take_back(&mut self, socket: u32, id: Option<u16>, tcp: Option<usize>) {
-        if id.is_some_and(|id| self.sent.remove(&(socket, id)).is_some()) {
-            self.over.push(socket);
-            self.disconnected(tcp);
-        }
-    }
-
-    /// Notes that a TCP connection to a resolver is over.
-    fn disconnected(&mut self, resolver: Option<usize>) {
-        if let Some(resolver) = resolver {
-            let connections = &mut self.queues[resolver].connections;
-            *connections = connections.saturating_sub(1);
-        }
-    }
-
-    /// Ends the attempts of all questions that were sent by a socket which failed.
-    pub fn failed(&mut self, socket: u32, error: &io::Error, at: Mono) {
-        let mine: Vec<(u16, u32)> = self
-            .sent
-            .iter()
-            .filter(|((by, _), _)| *by == socket)
-            .map(|((_, id), number)| (*id, *number))
-            .collect();
-        for (id, number) in mine {
-            self.sent.remove(&(socket, id));
-            let question = self.questions.get_mut(number);
-            let tcp = question.and_then(|question| question.tcp.then_some(question.resolver));
-            self.disconnected(tcp);
-            self.unsent(number, error, at);
-        }
-    }
-
-    /// Ends the attempt of a question that the system did not send.
-    pub fn unsent(&mut self, number: u32, error: &io::Error, at: Mono) {
-        if let Some(question) = self.questions.get_mut(number) {
-            self.resolvers.silent(question.resolver);
-            self.end(
-                number,
-                End::Failure(Status::Network, Some(reason(error))),
-                at,
-            );
-        }
-    }
-
+    /// Ends an attempt, and does what follows from that.
     fn end(&mut self, number: u32, end: End, at: Mono) {
         let Some(question) = self.questions.get_mut(number) else {
             return;
@@ -386,65 +292,8 @@ impl Table {
         }
     }
 
-    /// Ends attempts whose time is over at `now`, and begins those whose wait is.
-    pub fn expire(&mut self, now: Mono) {
-        while let Some((due, number, round)) = self.deadlines.front().copied() {
-            let question = self
-                .questions
-                .get_mut(number)
-                .filter(|question| question.round == round);
-            let Some(question) = question else {
-                self.deadlines.pop_front();
-                continue;
-            };
-            if due > now {
-                break;
-            }
-            self.deadlines.pop_front();
-            if let State::Sent { socket, id } = question.state {
-                let resolver = question.resolver;
-                let tcp = question.tcp.then_some(resolver);
-                self.take_back(socket, Some(id), tcp);
-                self.resolvers.silent(resolver);
-                self.end(number, End::Failure(Status::Timeout, None), now);
-            }
-        }
-        while let Some(Reverse((due, number, round))) = self.backoffs.peek().copied() {
-            if due > now {
-                break;
-            }
-            self.backoffs.pop();
-            if self
-                .questions
-                .get_mut(number)
-                .is_some_and(|question| question.round == round)
-            {
-                self.begin_attempt(number, now);
-            }
-        }
-    }
-
     /// Returns how many names are in flight.
     pub fn names(&self) -> usize {
         self.names.len()
     }
-
-    /// Returns when the next attempt ends or begins.
-    pub fn next_at(&self) -> Option<Mono> {
-        let deadline = self.deadlines.front().map(|(due, _, _)| *due);
-        let backoff = self.backoffs.peek().map(|Reverse((due, _, _))| *due);
-        deadline.into_iter().chain(backoff).min()
-    }
-}
-
-/// Returns the system's error without its number.
-fn reason(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return "the connection was closed".to_owned();
-    }
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }

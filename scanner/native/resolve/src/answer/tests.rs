@@ -194,7 +194,7 @@ fn what_a_message_is_to_a_question() {
     }
     let bare = |rcode| reading(&to_a(rcode).without_question(), true, false);
     assert!(matches!(bare(1), Reading::Answer(answer) if answer.status == Status::FormErr));
-    assert!(matches!(bare(0), Reading::Malformed(_)) && matches!(bare(3), Reading::Malformed(_)));
+    assert!(bare(0) == Reading::Foreign && bare(3) == Reading::Foreign);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use firstflight_core::random;
 use super::*;
 use crate::answer::tests::Writer;
 use crate::resolvers::Named;
+use crate::status::Status;
+use std::io;
 
 fn table(attempts: u8, resolvers: usize) -> Table {
     let settings = Settings {
