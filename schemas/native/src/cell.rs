@@ -22,6 +22,8 @@ pub enum Value<'a> {
     Float(f64),
     Text(&'a str),
     Shown(&'a dyn Shown),
+    Texts(&'a [String]),
+    Ints(&'a [u32]),
 }
 
 /// How text is written.
@@ -76,6 +78,9 @@ cells! {
     &str, String, |cell| Value::Text(cell);
     String, String, |cell| Value::Text(cell);
     Cow<'_, str>, String, |cell| Value::Text(cell);
+    // A list is never null; an empty one has no value.
+    &[String], Strings, |cell| Value::Texts(cell);
+    &[u32], U32s, |cell| Value::Ints(cell);
 }
 
 /// A number that is not finite is not a measurement.

@@ -15,6 +15,9 @@ pub enum Type {
     I64,
     F32,
     F64,
+    /// Texts.
+    Strings,
+    U32s,
 }
 
 impl fmt::Display for Type {
@@ -28,6 +31,8 @@ impl fmt::Display for Type {
             Type::I64 => "int64",
             Type::F32 => "float32",
             Type::F64 => "float64",
+            Type::Strings => "list<string>",
+            Type::U32s => "list<uint32>",
         })
     }
 }

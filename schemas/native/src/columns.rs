@@ -66,6 +66,33 @@ mod tests {
         }
     }
 
+    columns! {
+        struct Lists<'a> {
+            names: &'a [String],
+            ttls: &'a [u32],
+        }
+    }
+
+    #[test]
+    fn lists_are_cells() {
+        let kinds: Vec<_> = Lists::columns()
+            .iter()
+            .map(|c| (c.kind.to_string(), c.nullable))
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                ("list<string>".into(), false),
+                ("list<uint32>".into(), false)
+            ]
+        );
+        let lists = Lists {
+            names: &["a".into()],
+            ttls: &[],
+        };
+        assert_eq!(texts(&lists), ["[\"a\"]", "[]"]);
+    }
+
     struct Texts(Vec<String>);
 
     impl Visitor for Texts {
@@ -81,6 +108,8 @@ mod tests {
                     shown.write(Style::Plain, &mut out);
                     String::from_utf8(out).unwrap()
                 }
+                Value::Texts(texts) => format!("{texts:?}"),
+                Value::Ints(numbers) => format!("{numbers:?}"),
             });
         }
     }

@@ -156,6 +156,7 @@ impl Cells {
             Type::I64 => Stored::Int64(Vec::new()),
             Type::F32 => Stored::Float(Vec::new()),
             Type::F64 => Stored::Double(Vec::new()),
+            Type::Strings | Type::U32s => unreachable!("no kind of the dissector has lists"),
         };
         Cells {
             column,
@@ -260,6 +261,7 @@ fn field(column: &Column) -> Result<SchemaType, ParquetError> {
         Type::I64 => (Physical::INT64, None, ConvertedType::NONE),
         Type::F32 => (Physical::FLOAT, None, ConvertedType::NONE),
         Type::F64 => (Physical::DOUBLE, None, ConvertedType::NONE),
+        Type::Strings | Type::U32s => unreachable!("no kind of the dissector has lists"),
     };
     let repetition = if column.nullable {
         Repetition::OPTIONAL

@@ -7,6 +7,7 @@ use firstflight_records::{Style, Value};
 pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
     match value {
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
+        Value::Texts(_) | Value::Ints(_) => {}
         Value::Text(text) if style == Style::Plain => out.extend_from_slice(text.as_bytes()),
         Value::Text(text) => escape(text, out),
         Value::Shown(shown) => shown.write(style, out),

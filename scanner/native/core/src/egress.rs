@@ -143,7 +143,7 @@ impl<K> Egress<K> {
             .check(to.ip(), domain)
             .map_err(NotTaken::Refused)?;
         self.batch
-            .push(to, stamp, fill)
+            .push(Some(to), stamp, fill)
             .map_err(NotTaken::Unwritable)?;
         *allowed = left;
         self.classes.push(class);

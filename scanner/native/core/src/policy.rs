@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use crate::Failure;
 use crate::policy::list_line::{Entry, content, entry};
 pub use namespace::Namespace;
+pub use special::is_ours;
 
 use crate::policy::networks::{NetworkSet, parse_network};
 use crate::policy::special::{is_allowable, platform_set, special_name, special_networks};
@@ -62,6 +63,8 @@ pub struct Policy {
     blocked: NetworkSet,
     opted_out: NetworkSet,
     opted_out_names: HashSet<Box<str>>,
+    /// Servers that the settings name.
+    servers: Vec<IpAddr>,
 }
 
 impl Policy {
@@ -120,7 +123,15 @@ impl Policy {
             blocked: NetworkSet::from_ranges(blocked.into_iter().flat_map(with_unmapped)),
             opted_out: NetworkSet::from_ranges(opted_out.into_iter().flat_map(with_unmapped)),
             opted_out_names,
+            servers: Vec::new(),
         })
+    }
+
+    /// Names the servers that the settings give, such as resolvers. Special ranges do not forbid them: a
+    /// provider's or a cloud's resolver often lies in one. The lists do, and so does the lab's mark.
+    pub fn with_servers(mut self, servers: &[IpAddr]) -> Policy {
+        self.servers = servers.to_vec();
+        self
     }
 
     /// Returns why no packet may go to `ip` for `domain` (empty: none), if so. Lists come before permissions.
@@ -137,7 +148,8 @@ impl Policy {
         if !self.special.contains(ip) {
             return Ok(());
         }
-        if !self.allowed.contains(ip) || self.platform.contains(ip) {
+        let may = self.allowed.contains(ip) && !self.platform.contains(ip);
+        if !may && !self.servers.contains(&ip) {
             return Err(special_name(ip).map_or(Refusal::Own, Refusal::Special));
         }
         if self.lab.contains(ip) && !self.namespace.loops_back(ip) {
@@ -249,6 +261,22 @@ mod tests {
             g.needs_contact("8.8.8.8".parse().unwrap())
                 && !g.needs_contact("127.0.0.1".parse().unwrap())
         );
+    }
+
+    #[test]
+    fn named_servers_may_lie_in_special_ranges_but_not_on_lists() {
+        let servers = ["169.254.169.253", "168.63.129.16", "10.0.0.53", "10.0.0.9"];
+        let servers = servers.map(|ip| ip.parse().unwrap());
+        let g = policy(&[], "10.0.0.9", "").unwrap().with_servers(&servers);
+        for (ip, expected) in [
+            ("169.254.169.253", Ok(())),
+            ("168.63.129.16", Ok(())),
+            ("10.0.0.53", Ok(())),
+            ("10.0.0.9", Err(Refusal::BlockList)),
+            ("10.0.0.54", Err(Refusal::Special("private use"))),
+        ] {
+            assert_eq!(check(&g, ip, ""), expected, "{ip}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! stamps.
 
 mod cmsg;
-mod inbox;
+pub(crate) mod inbox;
 mod poll;
 
 use std::net::{IpAddr, SocketAddr};

@@ -37,11 +37,16 @@ impl Batch {
         self.len = 0;
     }
 
-    /// Adds a datagram to `to` that `fill` writes; `stamp` asks for a transmit stamp. The batch must not be
-    /// full.
+    /// Returns the number of datagrams.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a datagram to `to` (`None`: where the socket is connected to) that `fill` writes; `stamp` asks
+    /// for a transmit stamp. The batch must not be full.
     pub fn push<E>(
         &mut self,
-        to: SocketAddr,
+        to: Option<SocketAddr>,
         stamp: bool,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<(), E> {
@@ -49,7 +54,7 @@ impl Batch {
         let payload = &mut self.buffers.bytes[self.len * ROOM..][..ROOM];
         self.buffers.vectors[self.len].iov_len = fill(payload)?;
         let header = &mut self.buffers.headers[self.len].msg_hdr;
-        header.msg_namelen = write_address(&mut frame.name, to);
+        header.msg_namelen = to.map_or(0, |to| write_address(&mut frame.name, to));
         header.msg_controllen = if stamp { STAMP_REQUEST } else { 0 };
         self.len += 1;
         Ok(())

@@ -19,7 +19,7 @@ pub struct Port {
     pub local: SocketAddr,
 }
 
-fn set(socket: &impl AsRawFd, level: i32, option: i32, value: u32) -> io::Result<()> {
+pub fn set(socket: &impl AsRawFd, level: i32, option: i32, value: u32) -> io::Result<()> {
     let length = size_of::<u32>() as libc::socklen_t;
     // SAFETY: the option value is an integer of the length given.
     let status = unsafe {

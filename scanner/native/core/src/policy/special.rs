@@ -120,6 +120,11 @@ pub fn is_allowable(network: &IpNet) -> bool {
         .any(|outer| parsed(outer).contains(network))
 }
 
+/// Returns whether `ip` leads to no machine of others: loopback, private or the lab's.
+pub fn is_ours(ip: IpAddr) -> bool {
+    is_allowable(&IpNet::from(ip))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +173,21 @@ mod tests {
             let ip = ip.parse().unwrap();
             assert!(set.contains(ip), "{ip}");
             assert_eq!(special_name(ip), Some(name), "{ip}");
+        }
+    }
+
+    #[test]
+    fn ours_are_loopback_private_and_the_lab() {
+        for (ip, expected) in [
+            ("127.0.0.53", true),
+            ("192.168.1.1", true),
+            ("198.18.0.53", true),
+            ("fd00::53", true),
+            ("9.9.9.9", false),
+            ("169.254.169.253", false),
+            ("2620:fe::fe", false),
+        ] {
+            assert_eq!(is_ours(ip.parse().unwrap()), expected, "{ip}");
         }
     }
 

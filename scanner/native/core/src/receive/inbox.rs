@@ -120,7 +120,7 @@ mod tests {
         let to = b.local_addr().unwrap();
         let mut out = Batch::new();
         for i in 0..3u8 {
-            out.push::<()>(to, false, |bytes| {
+            out.push::<()>(Some(to), false, |bytes| {
                 bytes[..4].fill(i);
                 Ok(4)
             })

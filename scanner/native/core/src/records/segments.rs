@@ -23,8 +23,6 @@ use crate::targets::{FIRST_PLANNED, TargetList};
 
 /// A segment is closed at this age; the thread that looks at it may come 200 ms late.
 const MAX_AGE: Duration = Duration::from_millis(600);
-/// And at this many rows.
-const MAX_ROWS: usize = 65_536;
 
 /// The open segment, in memory until it is closed.
 pub struct Segments<C> {
@@ -91,6 +89,32 @@ impl<C: Columns> Segments<C> {
         })
     }
 
+    /// Reads the closed segments, the oldest first, and calls `each` with every batch of rows. `again` says
+    /// in messages what to do with a file that cannot be read; `each` returns what is wrong with a batch.
+    pub fn read_closed(
+        &self,
+        again: &str,
+        mut each: impl FnMut(&RecordBatch) -> Result<(), String>,
+    ) -> Result<(), Failure> {
+        let unreadable = |path: &Path, why: String| {
+            Failure::Input(format!(
+                "segment {} cannot be read: {why}; {again}",
+                path.display()
+            ))
+        };
+        let files = existing(&self.dir).map_err(|e| unreadable(&self.dir, e.to_string()))?;
+        for path in files.values() {
+            let file = File::open(path).map_err(|e| unreadable(path, e.to_string()))?;
+            let reader =
+                FileReader::try_new(file, None).map_err(|e| unreadable(path, e.to_string()))?;
+            for batch in reader {
+                let batch = batch.map_err(|e| unreadable(path, e.to_string()))?;
+                each(&batch).map_err(|why| unreadable(path, why))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns which targets of `list` the closed segments answer.
     pub fn answered<O: Outcome>(&self, list: &TargetList) -> Result<Answered<O>, Failure> {
         let mut answered = Answered {
@@ -154,30 +178,24 @@ impl<C: Columns> Segments<C> {
         self.asns.get_or_insert_default();
     }
 
-    /// Adds a record of a target in AS `asn` (0: unknown); closes the segment when it is full.
-    pub fn push(&mut self, row: &C::Row<'_>, asn: u32) -> io::Result<()> {
+    /// Adds a row of a target in AS `asn` (0: unknown).
+    pub fn push(&mut self, row: &C::Row<'_>, asn: u32) {
         self.opened.get_or_insert_with(Instant::now);
         self.columns.push(row);
         if let Some(asns) = &mut self.asns {
             asns.append_option((asn != 0).then_some(asn));
         }
-        if self.columns.len() >= MAX_ROWS {
-            self.close()
-        } else {
-            Ok(())
-        }
     }
 
-    /// Closes the segment if it is old enough.
-    pub fn close_if_old(&mut self) -> io::Result<()> {
-        if self
-            .opened
+    /// Returns whether the open segment has as many rows as one may have.
+    pub fn is_full(&self) -> bool {
+        self.columns.len() >= C::MOST_ROWS
+    }
+
+    /// Returns whether the open segment is old enough to be closed.
+    pub fn is_old(&self) -> bool {
+        self.opened
             .is_some_and(|opened| opened.elapsed() >= MAX_AGE)
-        {
-            self.close()
-        } else {
-            Ok(())
-        }
     }
 
     /// Writes the open segment to a temporary file and renames it.

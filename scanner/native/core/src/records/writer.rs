@@ -8,16 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::records::Record;
-use crate::records::Segments;
-use crate::targets::TargetList;
+use crate::records::{Columns, Rows, Segments};
 
 /// Batches of records in the queue to the thread.
 const QUEUE: usize = 256;
-/// How many records the thread gets at once.
-const BATCH: usize = 256;
-/// With more records than this beside the full queue, nothing new is sent.
-const MOST_KEPT: usize = 65_536;
 /// How long records may stay in buffers.
 const FLUSH: Duration = Duration::from_millis(200);
 
@@ -36,23 +30,23 @@ pub struct Writer<R> {
     failed: Arc<AtomicBool>,
 }
 
-impl<R: Record> Writer<R> {
-    /// Starts the thread.
-    pub fn start(list: Arc<TargetList>, sinks: Sinks<R::Columns>) -> Result<Writer<R>, Failure> {
+impl<R: Rows> Writer<R> {
+    /// Starts the thread. `context`: what rows are made with, besides their records.
+    pub fn start(context: R::Context, sinks: Sinks<R::Columns>) -> Result<Writer<R>, Failure> {
         let (queue, records) = sync_channel(QUEUE);
         let failed = Arc::new(AtomicBool::new(false));
         let flag = failed.clone();
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || {
-                let result = run(&records, &list, sinks);
+                let result = run(&records, &context, sinks);
                 flag.store(result.is_err(), Ordering::Release);
                 result
             });
         let thread =
             thread.map_err(|e| Failure::Output(format!("no thread for writing records: {e}")))?;
         Ok(Writer {
-            kept: Vec::with_capacity(BATCH),
+            kept: Vec::with_capacity(R::BATCH),
             queue,
             thread,
             failed,
@@ -62,7 +56,7 @@ impl<R: Record> Writer<R> {
     /// Adds a record.
     pub fn push(&mut self, record: R) {
         self.kept.push(record);
-        if self.kept.len() >= BATCH {
+        if self.kept.len() >= R::BATCH {
             self.submit();
         }
     }
@@ -72,7 +66,7 @@ impl<R: Record> Writer<R> {
         if self.kept.is_empty() {
             return;
         }
-        let records = std::mem::replace(&mut self.kept, Vec::with_capacity(BATCH));
+        let records = std::mem::replace(&mut self.kept, Vec::with_capacity(R::BATCH));
         match self.queue.try_send(records) {
             Err(TrySendError::Full(records)) => self.kept = records,
             // The thread stops early only after an error, which `finish` returns.
@@ -82,7 +76,7 @@ impl<R: Record> Writer<R> {
 
     /// Returns whether the thread has fallen so far behind that nothing new should be sent.
     pub fn is_behind(&self) -> bool {
-        self.kept.len() > MOST_KEPT
+        self.kept.len() > R::MOST_KEPT
     }
 
     /// Returns whether records can no longer be written.
@@ -101,29 +95,69 @@ impl<R: Record> Writer<R> {
     }
 }
 
-fn run<R: Record>(
+/// Takes the rows of records, on the writing thread.
+pub struct RowSink<C> {
+    json: Option<BufWriter<Stdout>>,
+    segments: Option<Segments<C>>,
+}
+
+impl<C: Columns> RowSink<C> {
+    /// Adds a row; `asn`: the AS of its target (0: unknown), if segments have that column.
+    pub fn row(&mut self, row: &C::Row<'_>, asn: u32) -> Result<(), Failure> {
+        if let Some(json) = &mut self.json {
+            line(json, row).map_err(no_json)?;
+        }
+        if let Some(segments) = &mut self.segments {
+            segments.push(row, asn);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.json
+            .as_mut()
+            .map_or(Ok(()), |json| json.flush().map_err(no_json))
+    }
+
+    /// Closes the segment if `due` says so.
+    fn close(&mut self, due: impl FnOnce(&Segments<C>) -> bool) -> Result<(), Failure> {
+        let Some(segments) = &mut self.segments else {
+            return Ok(());
+        };
+        if due(segments) {
+            segments.close().map_err(no_segment)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn no_json(e: io::Error) -> Failure {
+    Failure::Output(format!(
+        "records cannot be written to standard output: {e}; those written before it are whole lines"
+    ))
+}
+
+fn no_segment(e: io::Error) -> Failure {
+    Failure::Output(format!(
+        "a segment cannot be written: {e}; free some space and go on with --resume, closed segments are kept"
+    ))
+}
+
+fn run<R: Rows>(
     records: &Receiver<Vec<R>>,
-    list: &TargetList,
+    context: &R::Context,
     sinks: Sinks<R::Columns>,
 ) -> Result<u32, Failure> {
-    let mut segments = sinks.segments;
-    if let Some(segments) = segments.as_mut().filter(|_| list.has_asn()) {
+    let mut sink = RowSink {
+        json: sinks
+            .json
+            .then(|| BufWriter::with_capacity(1 << 16, io::stdout())),
+        segments: sinks.segments,
+    };
+    if let Some(segments) = sink.segments.as_mut().filter(|_| R::has_asn(context)) {
         segments.add_asn();
     }
-    let mut json = sinks
-        .json
-        .then(|| BufWriter::with_capacity(1 << 16, io::stdout()));
-    let no_json = |e: io::Error| {
-        Failure::Output(format!(
-            "records cannot be written to standard output: {e}; those written before it are whole lines"
-        ))
-    };
-    let no_segment = |e: io::Error| {
-        Failure::Output(format!(
-            "a segment cannot be written: {e}; free some space and go on with --resume, closed \
-             segments are kept"
-        ))
-    };
     let mut flushed = Instant::now();
     loop {
         let batch = match records.recv_timeout(FLUSH) {
@@ -132,35 +166,19 @@ fn run<R: Record>(
             Err(RecvTimeoutError::Disconnected) => break,
         };
         for record in &batch {
-            let target = list.look(record.target());
-            let row = record.row(&target);
-            if let Some(json) = &mut json {
-                line(json, &row).map_err(no_json)?;
-            }
-            if let Some(segments) = &mut segments {
-                segments.push(&row, target.asn).map_err(no_segment)?;
-            }
+            record.write(context, &mut sink)?;
+            // Between two records, so that the rows of one are in one segment.
+            sink.close(Segments::is_full)?;
         }
         if flushed.elapsed() >= FLUSH {
             flushed = Instant::now();
-            if let Some(json) = &mut json {
-                json.flush().map_err(no_json)?;
-            }
+            sink.flush()?;
         }
-        if let Some(segments) = &mut segments {
-            segments.close_if_old().map_err(no_segment)?;
-        }
+        sink.close(Segments::is_old)?;
     }
-    if let Some(json) = &mut json {
-        json.flush().map_err(no_json)?;
-    }
-    match &mut segments {
-        Some(segments) => segments
-            .close()
-            .map_err(no_segment)
-            .map(|()| segments.last()),
-        None => Ok(0),
-    }
+    sink.flush()?;
+    sink.close(|_| true)?;
+    Ok(sink.segments.map_or(0, |segments| segments.last()))
 }
 
 fn line(out: &mut BufWriter<Stdout>, row: &impl serde::Serialize) -> io::Result<()> {
