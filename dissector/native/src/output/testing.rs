@@ -25,6 +25,7 @@ impl Visitor for Cells {
                 shown.write(Style::Plain, &mut out);
                 Some(String::from_utf8(out).unwrap())
             }
+            Value::Texts(_) | Value::Ints(_) => unreachable!("no kind of the dissector has lists"),
         });
     }
 }

@@ -13,6 +13,7 @@ impl Visitor for Found {
             Value::Float(value) => format!("{value:?}"),
             Value::Text(value) => format!("{value:?}"),
             Value::Shown(_) => unreachable!("shown cells are deferred as text"),
+            Value::Texts(_) | Value::Ints(_) => unreachable!("no kind of the dissector has lists"),
         });
     }
 }

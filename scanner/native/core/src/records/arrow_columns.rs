@@ -184,46 +184,4 @@ impl Visitor for Cells<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use arrow_array::Array;
-    use arrow_array::cast::AsArray;
-    use firstflight_records::{Record, columns};
-
-    columns! {
-        struct Answer<'a> {
-            line: u32,
-            ttl: Option<u32>,
-            names: &'a [String],
-            ttls: &'a [u32],
-        }
-    }
-
-    #[test]
-    fn lists_and_nulls_are_kept() {
-        let mut columns = ArrowColumns::new(&Answer::columns());
-        let names = ["a".to_owned(), "b".to_owned()];
-        for (line, ttl, names, ttls) in [
-            (1, Some(7), &names[..], &[3, 4][..]),
-            (2, None, &[][..], &[][..]),
-        ] {
-            columns.push(&Answer {
-                line,
-                ttl,
-                names,
-                ttls,
-            });
-        }
-        assert_eq!(columns.len(), 2);
-        let batch = columns
-            .finish(ArrowColumns::schema(&Answer::columns()))
-            .unwrap();
-        assert!(columns.is_empty());
-        assert!(batch.column(1).is_null(1) && !batch.column(1).is_null(0));
-        let first = batch.column(2).as_list::<i32>().value(0);
-        let texts: Vec<_> = first.as_string::<i32>().iter().flatten().collect();
-        assert_eq!(texts, ["a", "b"]);
-        let last = batch.column(3).as_list::<i32>().value(1);
-        assert_eq!((last.len(), batch.column(3).null_count()), (0, 0));
-    }
-}
+mod tests;
