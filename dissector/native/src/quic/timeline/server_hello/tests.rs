@@ -106,6 +106,7 @@ fn a_hello_in_pieces_is_found_by_its_first_38_bytes() {
         assert_eq!(finder.crypto(0, &hello[..1]), Found::FirstByte);
         assert_eq!(finder.crypto(1, &hello[1..end]), Found::Nothing);
         assert_eq!(finder.done, is_done, "{end}");
+        assert_eq!(finder.stream.contiguous().is_empty(), is_done, "{end}");
     }
 }
 
