@@ -13,7 +13,7 @@ pub use arrow_columns::ArrowColumns;
 pub use outcome::Outcome;
 pub use outputs::{OutputOptions, Outputs};
 pub use resume::leave_out_answered;
-pub use segments::{Answered, Segments};
+pub use segments::{Answered, Refused, Segments};
 pub use tally::Tally;
 pub use writer::{RowSink, Sinks, Writer};
 

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use firstflight_core::Failure;
-use firstflight_core::records::Segments;
+use firstflight_core::records::{Refused, Segments};
 
 use crate::names::Answered;
 use crate::row::Columns;
@@ -14,8 +14,8 @@ use crate::status::Status;
 /// resolver than those of `labels` answered, is asked for again: its last rows count.
 pub fn answered(segments: &Segments<Columns>, labels: &[String]) -> Result<Answered, Failure> {
     let mut answered = Answered::default();
-    segments.read_closed("run without --resume, into another folder", |batch| {
-        note(batch, labels, &mut answered)
+    segments.read_closed("run without --resume, into another folder", |_, batch| {
+        note(batch, labels, &mut answered).map_err(Refused::Unreadable)
     })?;
     Ok(answered)
 }

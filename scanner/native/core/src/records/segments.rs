@@ -61,6 +61,52 @@ pub struct Answered<O> {
     pub outcomes: Vec<O>,
 }
 
+/// Why a batch of rows of a closed segment is not taken.
+pub enum Refused {
+    /// It is not what a segment of this kind holds.
+    Unreadable(String),
+    /// It belongs to another run; the whole sentence.
+    WrongUse(String),
+}
+
+impl<O: Outcome> Answered<O> {
+    fn add(&mut self, list: &TargetList, path: &Path, batch: &RecordBatch) -> Result<(), Refused> {
+        let text = |name: &str| {
+            batch
+                .column_by_name(name)
+                .and_then(|column| column.as_string_opt::<i32>())
+        };
+        let targets = batch
+            .column_by_name("target")
+            .and_then(|c| c.as_primitive_opt::<UInt32Type>());
+        let (Some(targets), Some(ips), Some(domains), Some(outcomes)) =
+            (targets, text("ip"), text("domain"), text("outcome"))
+        else {
+            return Err(Refused::Unreadable("columns are missing".into()));
+        };
+        let listed = |i: &usize| targets.value(*i) < FIRST_PLANNED;
+        for i in (0..batch.num_rows()).filter(listed) {
+            let index = list.at_line(targets.value(i)).filter(|index| {
+                let target = list.get(*index);
+                target.ip_text == ips.value(i) && target.domain == domains.value(i)
+            });
+            let Some(index) = index else {
+                return Err(Refused::WrongUse(format!(
+                    "--resume: line {} of the list is not what {} answers; give the list of the first run",
+                    targets.value(i),
+                    path.display()
+                )));
+            };
+            if !std::mem::replace(&mut self.done[index as usize], true) {
+                let outcome = O::from_name(outcomes.value(i));
+                self.outcomes
+                    .push(outcome.ok_or_else(|| Refused::Unreadable("unknown outcome".into()))?);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<C: Columns> Segments<C> {
     /// Opens `dir`, which is created. Segments from before are an error unless `resume`.
     pub fn open(dir: &Path, resume: bool) -> Result<Segments<C>, Failure> {
@@ -90,11 +136,11 @@ impl<C: Columns> Segments<C> {
     }
 
     /// Reads the closed segments, the oldest first, and calls `each` with every batch of rows. `again` says
-    /// in messages what to do with a file that cannot be read; `each` returns what is wrong with a batch.
+    /// in messages what to do with a file that cannot be read.
     pub fn read_closed(
         &self,
         again: &str,
-        mut each: impl FnMut(&RecordBatch) -> Result<(), String>,
+        mut each: impl FnMut(&Path, &RecordBatch) -> Result<(), Refused>,
     ) -> Result<(), Failure> {
         let unreadable = |path: &Path, why: String| {
             Failure::Input(format!(
@@ -109,7 +155,10 @@ impl<C: Columns> Segments<C> {
                 FileReader::try_new(file, None).map_err(|e| unreadable(path, e.to_string()))?;
             for batch in reader {
                 let batch = batch.map_err(|e| unreadable(path, e.to_string()))?;
-                each(&batch).map_err(|why| unreadable(path, why))?;
+                each(path, &batch).map_err(|refused| match refused {
+                    Refused::Unreadable(why) => unreadable(path, why),
+                    Refused::WrongUse(sentence) => Failure::Usage(sentence),
+                })?;
             }
         }
         Ok(())
@@ -121,55 +170,9 @@ impl<C: Columns> Segments<C> {
             done: vec![false; list.len()],
             outcomes: Vec::new(),
         };
-        let unreadable = |path: &Path, why: String| {
-            Failure::Input(format!(
-                "segment {} cannot be read: {why}; move it away to probe its targets again",
-                path.display()
-            ))
-        };
-        let files = existing(&self.dir).map_err(|e| unreadable(&self.dir, e.to_string()))?;
-        for path in files.values() {
-            let file = File::open(path).map_err(|e| unreadable(path, e.to_string()))?;
-            let reader =
-                FileReader::try_new(file, None).map_err(|e| unreadable(path, e.to_string()))?;
-            for batch in reader {
-                let batch = batch.map_err(|e| unreadable(path, e.to_string()))?;
-                let text = |name: &str| {
-                    batch
-                        .column_by_name(name)
-                        .and_then(|column| column.as_string_opt::<i32>())
-                };
-                let targets = batch
-                    .column_by_name("target")
-                    .and_then(|c| c.as_primitive_opt::<UInt32Type>());
-                let (Some(targets), Some(ips), Some(domains), Some(outcomes)) =
-                    (targets, text("ip"), text("domain"), text("outcome"))
-                else {
-                    return Err(unreadable(path, "columns are missing".into()));
-                };
-                let listed = |i: &usize| targets.value(*i) < FIRST_PLANNED;
-                for i in (0..batch.num_rows()).filter(listed) {
-                    let index = list.at_line(targets.value(i)).filter(|index| {
-                        let target = list.get(*index);
-                        target.ip_text == ips.value(i) && target.domain == domains.value(i)
-                    });
-                    let Some(index) = index else {
-                        return Err(Failure::Usage(format!(
-                            "--resume: line {} of the list is not what {} answers; give the list of \
-                             the first run",
-                            targets.value(i),
-                            path.display()
-                        )));
-                    };
-                    if !std::mem::replace(&mut answered.done[index as usize], true) {
-                        let outcome = O::from_name(outcomes.value(i));
-                        answered.outcomes.push(
-                            outcome.ok_or_else(|| unreadable(path, "unknown outcome".into()))?,
-                        );
-                    }
-                }
-            }
-        }
+        self.read_closed("move it away to probe its targets again", |path, batch| {
+            answered.add(list, path, batch)
+        })?;
         Ok(answered)
     }
 

@@ -98,7 +98,7 @@ fn segments_are_numbered_and_go_on_where_the_run_before_ended() {
     assert_eq!((segments.last(), segments.close().is_ok()), (0, true));
     assert_eq!(segments.last(), 0, "without rows there is no segment");
     for number in 1..=2 {
-        segments.push(&ROWS[0], 0).unwrap();
+        segments.push(&ROWS[0], 0);
         segments.close().unwrap();
         assert_eq!(segments.last(), number);
     }
@@ -107,7 +107,7 @@ fn segments_are_numbered_and_go_on_where_the_run_before_ended() {
     assert!(matches!(folder.open(false).err(), Some(Failure::Usage(_))));
     let mut segments = folder.open(true).unwrap();
     assert_eq!(segments.last(), 2);
-    segments.push(&ROWS[0], 0).unwrap();
+    segments.push(&ROWS[0], 0);
     segments.close().unwrap();
     let arrow: Vec<_> = folder
         .names()
@@ -126,29 +126,28 @@ fn segments_are_numbered_and_go_on_where_the_run_before_ended() {
 }
 
 #[test]
-fn an_old_segment_is_closed() {
+fn a_segment_with_rows_grows_old() {
     let folder = Folder::new("old");
     let mut segments = folder.open(false).unwrap();
-    segments.close_if_old().unwrap();
-    assert_eq!(segments.opened, None, "without rows there is no segment");
-    segments.push(&ROWS[0], 0).unwrap();
+    assert_eq!((segments.opened, segments.is_old()), (None, false));
+    segments.push(&ROWS[0], 0);
     segments.opened = Some(Instant::now() + MAX_AGE);
-    segments.close_if_old().unwrap();
-    assert_eq!((segments.last(), segments.opened.is_some()), (0, true));
+    assert!(!segments.is_old());
     segments.opened = Instant::now().checked_sub(MAX_AGE);
-    segments.close_if_old().unwrap();
+    assert!(segments.is_old());
+    segments.close().unwrap();
     assert_eq!((segments.last(), segments.opened), (1, None));
 }
 
 #[test]
-fn a_full_segment_is_closed_at_once() {
+fn a_segment_is_full_at_its_most_rows() {
     let folder = Folder::new("rows");
     let mut segments = folder.open(false).unwrap();
-    for row in 1..=MAX_ROWS {
-        assert_eq!(segments.last(), 0, "{row}");
-        segments.push(&ROWS[0], 0).unwrap();
+    for _ in 0..Rows::MOST_ROWS {
+        assert!(!segments.is_full());
+        segments.push(&ROWS[0], 0);
     }
-    assert_eq!((segments.last(), segments.columns.len()), (1, 0));
+    assert!(segments.is_full());
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn targets_that_segments_answer_are_left_out_and_counted_once() {
     let folder = Folder::new("answered");
     let mut segments = folder.open(false).unwrap();
     for _ in 0..2 {
-        ROWS.iter().for_each(|row| segments.push(row, 0).unwrap());
+        ROWS.iter().for_each(|row| segments.push(row, 0));
         segments.close().unwrap();
     }
     let (list, mut order, mut tally) = (list(), vec![2, 1, 0], Tally::<Word>::default());
@@ -191,7 +190,7 @@ fn segments_of_another_list_or_kind_are_refused() {
     ] {
         let folder = Folder::new("refused");
         let mut segments = folder.open(false).unwrap();
-        segments.push(&row, 0).unwrap();
+        segments.push(&row, 0);
         segments.close().unwrap();
         let failure = segments.answered::<Word>(&list()).err().unwrap();
         assert_eq!(
@@ -215,8 +214,8 @@ fn origin_as_numbers_are_a_last_column_if_the_list_has_them() {
         if has_asn {
             segments.add_asn();
         }
-        segments.push(&ROWS[0], 64500).unwrap();
-        segments.push(&ROWS[1], 0).unwrap();
+        segments.push(&ROWS[0], 64500);
+        segments.push(&ROWS[1], 0);
         segments.close().unwrap();
         let file = File::open(folder.0.join("seg-000001.arrow")).unwrap();
         let batch = FileReader::try_new(file, None)
@@ -236,7 +235,7 @@ fn origin_as_numbers_are_a_last_column_if_the_list_has_them() {
 fn a_segment_that_cannot_be_written_leaves_no_file() {
     let folder = Folder::new("gone");
     let mut segments = folder.open(false).unwrap();
-    segments.push(&ROWS[0], 0).unwrap();
+    segments.push(&ROWS[0], 0);
     fs::create_dir(folder.0.join("seg-000001.arrow")).unwrap();
     fs::write(folder.0.join("seg-000001.arrow").join("file"), "").unwrap();
     assert!(segments.close().is_err());
