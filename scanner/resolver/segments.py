@@ -41,6 +41,8 @@ def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]
             "https_alpn": [],
             "https_ipv4hint": [],
             "https_ipv6hint": [],
+            "https_ech_config_ids": [],
+            "https_ech_public_names": [],
             "attempts": outcome.attempts,
             "transport": outcome.transport,
             "duration_us": outcome.duration_us,

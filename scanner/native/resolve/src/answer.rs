@@ -1,0 +1,201 @@
+//! What a message answers: status, chain of aliases, records. No sockets, no clock.
+
+use crate::status::Status;
+use crate::wire::Malformed;
+use crate::wire::message::{Echo, Header, Place, Sections, compare_question};
+use crate::wire::name::Name;
+use crate::wire::query::HEADER;
+use crate::wire::record::{Record, whole_name};
+use crate::wire::types::{CNAME, QType};
+
+/// More aliases than this count as a loop (BIND stops at 16).
+pub const MOST_ALIASES: usize = 16;
+/// So many records are compared to leave out a repeated one (RFC 2181 5); an answer with more keeps its
+/// repetitions.
+const COMPARED: usize = 256;
+
+/// One CNAME record: its target as text, and its TTL in seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    pub target: String,
+    pub ttl: u32,
+}
+
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: Status,
+    /// With its EDNS bits.
+    pub rcode: u16,
+    pub aliases: Vec<Alias>,
+    /// In the order of the answer.
+    pub records: Vec<Record>,
+    /// The lowest TTL of the records (RFC 2181 5.2).
+    pub ttl: Option<u32>,
+    /// The name to ask for next: the answer ends in an alias that the resolver did not follow.
+    pub unfinished: Option<Box<Name>>,
+    /// Extended errors.
+    pub detail: Option<String>,
+}
+
+/// What a message is to a question.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It answers it.
+    Answer(Answer),
+    /// It is cut: the whole of it comes over TCP (RFC 2181 9).
+    Truncated,
+    /// It differs from the question in the case of letters.
+    OtherCase,
+    /// It answers another question, or is no response.
+    Foreign,
+    Malformed(Malformed),
+}
+
+/// How a question was asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// As it was sent.
+    pub name: &'a Name,
+    pub qtype: QType,
+    /// The case of letters must be the same.
+    pub exact: bool,
+    pub tcp: bool,
+}
+
+/// Reads a message that has the id of the question; `sections` only lends its memory.
+pub fn read(message: &[u8], asked: Asked<'_>, sections: &mut Sections) -> Reading {
+    try_read(message, asked, sections).unwrap_or_else(Reading::Malformed)
+}
+
+fn try_read(
+    message: &[u8],
+    asked: Asked<'_>,
+    sections: &mut Sections,
+) -> Result<Reading, Malformed> {
+    let header = Header::read(message)?;
+    if !header.is_response() {
+        return Ok(Reading::Foreign);
+    }
+    let qtype = asked.qtype.code();
+    let records_at = match compare_question(message, &header, asked.name, qtype)? {
+        Echo::Same(end) => end,
+        Echo::OtherCase(end) if !asked.exact => end,
+        Echo::OtherCase(_) => return Ok(Reading::OtherCase),
+        Echo::Missing if matches!(header.rcode(), 1 | 2 | 4 | 5) => HEADER,
+        Echo::Missing | Echo::Other => return Ok(Reading::Foreign),
+    };
+    if header.is_truncated() && !asked.tcp {
+        return Ok(Reading::Truncated);
+    }
+    sections.read(message, header.counts, records_at)?;
+    follow(message, asked, &header, sections).map(Reading::Answer)
+}
+
+/// Follows the aliases of the answer section (RFC 1034 3.6.2) to the records that were asked for.
+fn follow(
+    message: &[u8],
+    asked: Asked<'_>,
+    header: &Header,
+    sections: &Sections,
+) -> Result<Answer, Malformed> {
+    let rcode = header.rcode() | sections.edns.upper_rcode;
+    let mut answer = Answer {
+        status: Status::NoData,
+        rcode,
+        aliases: Vec::new(),
+        records: Vec::new(),
+        ttl: None,
+        unfinished: None,
+        detail: sections.edns.errors.clone(),
+    };
+    let mut name = *asked.name;
+    let mut passed = Vec::new();
+    loop {
+        take_records(message, asked.qtype, &name, sections, &mut answer)?;
+        if !answer.records.is_empty() {
+            break;
+        }
+        let Some((target, ttl)) = alias(message, &name, sections)? else {
+            break;
+        };
+        passed.push(std::mem::replace(&mut name, target));
+        answer.aliases.push(Alias {
+            target: name.text(),
+            ttl,
+        });
+        if passed.contains(&name) || answer.aliases.len() > MOST_ALIASES {
+            answer.status = Status::Chain;
+            return Ok(answer);
+        }
+    }
+    if rcode != 0 {
+        answer.status = Status::of_rcode(rcode);
+        answer.records.clear();
+        answer.ttl = None;
+    } else if !answer.records.is_empty() {
+        answer.status = Status::NoError;
+    } else if !answer.aliases.is_empty() && !sections.has_soa {
+        // With an SOA record the end of the chain has no such record (RFC 2308 2.2).
+        answer.unfinished = Some(Box::new(name));
+    }
+    Ok(answer)
+}
+
+/// The records of class IN and type `kind` that `name` owns.
+fn owned<'a>(
+    message: &'a [u8],
+    name: &'a Name,
+    kind: u16,
+    sections: &'a Sections,
+) -> impl Iterator<Item = Result<Place, Malformed>> + 'a {
+    let places = sections
+        .answers
+        .iter()
+        .filter(move |place| place.kind == kind);
+    places.filter_map(move |place| match Name::read(message, place.owner) {
+        Ok((owner, _)) if owner == *name => Some(Ok(*place)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    })
+}
+
+fn take_records(
+    message: &[u8],
+    qtype: QType,
+    name: &Name,
+    sections: &Sections,
+    answer: &mut Answer,
+) -> Result<(), Malformed> {
+    for place in owned(message, name, qtype.code(), sections) {
+        let place = place?;
+        let record = Record::read(message, qtype, place.data, place.end)?;
+        answer.ttl = Some(answer.ttl.map_or(place.ttl, |ttl| ttl.min(place.ttl)));
+        let compared = &answer.records[..answer.records.len().min(COMPARED)];
+        if !compared.contains(&record) {
+            answer.records.push(record);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the target of the first alias of `name`, with the lowest TTL of all.
+fn alias(
+    message: &[u8],
+    name: &Name,
+    sections: &Sections,
+) -> Result<Option<(Name, u32)>, Malformed> {
+    let mut found: Option<(Name, u32)> = None;
+    for place in owned(message, name, CNAME, sections) {
+        let place = place?;
+        let target = whole_name(message, place.data, place.end)?;
+        found = match found {
+            Some((first, ttl)) => Some((first, ttl.min(place.ttl))),
+            None => Some((target, place.ttl)),
+        };
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,70 @@
+//! What is counted during a run.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::outcome::Outcome;
+use crate::status::Status;
+use crate::wire::types::QType;
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Names with rows.
+    pub names: u64,
+    /// Lines of the list that were not understood.
+    pub rejected: u64,
+    /// Names that the segments of an earlier run answer (`--resume`).
+    pub resumed: u64,
+    /// Names that were begun and have no rows, because the run was interrupted.
+    pub not_done: u64,
+    /// Messages with an id that no question of their socket has.
+    pub unmatched: u64,
+    /// Messages with a question's id that answer another question, or are no response.
+    pub foreign: u64,
+    /// Answers over UDP that were cut, so that the question was repeated over TCP.
+    pub truncated: u64,
+    /// Questions by type and status, as `A_NOERROR`.
+    #[serde(flatten)]
+    statuses: Statuses,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Statuses([[u64; Status::ALL.len()]; QType::ALL.len()]);
+
+impl Serialize for Statuses {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        for (qtype, counts) in QType::ALL.iter().zip(&self.0) {
+            for (status, count) in Status::ALL
+                .iter()
+                .zip(counts)
+                .filter(|(_, count)| **count > 0)
+            {
+                map.serialize_entry(&format!("{}_{}", qtype.name(), status.name()), count)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl Counts {
+    /// Counts a question that is over.
+    pub fn record(&mut self, outcome: &Outcome) {
+        self.statuses.0[outcome.qtype as usize][outcome.status as usize] += 1;
+    }
+
+    /// Returns the number of questions by status, of all types.
+    pub fn by_status(&self) -> impl Iterator<Item = (Status, u64)> {
+        let sum = |status: Status| -> u64 {
+            self.statuses
+                .0
+                .iter()
+                .map(|counts| counts[status as usize])
+                .sum()
+        };
+        Status::ALL
+            .into_iter()
+            .map(move |status| (status, sum(status)))
+    }
+}

@@ -1,0 +1,326 @@
+//! The run: one thread that receives, ends, begins and sends questions until all names are done.
+
+use std::time::Duration;
+
+use firstflight_core::Failure;
+use firstflight_core::clock::{Clock, Mono, wall};
+use firstflight_core::connected::{Connected, Event, Unsent};
+use firstflight_core::egress::is_full;
+use firstflight_core::records::Writer;
+use firstflight_core::signals::Signals;
+
+use crate::checks::{Checks, Verdict};
+use crate::names::Names;
+use crate::outcome::Finished;
+use crate::table::Table;
+use crate::wire::query;
+
+/// Longest sleep, so that signals are noticed.
+const LONGEST_WAIT: Mono = 100_000_000;
+/// Longest sleep while names may come from a pipe.
+const NAMES_WAIT: Mono = 10_000_000;
+/// Sleep when the system's queue was full.
+const FULL_WAIT: Mono = 1_000_000;
+/// With so many questions in flight, and answers coming, they are better handled several at a time: so long
+/// a pause lets them gather. Their times come from the kernel.
+const BULK: usize = 64;
+const PAUSE: Duration = Duration::from_micros(100);
+/// Most TCP connections at a time to a resolver (RFC 7766 6.2.2: few).
+const CONNECTIONS: usize = 16;
+
+/// All parts of a run.
+pub struct Engine {
+    pub names: Names,
+    pub table: Table,
+    pub connected: Connected,
+    pub writer: Writer<Finished>,
+    pub checks: Checks,
+    pub clock: Clock,
+    pub server_count: usize,
+}
+
+/// What is left when a run is over.
+pub struct RunResult {
+    pub table: Table,
+    pub connected: Connected,
+    pub interrupted: bool,
+    /// Number of the last segment, or why the run ended early.
+    pub written: Result<u32, Failure>,
+    /// No resolver answers.
+    pub down: bool,
+}
+
+impl Engine {
+    /// Resolves all names.
+    pub fn run(mut self, signals: &Signals) -> RunResult {
+        let mut down = None;
+        let mut interrupted = false;
+        self.begin_checks();
+        loop {
+            if signals.stop() {
+                interrupted = true;
+                break;
+            }
+            let received = self.receive();
+            let now = self.clock.now();
+            self.table.expire(now);
+            self.check(&mut down);
+            if down.is_some() || self.writer.has_failed() {
+                break;
+            }
+            self.begin_names(now);
+            let full = self.send();
+            self.free_sockets();
+            for name in self.table.finished.drain(..) {
+                self.writer.push(name);
+            }
+            self.writer.submit();
+            if self.is_done() {
+                break;
+            }
+            self.wait(received, full);
+        }
+        self.finish(interrupted, down)
+    }
+
+    fn is_done(&self) -> bool {
+        self.table.names() == 0 && self.names.is_ended() && !self.checks.is_open()
+    }
+
+    /// Reads everything that came. Returns whether something did.
+    fn receive(&mut self) -> bool {
+        let (table, mut failed, mut received) = (&mut self.table, Vec::new(), false);
+        let clock = self.clock;
+        self.connected.read(|event| {
+            received = true;
+            match event {
+                Event::Datagram { socket, bytes, at } | Event::Message { socket, bytes, at } => {
+                    table.message(socket, bytes, at);
+                }
+                Event::Failed { socket, error } => {
+                    table.failed(socket, &error, clock.now());
+                    failed.push(socket);
+                }
+            }
+        });
+        // A socket that was closed has no questions any more: first what is over, by numbers that are still
+        // theirs.
+        self.free_sockets();
+        for socket in failed {
+            self.connected.close(socket);
+        }
+        received
+    }
+
+    fn free_sockets(&mut self) {
+        for socket in self.table.over.drain(..) {
+            self.connected.over(socket);
+        }
+    }
+
+    fn begin_checks(&mut self) {
+        self.checks.begin(self.server_count);
+        let now = self.clock.now();
+        for resolver in 0..self.server_count {
+            self.table.begin_check(resolver, now);
+        }
+    }
+
+    /// Begins a check after a long silence, and takes the results of one.
+    fn check(&mut self, down: &mut Option<String>) {
+        for (resolver, why) in std::mem::take(&mut self.table.checks) {
+            match self.checks.result(resolver, why) {
+                Verdict::Open => {}
+                Verdict::Up => self.table.silence = 0,
+                Verdict::Down(resolver, why) => {
+                    let address = self.table.resolvers.all()[resolver].address;
+                    *down = Some(format!(
+                        "the resolver {}, port {}, does not answer ({why}, 3 tries); is it up, and is it the right one?",
+                        address.ip(),
+                        address.port()
+                    ));
+                }
+            }
+        }
+        if !self.checks.is_open() && self.checks.are_due(self.table.silence) {
+            self.begin_checks();
+        }
+    }
+
+    fn begin_names(&mut self, now: Mono) {
+        while !self.checks.is_open() && self.table.has_room() && !self.writer.is_behind() {
+            let Some(listed) = self.names.next() else {
+                break;
+            };
+            self.table
+                .begin(listed.line, listed.domain, listed.name, now);
+        }
+    }
+
+    /// Sends what waits, as the rates allow. Returns whether a queue of the system was full.
+    fn send(&mut self) -> bool {
+        let mut full = false;
+        for resolver in 0..self.server_count {
+            self.connect(resolver);
+            while !full {
+                let waiting = self.table.queues[resolver].udp.len();
+                // A resolver without a limit allows a batch at any time.
+                if waiting == 0 {
+                    break;
+                }
+                let room = self
+                    .connected
+                    .allow(resolver, self.clock.now())
+                    .min(waiting);
+                if room == 0 {
+                    break;
+                }
+                full = self.send_batch(resolver, room);
+            }
+        }
+        full
+    }
+
+    /// Sends `count` of the questions that wait for a resolver, from one socket.
+    fn send_batch(&mut self, resolver: usize, count: usize) -> bool {
+        let waiting = &mut self.table.queues[resolver].udp;
+        let numbers: Vec<u32> = waiting.drain(..count.min(waiting.len())).collect();
+        let socket = match self.connected.begin(resolver) {
+            Ok(socket) => socket,
+            Err(why) => {
+                self.unsent(&numbers, &why);
+                return false;
+            }
+        };
+        let mut batch = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let (table, mut id) = (&mut self.table, 0);
+            let pushed = self.connected.push(socket, |out| {
+                let (length, drawn) = table.write(number, socket, out);
+                id = drawn;
+                length
+            });
+            match pushed {
+                // Known at once, so that no two questions of a batch have the same id.
+                Ok(()) => {
+                    self.table.reserve(socket, id, number);
+                    batch.push((number, id));
+                }
+                Err(why) => self.unsent(&[number], &why),
+            }
+        }
+        let (at, now) = (wall(), self.clock.now());
+        let (sent, error) = self.connected.send(socket);
+        for (number, id) in &batch[..sent] {
+            self.table.sent(*number, socket, *id, now, at);
+        }
+        let Some(error) = error else { return false };
+        for (number, id) in batch[sent..].iter().rev() {
+            self.table.release(socket, *id);
+            if is_full(&error) {
+                self.table.queues[resolver].udp.push_front(*number);
+            } else {
+                self.table.unsent(*number, &error, now);
+            }
+        }
+        if is_full(&error) {
+            return true;
+        }
+        // The kernel reports errors of earlier datagrams to the next sender.
+        self.table.failed(socket, &error, now);
+        self.free_sockets();
+        self.connected.close(socket);
+        false
+    }
+
+    /// Connects to a resolver for questions whose answers were cut.
+    fn connect(&mut self, resolver: usize) {
+        while !self.table.queues[resolver].tcp.is_empty()
+            && self.table.connections(resolver) < CONNECTIONS
+            && self.connected.allow(resolver, self.clock.now()) > 0
+        {
+            let Some(number) = self.table.queues[resolver].tcp.pop_front() else {
+                return;
+            };
+            let mut out = [0; query::LONGEST];
+            // The number of the socket is not known yet: any id is free on a new one.
+            let (length, id) = self.table.write(number, u32::MAX, &mut out);
+            let (at, now) = (wall(), self.clock.now());
+            match self.connected.connect(resolver, &out[..length]) {
+                Ok(socket) => self.table.sent(number, socket, id, now, at),
+                Err(why) => self.unsent(&[number], &why),
+            }
+        }
+    }
+
+    fn unsent(&mut self, numbers: &[u32], why: &Unsent) {
+        let now = self.clock.now();
+        let refused;
+        let error = match why {
+            Unsent::System(error) => error,
+            Unsent::Refused(why) => {
+                refused = std::io::Error::other(why.to_string());
+                &refused
+            }
+        };
+        for number in numbers {
+            self.table.unsent(*number, error, now);
+        }
+    }
+
+    /// Sleeps until something is due or comes.
+    fn wait(&mut self, received: bool, full: bool) {
+        if self.table.is_empty() {
+            self.names.wait(Duration::from_nanos(LONGEST_WAIT));
+            return;
+        }
+        if received && self.table.len() >= BULK {
+            std::thread::sleep(PAUSE);
+            return;
+        }
+        let now = self.clock.now();
+        let mut longest = LONGEST_WAIT;
+        if !self.names.is_ended() && self.table.has_room() && !self.checks.is_open() {
+            longest = NAMES_WAIT;
+        }
+        if full {
+            longest = FULL_WAIT;
+        }
+        let due = (0..self.server_count)
+            .filter(|resolver| self.table.queues[*resolver].waits(CONNECTIONS))
+            .map(|resolver| {
+                self.connected
+                    .next_at(resolver)
+                    .max(now + if full { FULL_WAIT } else { 0 })
+            })
+            .chain(self.table.next_at())
+            .min();
+        let due = due.unwrap_or(Mono::MAX).saturating_sub(now);
+        if due > 0 {
+            self.connected.wait(due.min(longest));
+        }
+    }
+
+    /// Ends the run; names in flight have no rows.
+    fn finish(mut self, interrupted: bool, down: Option<String>) -> RunResult {
+        for name in self.table.finished.drain(..) {
+            self.writer.push(name);
+        }
+        self.table.counts.not_done = self.table.names() as u64;
+        self.table.counts.rejected = self.names.rejected;
+        self.table.counts.resumed = self.names.resumed;
+        let written = self.writer.finish();
+        let is_down = down.is_some();
+        let failure = down.map(Failure::Input).or_else(|| self.names.failure());
+        RunResult {
+            table: self.table,
+            connected: self.connected,
+            interrupted,
+            written: match failure {
+                None => written,
+                Some(failure) => written.and(Err(failure)),
+            },
+            down: is_down,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The names to ask for, one per line, read by a thread of their own while the run goes on: a list of any
+//! length, or a pipe that is slow, takes no memory and blocks nothing.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use firstflight_core::Failure;
+
+use crate::wire::name::Name;
+
+/// Names that go through the channel at once, and how many such batches wait there.
+const BATCH: usize = 256;
+const QUEUE: usize = 4;
+/// How many rejected lines are named one by one.
+const NAMED: u64 = 100;
+/// Bytes of a line that are read; the rest of a longer one is skipped, since it is no name.
+const LONGEST_LINE: u64 = 1024;
+
+/// A name of the list.
+#[derive(Debug)]
+pub struct Listed {
+    /// From 1.
+    pub line: u32,
+    /// As in the list.
+    pub domain: String,
+    pub name: Name,
+}
+
+/// What the thread passes on.
+#[derive(Debug, Default)]
+struct Batch {
+    names: Vec<Listed>,
+    rejected: u64,
+    resumed: u64,
+    failure: Option<Failure>,
+}
+
+/// Lines that earlier segments answer: a bit for each.
+#[derive(Debug, Default)]
+pub struct Answered(Vec<u64>);
+
+impl Answered {
+    /// Notes whether a line is answered.
+    pub fn set(&mut self, line: u32, answered: bool) {
+        let (place, bit) = (line as usize / 64, 1 << (line % 64));
+        if place >= self.0.len() {
+            self.0.resize(place + 1, 0);
+        }
+        if answered {
+            self.0[place] |= bit;
+        } else {
+            self.0[place] &= !bit;
+        }
+    }
+
+    /// Returns whether a line is answered.
+    pub fn contains(&self, line: u32) -> bool {
+        self.0
+            .get(line as usize / 64)
+            .is_some_and(|word| word & 1 << (line % 64) != 0)
+    }
+}
+
+/// The engine's side of the thread.
+pub struct Names {
+    batches: Receiver<Batch>,
+    next: std::vec::IntoIter<Listed>,
+    ended: bool,
+    /// Lines that were not understood, and lines left out because they are answered, so far.
+    pub rejected: u64,
+    pub resumed: u64,
+    failure: Option<Failure>,
+}
+
+impl Names {
+    /// Begins to read `path` (`-`: standard input); `program` begins each message.
+    pub fn open(program: &'static str, path: &Path, answered: Answered) -> Result<Names, Failure> {
+        let name = path.display().to_string();
+        let unreadable =
+            |e: io::Error| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent"));
+        if name == "-" {
+            return Names::start(program, io::stdin(), "standard input".into(), answered);
+        }
+        let file = File::open(path).map_err(unreadable)?;
+        if file.metadata().is_ok_and(|there| there.is_dir()) {
+            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+        }
+        Names::start(program, file, name, answered)
+    }
+
+    fn start(
+        program: &'static str,
+        input: impl Read + Send + 'static,
+        name: String,
+        answered: Answered,
+    ) -> Result<Names, Failure> {
+        let (to, batches) = sync_channel(QUEUE);
+        std::thread::Builder::new()
+            .name("names".into())
+            .spawn(move || read(program, input, &name, &answered, &to))
+            .map_err(|e| Failure::Usage(format!("no thread for reading names: {e}")))?;
+        Ok(Names {
+            batches,
+            next: Vec::new().into_iter(),
+            ended: false,
+            rejected: 0,
+            resumed: 0,
+            failure: None,
+        })
+    }
+
+    /// Returns the next name, if one has been read.
+    pub fn next(&mut self) -> Option<Listed> {
+        loop {
+            if let Some(name) = self.next.next() {
+                return Some(name);
+            }
+            match self.batches.try_recv() {
+                Ok(batch) => self.take(batch),
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => {
+                    self.ended = true;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Waits for the next name, at most `longest`.
+    pub fn wait(&mut self, longest: Duration) {
+        if !self.next.as_slice().is_empty() {
+            // There is one; it waits for something else.
+            std::thread::sleep(longest.min(Duration::from_millis(10)));
+            return;
+        }
+        match self.batches.recv_timeout(longest) {
+            Ok(batch) => self.take(batch),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.ended = true,
+        }
+    }
+
+    fn take(&mut self, batch: Batch) {
+        self.rejected += batch.rejected;
+        self.resumed += batch.resumed;
+        self.failure = batch.failure.or(self.failure.take());
+        self.next = batch.names.into_iter();
+    }
+
+    /// Returns whether all names were taken.
+    pub fn is_ended(&self) -> bool {
+        self.ended && self.next.as_slice().is_empty()
+    }
+
+    /// Returns why the list could not be read to its end, if so.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+}
+
+/// Reads lines until the end, or until nobody takes them.
+fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &SyncSender<Batch>) {
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    let (mut bytes, mut line, mut rejected) = (Vec::new(), 0_u32, 0);
+    let mut batch = Batch::default();
+    loop {
+        bytes.clear();
+        match read_line(&mut input, &mut bytes) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(e) => {
+                let why =
+                    format!("{name} cannot be read to its end: {e}; what was read before is done");
+                batch.failure = Some(Failure::Input(why));
+                break;
+            }
+        }
+        let Some(next) = line.checked_add(1) else {
+            batch.failure = Some(Failure::Input(format!(
+                "{name} has more lines than can be numbered"
+            )));
+            break;
+        };
+        line = next;
+        let text = std::str::from_utf8(&bytes).unwrap_or("\u{fffd}");
+        let text = text.trim_start_matches('\u{feff}').trim();
+        match Name::from_text(text) {
+            _ if text.is_empty() => {}
+            Some(_) if answered.contains(line) => batch.resumed += 1,
+            Some(wire) => batch.names.push(Listed {
+                line,
+                domain: text.to_owned(),
+                name: wire,
+            }),
+            None => {
+                batch.rejected += 1;
+                rejected += 1;
+                match rejected {
+                    1..=NAMED => eprintln!(
+                        "{program}: {name}, line {line} rejected: no name in ASCII (write international \
+                         names as xn--...)"
+                    ),
+                    _ if rejected == NAMED + 1 => {
+                        eprintln!("{program}: more lines of {name} rejected; they are counted")
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // What a pipe gave is passed on before waiting for more.
+        let waits = input.buffer().is_empty();
+        if (batch.names.len() >= BATCH || waits) && to.send(std::mem::take(&mut batch)).is_err() {
+            return;
+        }
+    }
+    // Nobody takes it if the run has ended.
+    let _ = to.send(batch);
+}
+
+/// Reads a line, or of a longer one its start and skips the rest. Returns 0 at the end.
+fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', bytes)?;
+    if read as u64 == LONGEST_LINE && !bytes.ends_with(b"\n") {
+        input.skip_until(b'\n')?;
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &'static str, answered: Answered) -> (Vec<(u32, String)>, Names) {
+        let mut names = Names::start("test", text.as_bytes(), "list".into(), answered).unwrap();
+        let mut found = Vec::new();
+        while !names.is_ended() {
+            names.wait(Duration::from_secs(10));
+            while let Some(listed) = names.next() {
+                found.push((listed.line, listed.domain));
+            }
+        }
+        (found, names)
+    }
+
+    #[test]
+    fn lines_keep_their_numbers() {
+        let (found, names) = all(
+            "\u{feff}a.test\r\n\n b.test \nb..c\nA.test.",
+            Answered::default(),
+        );
+        let expected = [(1, "a.test"), (3, "b.test"), (5, "A.test.")];
+        assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
+        assert_eq!((names.rejected, names.failure()), (1, None));
+    }
+
+    #[test]
+    fn endless_lines_are_rejected() {
+        let text: &'static str = format!("{}\nb\n{}", "a".repeat(100_000), "a".repeat(1024)).leak();
+        let (found, names) = all(text, Answered::default());
+        assert_eq!((found, names.rejected), (vec![(2, "b".to_owned())], 2));
+    }
+
+    #[test]
+    fn answered_lines_are_left_out() {
+        let mut answered = Answered::default();
+        answered.set(1, true);
+        answered.set(200, true);
+        answered.set(2, true);
+        answered.set(2, false);
+        let (found, names) = all("a\nb\nc\n", answered);
+        assert_eq!(found, [(2, "b".to_owned()), (3, "c".to_owned())]);
+        assert_eq!(names.resumed, 1);
+    }
+
+    #[test]
+    fn a_folder_is_no_list() {
+        let opened = Names::open("test", Path::new("/"), Answered::default());
+        assert!(matches!(opened, Err(Failure::Input(_))));
+    }
+}

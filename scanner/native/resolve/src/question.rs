@@ -1,0 +1,332 @@
+//! One question: its attempts, and what follows from the end of each.
+
+use firstflight_core::clock::{Mono, SECOND, Stamp};
+
+use crate::answer::{Alias, Answer, MOST_ALIASES};
+use crate::outcome::{Outcome, Transport};
+use crate::status::Status;
+use crate::wire::name::Name;
+use crate::wire::types::QType;
+
+/// Wait before the second attempt; it doubles with each further one.
+const BACKOFF: Mono = SECOND / 2;
+
+/// Whether and how a question is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits for its turn, or for the next attempt.
+    Waits,
+    /// It was sent by this socket with this id.
+    Sent { socket: u32, id: u16 },
+}
+
+/// A question of a name, or of a check.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Number of the name; `None`: it checks whether its resolver answers.
+    pub name: Option<u32>,
+    /// Place of the type among those of the run.
+    pub place: usize,
+    pub qtype: QType,
+    /// The name to ask for, at the end of the aliases so far; its case as it was sent.
+    pub current: Name,
+    /// Where the attempt begins.
+    first: Name,
+    pub resolver: usize,
+    pub attempt: u8,
+    pub edns: bool,
+    /// The case of letters is mixed, and compared.
+    pub mixed: bool,
+    /// The next message goes over TCP.
+    pub tcp: bool,
+    pub state: State,
+    /// Increases whenever the state changes, so that timers of earlier states are known.
+    pub round: u32,
+    aliases: Vec<Alias>,
+    /// When the attempt was sent.
+    asked_at: Option<(Stamp, Mono)>,
+    /// Since when it waits for its turn, and how long it has waited since the attempt was sent.
+    queued_at: Mono,
+    waited: Mono,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Answer(Answer),
+    /// No message that could be read: TIMEOUT, NETWORK or MALFORMED, and details.
+    Failure(Status, Option<String>),
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask the same resolver for the end of the aliases.
+    Follow,
+    /// Begin another attempt, after a wait of about so long.
+    Retry(Mono),
+    Done(Outcome),
+}
+
+impl Question {
+    pub fn new(name: Option<u32>, place: usize, qtype: QType, first: Name) -> Question {
+        Question {
+            name,
+            place,
+            qtype,
+            current: first,
+            first,
+            resolver: 0,
+            attempt: 0,
+            edns: true,
+            mixed: false,
+            tcp: false,
+            state: State::Waits,
+            round: 0,
+            aliases: Vec::new(),
+            asked_at: None,
+            queued_at: 0,
+            waited: 0,
+        }
+    }
+
+    /// Begins an attempt at `resolver`.
+    pub fn begin(&mut self, resolver: usize, mixed: bool, now: Mono) {
+        self.resolver = resolver;
+        self.attempt += 1;
+        self.mixed = mixed;
+        self.tcp = false;
+        self.current = self.first;
+        self.aliases.clear();
+        self.asked_at = None;
+        self.waited = 0;
+        self.queue(now);
+    }
+
+    /// Notes that it waits for its turn from `now` on.
+    pub fn queue(&mut self, now: Mono) {
+        self.state = State::Waits;
+        self.round += 1;
+        self.queued_at = now;
+    }
+
+    /// Notes that it was sent.
+    pub fn sent(&mut self, socket: u32, id: u16, now: Mono, wall: Stamp) {
+        self.state = State::Sent { socket, id };
+        self.round += 1;
+        if self.asked_at.is_none() {
+            self.asked_at = Some((wall, now));
+        } else {
+            self.waited += now.saturating_sub(self.queued_at);
+        }
+    }
+
+    /// Ends the attempt at `at`; `wall`: that time in UTC, for a question that could not be sent.
+    pub fn end(&mut self, end: End, most_attempts: u8, at: Mono, wall: Stamp) -> Next {
+        let transport = if self.tcp {
+            Transport::Tcp
+        } else {
+            Transport::Udp
+        };
+        let (mut answer, rcode) = match end {
+            End::Answer(answer) => {
+                let rcode = answer.rcode;
+                (answer, Some(rcode))
+            }
+            End::Failure(status, detail) => {
+                self.aliases.clear();
+                (failure(status, detail), None)
+            }
+        };
+        self.aliases.append(&mut answer.aliases);
+        if self.is_loop() {
+            answer.status = Status::Chain;
+            (answer.records, answer.ttl, answer.unfinished) = (Vec::new(), None, None);
+        }
+        if let Some(name) = answer.unfinished.filter(|_| rcode.is_some()) {
+            self.current = *name;
+            self.tcp = false;
+            return Next::Follow;
+        }
+        if answer.status.is_failure() && self.attempt < most_attempts {
+            if self.edns && answer.status.may_lack_edns(rcode) {
+                self.edns = false;
+                return Next::Retry(0);
+            }
+            return Next::Retry(BACKOFF << (self.attempt - 1).min(10));
+        }
+        let (asked_at, started) = self.asked_at.unwrap_or((wall, at));
+        Next::Done(Outcome {
+            qtype: self.qtype,
+            status: answer.status,
+            asked_at,
+            duration: at.saturating_sub(started).saturating_sub(self.waited),
+            attempts: self.attempt,
+            rcode,
+            aliases: std::mem::take(&mut self.aliases),
+            records: answer.records,
+            ttl: answer.ttl,
+            transport: rcode.map(|_| transport),
+            detail: answer.detail,
+            resolver: self.resolver,
+        })
+    }
+
+    /// Returns whether the aliases of the attempt are too many, or lead to the same name twice.
+    fn is_loop(&self) -> bool {
+        let targets = || self.aliases.iter().map(|alias| &alias.target);
+        let repeated = targets()
+            .enumerate()
+            .any(|(n, target)| targets().take(n).any(|t| t == target));
+        self.aliases.len() > MOST_ALIASES || repeated
+    }
+}
+
+fn failure(status: Status, detail: Option<String>) -> Answer {
+    Answer {
+        status,
+        rcode: 0,
+        aliases: Vec::new(),
+        records: Vec::new(),
+        ttl: None,
+        unfinished: None,
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::record::Record;
+
+    fn question() -> Question {
+        let mut question = Question::new(Some(1), 0, QType::A, Name::from_text("a.test").unwrap());
+        question.begin(0, true, 10);
+        question.sent(4, 7, 20, 1000);
+        question
+    }
+
+    fn answer(status: Status, rcode: u16) -> Answer {
+        Answer {
+            rcode,
+            ..failure(status, None)
+        }
+    }
+
+    fn alias(target: &str, follow: bool) -> End {
+        let aliases = vec![Alias {
+            target: target.into(),
+            ttl: 1,
+        }];
+        let unfinished = follow.then(|| Box::new(Name::from_text(target).unwrap()));
+        End::Answer(Answer {
+            aliases,
+            unfinished,
+            ..answer(Status::NoData, 0)
+        })
+    }
+
+    #[test]
+    fn failures_are_tried_again_with_growing_waits() {
+        for (status, rcode, expected) in [
+            (Status::Timeout, None, Next::Retry(SECOND / 2)),
+            (Status::ServFail, Some(2), Next::Retry(SECOND / 2)),
+            (Status::FormErr, Some(1), Next::Retry(0)),
+            (Status::Other, Some(16), Next::Retry(0)),
+            (Status::Other, Some(9), Next::Retry(SECOND / 2)),
+        ] {
+            let end = match rcode {
+                Some(rcode) => End::Answer(answer(status, rcode)),
+                None => End::Failure(status, None),
+            };
+            let mut question = question();
+            assert_eq!(question.end(end.clone(), 3, 30, 0), expected, "{status:?}");
+            assert_eq!(question.edns, expected != Next::Retry(0));
+            question.begin(0, true, 40);
+            question.sent(4, 8, 50, 2000);
+            assert_eq!(
+                question.end(end.clone(), 3, 60, 0),
+                Next::Retry(SECOND),
+                "{status:?}"
+            );
+            question.begin(1, true, 70);
+            question.sent(4, 9, 80, 3000);
+            let Next::Done(outcome) = question.end(end, 3, 95, 0) else {
+                panic!()
+            };
+            assert_eq!(
+                (outcome.status, outcome.rcode, outcome.attempts),
+                (status, rcode, 3)
+            );
+            assert_eq!(
+                (outcome.asked_at, outcome.duration, outcome.resolver),
+                (3000, 15, 1)
+            );
+            assert_eq!(outcome.transport, rcode.map(|_| Transport::Udp));
+        }
+    }
+
+    #[test]
+    fn aliases_are_followed_within_the_attempt() {
+        let mut question = question();
+        assert_eq!(question.end(alias("b.test", true), 3, 30, 0), Next::Follow);
+        assert_eq!(question.current.text(), "b.test");
+        question.queue(30);
+        question.sent(4, 8, 50, 2000);
+        let last = Answer {
+            records: vec![Record::Data("x".into())],
+            ttl: Some(5),
+            ..answer(Status::NoError, 0)
+        };
+        let Next::Done(outcome) = question.end(End::Answer(last), 3, 60, 0) else {
+            panic!()
+        };
+        assert_eq!(
+            (outcome.aliases.len(), outcome.asked_at, outcome.duration),
+            (1, 1000, 20)
+        );
+        assert_eq!(
+            (outcome.status, outcome.ttl, outcome.attempts),
+            (Status::NoError, Some(5), 1)
+        );
+    }
+
+    #[test]
+    fn loops_of_aliases_end() {
+        let mut question = question();
+        for (target, expected) in [
+            ("b.test", Some(Next::Follow)),
+            ("a.test", Some(Next::Follow)),
+            ("b.test", None),
+        ] {
+            let next = question.end(alias(target, true), 3, 30, 0);
+            match expected {
+                Some(expected) => assert_eq!(next, expected),
+                None => {
+                    assert!(matches!(next, Next::Done(outcome) if outcome.status == Status::Chain))
+                }
+            }
+        }
+        let mut question = self::question();
+        let mut followed = 0;
+        while question.end(alias(&format!("n{followed}.test"), true), 3, 30, 0) == Next::Follow {
+            followed += 1;
+        }
+        assert_eq!(followed, MOST_ALIASES);
+    }
+
+    #[test]
+    fn what_could_not_be_sent_has_the_time_of_its_failure() {
+        let mut question = Question::new(None, 0, QType::A, Name::from_text(".").unwrap());
+        question.begin(0, false, 10);
+        let end = End::Failure(Status::Network, Some("no route".into()));
+        let Next::Done(outcome) = question.end(end, 1, 30, 99) else {
+            panic!()
+        };
+        assert_eq!(
+            (outcome.asked_at, outcome.duration, outcome.transport),
+            (99, 0, None)
+        );
+        assert_eq!(outcome.detail.as_deref(), Some("no route"));
+    }
+}

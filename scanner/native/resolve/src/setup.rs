@@ -1,0 +1,161 @@
+//! From options to a run: puts its parts together, starts it, and reports what came of it.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use firstflight_core::clock::{Clock, Mono, SECOND};
+use firstflight_core::connected::{Connected, Server};
+use firstflight_core::policy::{Namespace, Policy};
+use firstflight_core::records::{OutputOptions, Outputs, Writer, summary};
+use firstflight_core::signals::Signals;
+use firstflight_core::{Failure, random};
+
+use crate::checks::Checks;
+use crate::engine::{Engine, RunResult};
+use crate::names::{Answered, Names};
+use crate::options::{Format, Options};
+use crate::report;
+use crate::resolvers::{Named, Resolvers, first_name_server};
+use crate::resume;
+use crate::row::Columns;
+use crate::summary::Summary;
+use crate::table::{Settings, Table};
+
+/// The name in messages.
+pub const PROGRAM: &str = "firstflight resolve";
+
+/// Executes what the options ask for; returns the exit status.
+pub fn run(options: &Options) -> Result<u8, Failure> {
+    let named = resolvers(options)?;
+    let servers: Vec<Server> = named
+        .iter()
+        .map(|resolver| Server {
+            address: resolver.address,
+            rate: options.rate_to(resolver.address.ip()),
+        })
+        .collect();
+    let policy = policy(options, &servers)?;
+    let clock = Clock::start();
+    let connected = Connected::new(policy, &servers, random::seeded_by_system()?, clock)?;
+    if options.dry_run {
+        report::dry_run(&named, &servers, &options.distinct_types());
+        return Ok(0);
+    }
+    let outputs = Outputs::<Columns>::open(&output_options(options))?;
+    let resolvers = Resolvers::new(&named);
+    let labels: Vec<String> = resolvers
+        .all()
+        .iter()
+        .map(|resolver| resolver.label.clone())
+        .collect();
+    let answered = match outputs.records.segments.as_ref().filter(|_| options.resume) {
+        Some(segments) => resume::answered(segments, &labels)?,
+        None => Answered::default(),
+    };
+    let names = Names::open(PROGRAM, &options.names, answered)?;
+    let signals = Signals::catch()?;
+    let started = Instant::now();
+    let engine = Engine {
+        names,
+        table: Table::new(settings(options), resolvers, random::seeded_by_system()?),
+        connected,
+        writer: Writer::start(labels, outputs.records)?,
+        checks: Checks::new(options.silence, options.timeout),
+        clock,
+        server_count: servers.len(),
+    };
+    let result = engine.run(&signals);
+    let mut summary = Summary::new(options, &servers);
+    summary.duration_s = started.elapsed().as_secs_f64();
+    conclude(options, summary, result)
+}
+
+/// The resolvers of the options, else the first of this machine.
+fn resolvers(options: &Options) -> Result<Vec<Named>, Failure> {
+    let mut named: Vec<Named> = Vec::new();
+    for resolver in &options.resolver {
+        if named
+            .iter()
+            .any(|before| before.address == resolver.address)
+        {
+            let label = resolver.label();
+            return Err(Failure::Usage(format!(
+                "the resolver {label} is named twice: give it once, with its weight"
+            )));
+        }
+        named.push(resolver.clone());
+    }
+    if named.is_empty() {
+        let text = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        named.extend(first_name_server(&text));
+    }
+    if named.is_empty() {
+        return Err(Failure::Usage(
+            "/etc/resolv.conf names no resolver here: name one by --resolver; nothing was sent"
+                .into(),
+        ));
+    }
+    Ok(named)
+}
+
+/// The lists in force. Names on an opt-out list are resolved: only the resolver is contacted.
+fn policy(options: &Options, servers: &[Server]) -> Result<Policy, Failure> {
+    let ips: Vec<IpAddr> = servers.iter().map(|server| server.address.ip()).collect();
+    let policy = Policy::new(
+        &options.allow_net,
+        &read_all(&options.blocklist)?,
+        &read_all(&options.optout)?,
+        Namespace::here(&[])?,
+    )?;
+    Ok(policy.with_servers(&ips))
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        fs::read_to_string(path)
+            .map(|text| (name.clone(), text))
+            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent")))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn settings(options: &Options) -> Settings {
+    Settings {
+        types: options.distinct_types(),
+        timeout: (options.timeout * SECOND as f64) as Mono,
+        attempts: options.attempts,
+        concurrency: options.concurrency as usize,
+        mixed: !options.lower_case,
+    }
+}
+
+fn output_options(options: &Options) -> OutputOptions<'_> {
+    OutputOptions {
+        json: options.format == Some(Format::Jsonl) || options.segments.is_none(),
+        segments: options.segments.as_deref(),
+        resume: options.resume,
+        summary: options.summary.as_deref(),
+        skipped: None,
+    }
+}
+
+/// Reports and writes what came of a run; returns the exit status.
+fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
+    let last = result.written.as_ref().ok().copied();
+    summary.last_segment = last.filter(|_| options.segments.is_some());
+    let rejected = result.table.counts.rejected;
+    summary.take(&result);
+    report::finished(&summary);
+    if let Some(path) = &options.summary {
+        summary::write(&summary, path)?;
+    }
+    result.written?;
+    Ok(if result.interrupted {
+        130
+    } else {
+        u8::from(rejected > 0)
+    })
+}

@@ -1,0 +1,299 @@
+//! The names and questions in flight: what waits for its turn, for an answer, for the next attempt.
+//!
+//! [`Table`] knows sockets by number only; `engine` sends what waits in the queues and reports what came.
+
+mod receive;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use firstflight_core::clock::{Mono, Stamp, wall};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::counts::Counts;
+use crate::outcome::{Finished, Outcome};
+use crate::question::{End, Next, Question};
+use crate::resolvers::Resolvers;
+use crate::wire::message::Sections;
+use crate::wire::name::Name;
+use crate::wire::query;
+use crate::wire::types::QType;
+use slots::Slots;
+
+/// Settings of the questions.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is asked of every name, at most as many as there are types.
+    pub types: Vec<QType>,
+    /// Per attempt.
+    pub timeout: Mono,
+    pub attempts: u8,
+    /// Most questions in flight.
+    pub concurrency: usize,
+    /// Letters are asked for in mixed case.
+    pub mixed: bool,
+}
+
+/// Attempts of a check whether a resolver answers.
+const CHECK_ATTEMPTS: u8 = 3;
+
+/// A name in flight.
+struct Open {
+    line: u32,
+    domain: String,
+    /// By place of the type.
+    outcomes: Vec<Option<Outcome>>,
+    left: usize,
+}
+
+/// What waits to be sent to a resolver.
+#[derive(Default)]
+pub struct Queue {
+    pub udp: VecDeque<u32>,
+    pub tcp: VecDeque<u32>,
+    /// TCP connections whose answer is waited for.
+    connections: usize,
+}
+
+impl Queue {
+    /// Returns whether something could be sent, with at most so many connections.
+    pub fn waits(&self, connections: usize) -> bool {
+        !self.udp.is_empty() || !self.tcp.is_empty() && self.connections < connections
+    }
+}
+
+/// The result of a check: the resolver, and why it does not answer.
+pub type Check = (usize, Option<String>);
+
+/// All names and questions in flight.
+pub struct Table {
+    settings: Settings,
+    pub resolvers: Resolvers,
+    pub counts: Counts,
+    names: Slots<Open>,
+    questions: Slots<Question>,
+    /// By resolver.
+    pub queues: Vec<Queue>,
+    sent: HashMap<(u32, u16), u32>,
+    /// (when, question, round), in order of time.
+    deadlines: VecDeque<(Mono, u32, u32)>,
+    backoffs: BinaryHeap<Reverse<(Mono, u32, u32)>>,
+    random: ChaCha8Rng,
+    sections: Sections,
+    /// Sockets one of whose questions is over, once for each.
+    pub over: Vec<u32>,
+    pub finished: Vec<Finished>,
+    pub checks: Vec<Check>,
+    /// Questions in a row, of all resolvers, that were not answered.
+    pub silence: u32,
+}
+
+impl Table {
+    /// `random` chooses resolvers, ids, cases and waits.
+    pub fn new(settings: Settings, resolvers: Resolvers, random: ChaCha8Rng) -> Table {
+        Table {
+            queues: resolvers.all().iter().map(|_| Queue::default()).collect(),
+            settings,
+            resolvers,
+            counts: Counts::default(),
+            names: Slots::default(),
+            questions: Slots::default(),
+            sent: HashMap::new(),
+            deadlines: VecDeque::new(),
+            backoffs: BinaryHeap::new(),
+            random,
+            sections: Sections::default(),
+            over: Vec::new(),
+            finished: Vec::new(),
+            checks: Vec::new(),
+            silence: 0,
+        }
+    }
+
+    /// Returns the number of questions in flight.
+    pub fn len(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// Returns whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.questions.len() == 0
+    }
+
+    /// Returns whether another name may begin.
+    pub fn has_room(&self) -> bool {
+        let more = self.len() + self.settings.types.len();
+        self.is_empty() || more <= self.settings.concurrency
+    }
+
+    /// Begins to ask for a name.
+    pub fn begin(&mut self, line: u32, domain: String, name: Name, now: Mono) {
+        let types = self.settings.types.clone();
+        let outcomes = types.iter().map(|_| None).collect();
+        let open = self.names.insert(Open {
+            line,
+            domain,
+            outcomes,
+            left: types.len(),
+        });
+        for (place, qtype) in types.into_iter().enumerate() {
+            let question = self
+                .questions
+                .insert(Question::new(Some(open), place, qtype, name));
+            self.begin_attempt(question, now);
+        }
+    }
+
+    /// Begins to check whether a resolver answers: it is asked for the addresses of the root.
+    pub fn begin_check(&mut self, resolver: usize, now: Mono) {
+        let Some(root) = Name::from_text(".") else {
+            return;
+        };
+        let number = self
+            .questions
+            .insert(Question::new(None, 0, QType::A, root));
+        if let Some(question) = self.questions.get_mut(number) {
+            question.resolver = resolver;
+        }
+        self.begin_attempt(number, now);
+    }
+
+    fn begin_attempt(&mut self, number: u32, now: Mono) {
+        let random = self.random.next_u32();
+        let Some(question) = self.questions.get_mut(number) else {
+            return;
+        };
+        let before = (question.attempt > 0).then_some(question.resolver);
+        let resolver = match question.name {
+            Some(_) => self.resolvers.choose(random, before),
+            None => question.resolver,
+        };
+        let mixed = self.settings.mixed && self.resolvers.keeps_case(resolver);
+        question.begin(resolver, mixed, now);
+        self.queues[resolver].udp.push_back(number);
+    }
+
+    /// Writes a question that leaves by `socket` to the start of `out`. Returns its length and its id.
+    pub fn write(&mut self, number: u32, socket: u32, out: &mut [u8]) -> (usize, u16) {
+        let random = &mut self.random;
+        // RFC 5452 9.2: an id that nobody can foresee, and that is not in use on this socket.
+        let mut id = random.next_u32() as u16;
+        while self.sent.contains_key(&(socket, id)) {
+            id = random.next_u32() as u16;
+        }
+        let Some(question) = self.questions.get_mut(number) else {
+            return (0, id);
+        };
+        if question.mixed {
+            question.current.mix_case(|| random.next_u64());
+        }
+        let length = query::write(out, id, &question.current, question.qtype, question.edns);
+        (length, id)
+    }
+
+    /// Notes that an id is in use before its question left.
+    pub fn reserve(&mut self, socket: u32, id: u16, number: u32) {
+        self.sent.insert((socket, id), number);
+    }
+
+    /// Notes that an id is free: its question did not leave.
+    pub fn release(&mut self, socket: u32, id: u16) {
+        self.sent.remove(&(socket, id));
+    }
+
+    /// Returns how many TCP connections to a resolver wait for their answer.
+    pub fn connections(&self, resolver: usize) -> usize {
+        self.queues[resolver].connections
+    }
+
+    /// Notes that a question left.
+    pub fn sent(&mut self, number: u32, socket: u32, id: u16, now: Mono, wall: Stamp) {
+        let Some(question) = self.questions.get_mut(number) else {
+            return;
+        };
+        question.sent(socket, id, now, wall);
+        self.resolvers.asked(question.resolver);
+        self.queues[question.resolver].connections += usize::from(question.tcp);
+        self.sent.insert((socket, id), number);
+        self.deadlines
+            .push_back((now + self.settings.timeout, number, question.round));
+    }
+
+    /// Ends an attempt, and does what follows from that.
+    fn end(&mut self, number: u32, end: End, at: Mono) {
+        let Some(question) = self.questions.get_mut(number) else {
+            return;
+        };
+        let most = match (question.name, &end) {
+            (Some(_), _) => self.settings.attempts,
+            (None, End::Failure(status, _)) if status.is_silence() => CHECK_ATTEMPTS,
+            // Whatever a resolver answers, it is there.
+            (None, _) => 0,
+        };
+        match question.end(end, most, at, wall()) {
+            Next::Follow => {
+                question.queue(at);
+                self.queues[question.resolver].udp.push_back(number);
+            }
+            Next::Retry(0) => self.begin_attempt(number, at),
+            Next::Retry(wait) => {
+                question.queue(at);
+                // Between half and one and a half times as long, so that what failed together does not come
+                // together.
+                let jitter = 0.5 + f64::from(self.random.next_u32()) / f64::from(u32::MAX);
+                let due = at + (wait as f64 * jitter) as Mono;
+                self.backoffs.push(Reverse((due, number, question.round)));
+            }
+            Next::Done(outcome) => {
+                let (name, place) = (question.name, question.place);
+                self.questions.remove(number);
+                self.silence = if outcome.status.is_silence() {
+                    self.silence + 1
+                } else {
+                    0
+                };
+                let Some(open) = name else {
+                    let why = outcome
+                        .status
+                        .is_silence()
+                        .then(|| outcome.detail.unwrap_or_default());
+                    self.checks.push((outcome.resolver, why));
+                    return;
+                };
+                let Some(entry) = self.names.get_mut(open) else {
+                    return;
+                };
+                entry.outcomes[place] = Some(outcome);
+                entry.left -= 1;
+                if entry.left == 0 {
+                    self.finish(open);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, open: u32) {
+        if let Some(open) = self.names.remove(open) {
+            let outcomes: Vec<Outcome> = open.outcomes.into_iter().flatten().collect();
+            self.counts.names += 1;
+            for outcome in &outcomes {
+                self.counts.record(outcome);
+            }
+            self.finished.push(Finished {
+                line: open.line,
+                domain: open.domain,
+                outcomes,
+            });
+        }
+    }
+
+    /// Returns how many names are in flight.
+    pub fn names(&self) -> usize {
+        self.names.len()
+    }
+}

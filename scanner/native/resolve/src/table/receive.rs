@@ -1,0 +1,118 @@
+//! What comes for the questions in flight: messages, errors of sockets.
+
+use std::io;
+
+use firstflight_core::clock::Mono;
+
+use super::Table;
+use crate::answer::{self, Asked, Reading};
+use crate::question::End;
+use crate::status::Status;
+
+impl Table {
+    /// Handles a message that came by `socket` at `at`.
+    pub fn message(&mut self, socket: u32, bytes: &[u8], at: Mono) {
+        let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
+        let number = id.and_then(|id| self.sent.get(&(socket, id)).copied());
+        let Some((number, question)) = number.and_then(|n| Some((n, self.questions.get_mut(n)?)))
+        else {
+            self.counts.unmatched += 1;
+            return;
+        };
+        let asked = Asked {
+            name: &question.current,
+            qtype: question.qtype,
+            exact: question.mixed,
+            tcp: question.tcp,
+        };
+        let (resolver, mixed) = (question.resolver, question.mixed);
+        let tcp = question.tcp.then_some(resolver);
+        let end = match answer::read(bytes, asked, &mut self.sections) {
+            Reading::Foreign => {
+                self.counts.foreign += 1;
+                return;
+            }
+            Reading::OtherCase => {
+                // The resolver does not keep the case, or somebody guesses: such an answer is not used.
+                self.resolvers.changed_case(resolver);
+                question.mixed = false;
+                question.queue(at);
+                self.queues[resolver].udp.push_back(number);
+                self.take_back(socket, id, tcp);
+                return;
+            }
+            Reading::Truncated => {
+                self.counts.truncated += 1;
+                question.tcp = true;
+                question.queue(at);
+                self.queues[resolver].tcp.push_back(number);
+                self.resolvers.answered(resolver, mixed);
+                self.take_back(socket, id, tcp);
+                return;
+            }
+            Reading::Answer(answer) => End::Answer(answer),
+            Reading::Malformed(why) => End::Failure(Status::Malformed, Some(why.0.to_owned())),
+        };
+        self.take_back(socket, id, tcp);
+        self.resolvers
+            .answered(resolver, mixed && matches!(end, End::Answer(_)));
+        self.end(number, end, at);
+    }
+
+    /// Forgets that an answer is expected.
+    pub(super) fn take_back(&mut self, socket: u32, id: Option<u16>, tcp: Option<usize>) {
+        if id.is_some_and(|id| self.sent.remove(&(socket, id)).is_some()) {
+            self.over.push(socket);
+            self.disconnected(tcp);
+        }
+    }
+
+    /// Notes that a TCP connection to a resolver is over.
+    fn disconnected(&mut self, resolver: Option<usize>) {
+        if let Some(resolver) = resolver {
+            let connections = &mut self.queues[resolver].connections;
+            *connections = connections.saturating_sub(1);
+        }
+    }
+
+    /// Ends the attempts of all questions that were sent by a socket which failed.
+    pub fn failed(&mut self, socket: u32, error: &io::Error, at: Mono) {
+        let mine: Vec<(u16, u32)> = self
+            .sent
+            .iter()
+            .filter(|((by, _), _)| *by == socket)
+            .map(|((_, id), number)| (*id, *number))
+            .collect();
+        for (id, number) in mine {
+            self.sent.remove(&(socket, id));
+            let question = self.questions.get_mut(number);
+            let tcp = question.and_then(|question| question.tcp.then_some(question.resolver));
+            self.disconnected(tcp);
+            self.unsent(number, error, at);
+        }
+    }
+
+    /// Ends the attempt of a question that the system did not send.
+    pub fn unsent(&mut self, number: u32, error: &io::Error, at: Mono) {
+        if let Some(question) = self.questions.get_mut(number) {
+            self.resolvers.silent(question.resolver);
+            self.end(
+                number,
+                End::Failure(Status::Network, Some(reason(error))),
+                at,
+            );
+        }
+    }
+}
+
+/// Returns the system's error without its number.
+fn reason(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return "the connection was closed".to_owned();
+    }
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,237 @@
+use firstflight_core::clock::SECOND;
+use firstflight_core::random;
+
+use super::*;
+use crate::answer::tests::Writer;
+use crate::resolvers::Named;
+use crate::status::Status;
+use std::io;
+
+fn table(attempts: u8, resolvers: usize) -> Table {
+    let settings = Settings {
+        types: vec![QType::A],
+        timeout: SECOND,
+        attempts,
+        concurrency: 4,
+        mixed: true,
+    };
+    let named: Vec<Named> = (0..resolvers)
+        .map(|n| Named::parse(&format!("127.0.0.{}", n + 1)).unwrap())
+        .collect();
+    Table::new(
+        settings,
+        Resolvers::new(&named),
+        random::seeded_by_system().unwrap(),
+    )
+}
+
+/// A question that left: number, id, and its name as it was sent.
+fn send(table: &mut Table, resolver: usize, socket: u32, now: Mono) -> (u16, Vec<u8>) {
+    let queue = &mut table.queues[resolver];
+    let number = queue
+        .udp
+        .pop_front()
+        .or_else(|| queue.tcp.pop_front())
+        .unwrap();
+    let mut out = [0; query::LONGEST];
+    let (length, id) = table.write(number, socket, &mut out);
+    table.sent(number, socket, id, now, 1_000 + now as Stamp);
+    (id, out[..length].to_vec())
+}
+
+/// The answer with an address, to the question as it was sent.
+fn answer(question: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = question[..question.len() - 11].to_vec();
+    bytes[2..4].copy_from_slice(&[0x81, 0x80]);
+    bytes[6..12].copy_from_slice(&[0, 1, 0, 0, 0, 0]);
+    bytes.extend(b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc6\x12\0\x01");
+    change(&mut bytes);
+    bytes
+}
+
+fn begin(table: &mut Table, now: Mono) {
+    let text = "www.example.test";
+    table.begin(2, text.into(), Name::from_text(text).unwrap(), now);
+}
+
+#[test]
+fn an_answer_finishes_the_name() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    table.message(9, &answer(&question, |_| ()), 25);
+    let finished = table.finished.pop().unwrap();
+    let outcome = &finished.outcomes[0];
+    assert_eq!(
+        (finished.line, outcome.status, outcome.duration),
+        (2, Status::NoError, 20)
+    );
+    assert_eq!(
+        (outcome.asked_at, outcome.ttl, table.over.as_slice()),
+        (1_005, Some(60), &[9][..])
+    );
+    assert!(table.is_empty() && table.sent.is_empty());
+    table.expire(10 * SECOND);
+    assert_eq!(table.deadlines.len(), 0);
+}
+
+#[test]
+fn what_does_not_fit_is_ignored_and_counted() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    let good = answer(&question, |_| ());
+    table.message(8, &good, 6);
+    table.message(9, &answer(&question, |bytes| bytes[0] ^= 1), 7);
+    table.message(9, &answer(&question, |bytes| bytes[17] ^= 1), 8);
+    table.message(9, &answer(&question, |bytes| bytes[2] = 1), 9);
+    assert_eq!((table.counts.unmatched, table.counts.foreign), (2, 2));
+    assert!(table.finished.is_empty() && table.over.is_empty());
+    table.message(9, &good, 10);
+    table.message(9, &good, 11);
+    assert_eq!((table.finished.len(), table.counts.unmatched), (1, 3));
+}
+
+#[test]
+fn another_case_leads_to_a_question_without_mixing() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    let lower = |question: &[u8]| answer(question, |bytes| bytes[12..30].make_ascii_lowercase());
+    let mut asked = question.clone();
+    if lower(&question)[12..30] != question[12..30] {
+        table.message(9, &lower(&question), 6);
+        assert!(table.finished.is_empty());
+        asked = send(&mut table, 0, 9, 7).1;
+        assert_eq!(table.resolvers.all()[0].case_changed, 1);
+    }
+    table.message(9, &lower(&asked), 8);
+    assert_eq!(table.finished[0].outcomes[0].attempts, 1);
+}
+
+#[test]
+fn silence_ends_by_timeout_and_waits_before_the_next_attempt() {
+    let mut table = table(2, 2);
+    begin(&mut table, 0);
+    let first = table
+        .queues
+        .iter()
+        .position(|queue| !queue.udp.is_empty())
+        .unwrap();
+    send(&mut table, first, 9, 0);
+    assert_eq!(table.next_at(), Some(SECOND));
+    table.expire(SECOND - 1);
+    assert_eq!(table.len(), 1);
+    table.expire(SECOND);
+    let due = table.next_at().unwrap();
+    assert!(
+        (SECOND + SECOND / 4..=SECOND + 3 * SECOND / 4).contains(&due),
+        "{due}"
+    );
+    table.expire(due);
+    let second = table
+        .queues
+        .iter()
+        .position(|queue| !queue.udp.is_empty())
+        .unwrap();
+    assert_ne!(first, second, "the other resolver is asked");
+    send(&mut table, second, 9, due);
+    table.expire(due + SECOND);
+    let outcome = &table.finished[0].outcomes[0];
+    assert_eq!(
+        (outcome.status, outcome.attempts, outcome.resolver),
+        (Status::Timeout, 2, second)
+    );
+    assert_eq!((outcome.duration, table.silence), (SECOND, 1));
+    assert_eq!(table.over, [9, 9]);
+}
+
+#[test]
+fn truncated_answers_lead_to_tcp() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    let (_, question) = send(&mut table, 0, 9, 5);
+    table.message(9, &answer(&question, |bytes| bytes[2] |= 2), 6);
+    assert_eq!(
+        (table.queues[0].udp.len(), table.queues[0].tcp.len()),
+        (0, 1)
+    );
+    let (_, question) = send(&mut table, 0, 10, 7);
+    table.message(10, &answer(&question, |_| ()), 8);
+    assert_eq!(
+        table.finished[0].outcomes[0].transport.map(|t| t.name()),
+        Some("tcp")
+    );
+}
+
+#[test]
+fn a_socket_that_fails_ends_its_questions() {
+    let mut table = table(1, 1);
+    begin(&mut table, 0);
+    begin(&mut table, 0);
+    send(&mut table, 0, 9, 5);
+    send(&mut table, 0, 10, 5);
+    table.failed(9, &io::Error::from_raw_os_error(111), 6);
+    assert_eq!(
+        table.finished[0].outcomes[0].detail.as_deref(),
+        Some("Connection refused")
+    );
+    assert_eq!((table.finished.len(), table.len()), (1, 1));
+}
+
+#[test]
+fn checks_say_which_resolver_answers() {
+    let mut table = table(1, 2);
+    table.begin_check(1, 0);
+    let (_, question) = send(&mut table, 1, 9, 0);
+    let mut refused = Writer::answer(".", QType::A, 5).bytes(0);
+    refused[..2].copy_from_slice(&question[..2]);
+    table.message(9, &refused, 1);
+    assert_eq!(table.checks, [(1, None)]);
+    table.checks.clear();
+    table.begin_check(0, 0);
+    let mut now = 0;
+    while table.checks.is_empty() {
+        if !table.queues[0].udp.is_empty() {
+            send(&mut table, 0, 9, now);
+        }
+        now = table.next_at().unwrap();
+        table.expire(now);
+    }
+    assert_eq!(table.checks, [(0, Some(String::new()))]);
+    assert_eq!(table.resolvers.all()[0].asked, 3);
+}
+
+#[test]
+fn names_wait_for_room() {
+    let mut table = table(1, 1);
+    for _ in 0..4 {
+        assert!(table.has_room());
+        begin(&mut table, 0);
+    }
+    assert!(!table.has_room());
+}
+
+#[test]
+fn hostile_messages_end_an_attempt_at_most() {
+    let mut table = table(1, 1);
+    for length in 0..60 {
+        begin(&mut table, 0);
+        let (_, question) = send(&mut table, 0, 9, 5);
+        let whole = answer(&question, |_| ());
+        table.message(9, &whole[..length.min(whole.len() - 1)], 6);
+        let malformed = table
+            .finished
+            .pop()
+            .map(|finished| finished.outcomes[0].status);
+        assert_eq!(
+            malformed,
+            (length > 1).then_some(Status::Malformed),
+            "{length}"
+        );
+        if malformed.is_none() {
+            table.message(9, &whole, 7);
+            table.finished.clear();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Timeouts of attempts, and the waits between them.
+
+use std::cmp::Reverse;
+
+use firstflight_core::clock::Mono;
+
+use super::Table;
+use crate::question::{End, State};
+use crate::status::Status;
+
+impl Table {
+    /// Ends attempts whose time is over at `now`, and begins those whose wait is.
+    pub fn expire(&mut self, now: Mono) {
+        while let Some((due, number, round)) = self.deadlines.front().copied() {
+            let question = self
+                .questions
+                .get_mut(number)
+                .filter(|question| question.round == round);
+            let Some(question) = question else {
+                self.deadlines.pop_front();
+                continue;
+            };
+            if due > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if let State::Sent { socket, id } = question.state {
+                let resolver = question.resolver;
+                let tcp = question.tcp.then_some(resolver);
+                self.take_back(socket, Some(id), tcp);
+                self.resolvers.silent(resolver);
+                self.end(number, End::Failure(Status::Timeout, None), now);
+            }
+        }
+        while let Some(Reverse((due, number, round))) = self.backoffs.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.backoffs.pop();
+            if self
+                .questions
+                .get_mut(number)
+                .is_some_and(|question| question.round == round)
+            {
+                self.begin_attempt(number, now);
+            }
+        }
+    }
+
+    /// Returns when the next attempt ends or begins.
+    pub fn next_at(&self) -> Option<Mono> {
+        let deadline = self.deadlines.front().map(|(due, _, _)| *due);
+        let backoff = self.backoffs.peek().map(|Reverse((due, _, _))| *due);
+        deadline.into_iter().chain(backoff).min()
+    }
+}

@@ -1,0 +1,218 @@
+//! The program against servers that break the rules: each behaviour of a small server of this test leads to
+//! one status.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "a test starts servers and the program"
+)]
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Bytes of the question without header and EDNS: the name, type and class.
+fn question_of(query: &[u8]) -> &[u8] {
+    let mut end = 12;
+    while query[end] != 0 {
+        end += 1 + usize::from(query[end]);
+    }
+    &query[12..end + 5]
+}
+
+/// An answer: flags, counts, question, records.
+fn message(query: &[u8], flags: u16, counts: [u16; 4], question: &[u8], rest: &[u8]) -> Vec<u8> {
+    let mut message = query[..2].to_vec();
+    message.extend(flags.to_be_bytes());
+    for count in counts {
+        message.extend(count.to_be_bytes());
+    }
+    [&message, question, rest].concat()
+}
+
+const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc6\x12\0\x01";
+
+/// What the server answers to a query for `behaviour.test`, in several datagrams or none.
+fn answers(behaviour: &str, query: &[u8]) -> Vec<Vec<u8>> {
+    let question = question_of(query);
+    let good = message(query, 0x8180, [1, 1, 0, 0], question, A);
+    let has_edns = query[11] == 1;
+    match behaviour {
+        "silent" => vec![],
+        "good" => vec![good],
+        "root" => vec![message(query, 0x8185, [1, 0, 0, 0], question, b"")],
+        "wrong-id" => {
+            let mut forged = good.clone();
+            forged[0] ^= 0xff;
+            vec![forged, good]
+        }
+        "wrong-question" => {
+            let mut forged = good.clone();
+            forged[13] ^= 1;
+            vec![forged, good]
+        }
+        "query-back" => vec![query.to_vec(), good],
+        "lower-case" => {
+            let lower = question.to_ascii_lowercase();
+            vec![message(query, 0x8180, [1, 1, 0, 0], &lower, A)]
+        }
+        "no-edns" if has_edns => vec![message(query, 0x8181, [1, 0, 0, 0], question, b"")],
+        "bare-formerr" if has_edns => vec![message(query, 0x8181, [0, 0, 0, 0], b"", b"")],
+        "badvers" if has_edns => {
+            let opt = b"\0\0\x29\x04\xd0\x01\0\0\0\0\0";
+            vec![message(query, 0x8180, [1, 0, 0, 1], question, opt)]
+        }
+        "no-edns" | "bare-formerr" | "badvers" => vec![good],
+        "short" => vec![query[..7].to_vec()],
+        "garbage" => vec![[&query[..2], &[0x81, 0x80], &[0xff; 40][..]].concat()],
+        "loop-pointer" => {
+            let record = b"\xc0\x23\0\x01\0\x01\0\0\0\x3c\0\x04\xc6\x12\0\x01";
+            vec![message(query, 0x8180, [1, 1, 0, 0], question, record)]
+        }
+        "trailing" => vec![[&good[..], b"junk"].concat()],
+        "many-counts" => vec![message(
+            query,
+            0x8180,
+            [1, 0xffff, 0xffff, 0xffff],
+            question,
+            A,
+        )],
+        "truncated" => vec![message(query, 0x8380, [1, 0, 0, 0], question, b"")],
+        "extended-error" => {
+            let opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\x0a\0\x0f\0\x06\0\x16late";
+            vec![message(query, 0x8182, [1, 0, 0, 1], question, opt)]
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// The port of a server that behaves as the first label of each name says.
+fn serve() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut room = [0; 2048];
+        while let Ok((length, client)) = socket.recv_from(&mut room) {
+            let query = &room[..length];
+            let label = &query[13..13 + usize::from(query[12])];
+            let label = String::from_utf8_lossy(label).to_lowercase();
+            let behaviour = if query[12] == 0 { "root" } else { &label };
+            for answer in answers(behaviour, query) {
+                socket.send_to(&answer, client).unwrap();
+            }
+        }
+    });
+    port
+}
+
+/// The rows for these names, read from a pipe, and the summary's text on standard error.
+fn resolve(names: &[&str], more: &[&str]) -> (Vec<Value>, String) {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_firstflight-resolve"))
+        .args([
+            "--names",
+            "-",
+            "--types",
+            "A",
+            "--timeout",
+            "1",
+            "--resolver",
+        ])
+        .arg(format!("127.0.0.1:{}", serve()))
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = program.stdin.take().unwrap();
+    for name in names {
+        writeln!(stdin, "{name}.test").unwrap();
+    }
+    drop(stdin);
+    let output = program.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    (
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+        stderr,
+    )
+}
+
+#[test]
+fn each_behaviour_has_its_status() {
+    let expected = [
+        ("good", "NOERROR", 1, None),
+        ("silent", "TIMEOUT", 2, None),
+        ("wrong-id", "NOERROR", 1, None),
+        ("wrong-question", "NOERROR", 1, None),
+        ("query-back", "NOERROR", 1, None),
+        ("no-edns", "NOERROR", 2, None),
+        ("bare-formerr", "NOERROR", 2, None),
+        ("badvers", "NOERROR", 2, None),
+        (
+            "short",
+            "MALFORMED",
+            2,
+            Some("the message is shorter than a header"),
+        ),
+        (
+            "garbage",
+            "MALFORMED",
+            2,
+            Some("the answer has more than one question"),
+        ),
+        (
+            "loop-pointer",
+            "MALFORMED",
+            2,
+            Some("a pointer in a name does not lead back"),
+        ),
+        (
+            "trailing",
+            "MALFORMED",
+            2,
+            Some("bytes follow the last record"),
+        ),
+        ("many-counts", "MALFORMED", 2, None),
+        // Nobody listens on TCP.
+        ("truncated", "NETWORK", 2, Some("Connection refused")),
+        ("extended-error", "SERVFAIL", 2, Some("EDE 22 (late)")),
+    ];
+    let names: Vec<&str> = expected.iter().map(|(name, ..)| *name).collect();
+    let (rows, stderr) = resolve(&names, &["--attempts", "2"]);
+    assert_eq!(rows.len(), expected.len(), "{stderr}");
+    for (name, status, attempts, detail) in expected {
+        let row = rows
+            .iter()
+            .find(|row| row["domain"] == format!("{name}.test"))
+            .unwrap();
+        let found = (&row["status"], &row["attempts"]);
+        assert_eq!(found, (&status.into(), &attempts.into()), "{row}");
+        if let Some(detail) = detail {
+            assert_eq!(row["detail"], detail, "{row}");
+        }
+        if status == "TIMEOUT" {
+            assert!(row["duration_us"].as_i64().unwrap() >= 1_000_000);
+        }
+    }
+    assert!(
+        stderr.contains("1 messages belong to no open question, 2 answer another one"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_server_that_changes_the_case_is_asked_in_lower_case() {
+    let (rows, stderr) = resolve(&["lower-case"; 9], &["--concurrency", "1"]);
+    assert_eq!(rows.len(), 9, "{stderr}");
+    assert!(
+        rows.iter()
+            .all(|row| row["status"] == "NOERROR" && row["attempts"] == 1),
+        "{rows:?}"
+    );
+}
