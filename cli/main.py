@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
     "query": ("cli.query", "Run a named query on the store."),
     "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),
+    "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
     "runs": ("cli.runs", "List runs with their states and counts."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
     "spool": ("cli.uploads", "The same as uploads."),
@@ -42,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 # Commands that pass their arguments unchanged to another program.
-PASS_THROUGH = {"probe", "dissect", "lab"}
+PASS_THROUGH = {"probe", "resolve", "dissect", "lab"}
 
 TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
 """Environment variable: any value shows the traceback of an unexpected error."""

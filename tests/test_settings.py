@@ -9,6 +9,7 @@ import pytest
 
 from firstflight import settings
 from firstflight.errors import UsageError
+from scanner.resolver.names import configured_resolver, configured_resolvers
 from tests import minimal
 
 ROOT = Path(__file__).parent.parent
@@ -92,6 +93,9 @@ def test_what_does_not_fit_together_is_refused(folder: Path, change: tuple[str, 
         ("campaign.contact=\x07", "control characters"),
         ("targets.date=tomorrow", "is not a day: write it as YYYY-MM-DD"),
         ("resolve.resolver=nowhere", "neither an IPv4 nor an IPv6 address"),
+        ("resolve.resolvers=['nowhere']", "neither an IPv4 nor an IPv6 address"),
+        ("resolve.resolvers=['192.0.2.53,weight=0']", "is not like 192.0.2.53"),
+        ("resolve.resolvers=['192.0.2.53#x']", "is not like 192.0.2.53"),
         ("store.url=mysql://x", "is no store"),
     ],
 )
@@ -119,6 +123,16 @@ def test_flags_win_over_the_file(folder: Path) -> None:
     assert "write it as section.key=value" in faults(folder, text, "rate=1")[0]
     assert "no such setting" in faults(folder, text, "probe.speed=1")[0]
     assert "is a list" in faults(folder, text, "vantage.name=x")[0]
+
+
+def test_resolvers_are_named_in_one_place(folder: Path) -> None:
+    text = minimal.CONFIG + '[resolve]\nresolvers = ["192.0.2.53", "2001:db8::53#5353,weight=2"]\n'
+    found = load(folder, text).resolve
+    assert found.resolvers == ("192.0.2.53#53", "2001:db8::53#5353,weight=2")
+    assert configured_resolvers(found) == found.resolvers
+    first = configured_resolver(found)
+    assert (first.address, first.port) == ("192.0.2.53", 53)
+    assert "both given" in faults(folder, text, "resolve.resolver=192.0.2.1")[0]
 
 
 def test_stored_settings_read_back_the_same(folder: Path) -> None:

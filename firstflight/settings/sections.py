@@ -24,6 +24,7 @@ from firstflight.settings.types import (
     Rate,
     StoreUrl,
     VantageName,
+    WeightedResolver,
 )
 
 # The folder of CrUX's monthly global lists.
@@ -127,10 +128,18 @@ class Resolve(Section):
     # None = the first name server in the vantage point's /etc/resolv.conf.
     resolver: Address | None = None
     port: int = Field(default=53, ge=1, le=65535)
+    # Several that share the queries: ADDRESS or ADDRESS#PORT, with ,weight=N for a larger share.
+    resolvers: tuple[WeightedResolver, ...] = ()
     concurrency: int = Field(default=64, ge=1, le=10_000)
-    rate: Rate = 100  # queries per second
+    rate: Rate = 100  # queries per second to each resolver
     timeout_s: float = Field(default=3.0, gt=0, le=300)  # per attempt
     attempts: int = Field(default=3, ge=1, le=10)
+
+    @model_validator(mode="after")
+    def _one_way_to_name_them(self) -> Resolve:
+        if self.resolver is not None and self.resolvers:
+            raise ValueError("resolver and resolvers are both given: name all of them in resolvers")
+        return self
 
 
 class Probe(Section):

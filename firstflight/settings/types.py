@@ -78,6 +78,19 @@ def _address(text: str) -> str:
         raise ValueError("is neither an IPv4 nor an IPv6 address") from error
 
 
+def _weighted_resolver(text: str) -> str:
+    """Check ADDRESS, ADDRESS#PORT, either with `,weight=N`; the port is filled in."""
+    host, _, weight = text.partition(",weight=")
+    address, _, port = host.partition("#")
+    try:
+        share, number = float(weight or 1), int(port or 53)
+    except ValueError:
+        share, number = 0.0, 0
+    if not (0 < share <= 1000 and 0 < number < 65536):
+        raise ValueError("is not like 192.0.2.53, 192.0.2.53#5353 or 192.0.2.53,weight=2")
+    return f"{_address(address)}#{number}" + (f",weight={weight}" if weight else "")
+
+
 def _day(given: object) -> object:
     """Parse a date from text: --set and the stored form give text, TOML gives dates."""
     if not isinstance(given, str):
@@ -127,6 +140,7 @@ PathSetting = Annotated[Path, AfterValidator(_absolute)]
 FileSetting = Annotated[Path, AfterValidator(_absolute), AfterValidator(_existing)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
 Address = Annotated[str, AfterValidator(_address)]
+WeightedResolver = Annotated[str, AfterValidator(_weighted_resolver)]
 LabNetwork = Annotated[str, AfterValidator(_lab_network)]
 HostName = Annotated[str, AfterValidator(_name)]
 Contact = Annotated[str, AfterValidator(_contact)]

@@ -179,7 +179,7 @@ def _localise_settings(run: Run, offer: Offer, vantage: VantagePoint, clock: str
         if name not in blocklist:
             blocklist.append(name)
     if vantage.resolver is not None:
-        stored.setdefault("resolve", {})["resolver"] = vantage.resolver
+        stored.setdefault("resolve", {}).update(resolver=vantage.resolver, resolvers=[])
     stored["store"] = {"url": None}  # use the local FIRSTFLIGHT_STORE
     stored["network"] = {"ca_bundle": None}  # use the environment's
     stored["centre"] = {"command": []}  # only for stages at the centre

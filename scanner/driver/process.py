@@ -1,4 +1,4 @@
-"""Runs the prober as a child process: arguments, start, supervision, shutdown."""
+"""Runs an engine as a child process: arguments, start, supervision, shutdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError, Interrupted, UsageError
@@ -20,6 +21,20 @@ from scanner.driver.feed import Feed
 # After SIGINT the prober starts no new probe and waits for the probes in flight.
 GRACE_S = 20.0
 WATCH_EVERY_S = 0.1
+
+
+class Engine(NamedTuple):
+    """An engine in messages: its name, and what becomes of its results when it is stopped."""
+
+    name: str
+    kept: str
+
+
+PROBER = Engine("prober", "what was probed is kept, and --resume continues")
+
+
+class EngineFailed(FirstflightError):
+    """The engine ended with a status that is not for usage or signals; its last message is the reason."""
 
 
 def arguments(
@@ -83,18 +98,18 @@ def derive(secret: str, key: StageKey, size: int) -> str:
     return digest[:size].hex()
 
 
-def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> None:
-    """Run the prober until it ends. Calls `watch` ten times a second, which may raise to stop the prober.
+def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engine: Engine = PROBER) -> None:
+    """Run an engine until it ends. Calls `watch` ten times a second, which may raise to stop the engine.
 
     `feed` becomes its standard input; its messages go to `log`. Status 1 (rejected lines) is no error: the
     summary counts them. Raises UsageError (status 2: nothing was sent), Interrupted (130, or a signal to this
-    process: the prober has closed its segments), or FirstflightError with the prober's last message.
+    process: the engine has closed its segments), or EngineFailed with the engine's last message.
     """
     with noted_signals() as signalled:
 
         def check() -> None:
             if signalled():
-                raise Interrupted("stopped by a signal; what was probed is kept, and --resume continues")
+                raise Interrupted(f"stopped by a signal; {engine.kept}")
 
         def look() -> None:
             check()
@@ -105,13 +120,11 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None]) -> No
     if status in (0, 1):
         return
     if status == 130:
-        raise Interrupted(
-            "the prober was stopped by a signal; what was probed is kept, and --resume continues"
-        )
+        raise Interrupted(f"the {engine.name} was stopped by a signal; {engine.kept}")
     reason = _last_line(log) or f"ended with status {status}"
     if status == 2:
-        raise UsageError(f"the prober refused: {reason}")
-    raise FirstflightError(f"the prober failed: {reason}")
+        raise UsageError(f"the {engine.name} refused: {reason}")
+    raise EngineFailed(f"the {engine.name} failed: {reason}")
 
 
 def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None]) -> int:

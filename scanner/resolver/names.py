@@ -28,7 +28,18 @@ def read_targets(run: Run) -> list[Name]:
 
 
 def configured_resolver(settings: Resolve) -> Resolver:
-    """Return the resolver that the settings name, else the first of this machine's /etc/resolv.conf."""
+    """Return the resolver for single queries: the first of `configured_resolvers`."""
+    address, _, port = configured_resolvers(settings)[0].partition(",")[0].partition("#")
+    return Resolver(address, int(port or 53), settings.timeout_s, settings.attempts)
+
+
+def configured_resolvers(settings: Resolve) -> tuple[str, ...]:
+    """Return the resolvers that the settings name, as `ADDRESS#PORT`, perhaps with `,weight=N`.
+
+    Without any in the settings, the first of this machine's /etc/resolv.conf; UsageError if there is none.
+    """
+    if settings.resolvers:
+        return settings.resolvers
     address = settings.resolver
     if address is None:
         try:
@@ -37,4 +48,4 @@ def configured_resolver(settings: Resolve) -> Resolver:
             raise UsageError(
                 "/etc/resolv.conf names no resolver here: name one as [resolve] resolver"
             ) from error
-    return Resolver(address, settings.port, settings.timeout_s, settings.attempts)
+    return (f"{address}#{settings.port}",)

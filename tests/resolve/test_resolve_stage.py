@@ -8,16 +8,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from crawler.lists import stage as targets
-from firstflight.errors import InputError
+from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
-from firstflight.system import progress
+from firstflight.system import binaries, progress
 from scanner.resolve import stage as resolve
 from scanner.resolver.engine import ResolverDown
 from schemas import records
@@ -29,6 +31,11 @@ from tests.waiting import until
 def rows_of(run: Run) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table(run.layout.dns_answer(run.key("here", 1))).to_pylist()
     return found
+
+
+def rows_in(segment: Path) -> int:
+    with pa.memory_map(str(segment)) as source:
+        return int(pa.ipc.open_file(source).read_all().num_rows)
 
 
 def test_every_name_has_rows_for_every_type(named: Named, make_run: MakeRun) -> None:
@@ -82,7 +89,7 @@ def test_without_targets_it_says_what_to_do(make_run: MakeRun) -> None:
 def test_resolver_that_dies_keeps_rows_and_the_stage_goes_on(
     tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanner.resolver.engine.SILENCE", 5)
+    monkeypatch.setattr("scanner.resolve.native.SILENCE", 5)
     folder = tmp_path / "named"
     folder.mkdir()
     names = [f"n{i}.example.test" for i in range(300)]
@@ -130,15 +137,15 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
         [*command, "--repetition", "1"], stderr=subprocess.PIPE, env=os.environ, text=True
     )
     folder = run.layout.stage("resolve", run.key("here", 1))
-    until(lambda: list((folder / "segments").glob("seg-*.parquet")), "a segment")
+    until(lambda: list((folder / "segments").glob("seg-*.arrow")), "a segment")
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert "what was resolved is kept" in stderr
-    kept = list((folder / "segments").glob("seg-*.parquet"))
+    kept = list((folder / "segments").glob("seg-*.arrow"))
     assert kept
-    before = sum(pq.read_metadata(path).num_rows for path in kept)
+    before = sum(rows_in(path) for path in kept)
     assert 0 < before < 600
     started_ns = time.time_ns()
     resolve.stage(run, run.key("here", 1))
@@ -146,3 +153,65 @@ def test_sigterm_ends_in_order_and_the_next_start_goes_on(named: Named, make_run
     assert len(rows) == 600
     # Names with answers are not queried again.
     assert sum(row["asked_at"] < started_ns for row in rows) == before
+
+
+def test_several_resolvers_share_the_names(tmp_path: Path, named: Named, make_run: MakeRun) -> None:
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Named(folder)
+    second.start()
+    try:
+        names = [f"n{i}.example.test" for i in range(100)]
+        labels = [f"127.0.0.1#{server.port}" for server in (named, second)]
+        run = make_run(names, resolvers=[labels[0], f"{labels[1]},weight=3"], rate=10_000)
+        targets.stage(run)
+        resolve.stage(run, run.key("here", 1))
+    finally:
+        second.stop()
+    rows = rows_of(run)
+    by_resolver = Counter(row["resolver"] for row in rows)
+    assert set(by_resolver) == set(labels)
+    # 300 questions in shares of 1 to 3: 75 and 225, within many standard deviations.
+    assert 30 < by_resolver[labels[0]] < 130
+
+
+def test_a_name_that_was_not_answered_is_asked_again(named: Named, make_run: MakeRun) -> None:
+    names = ["www.example.test", "two.example.test", "nope.example.test"]
+    run = make_run(names, resolver="127.0.0.1", port=named.port, rate=1000)
+    targets.stage(run)
+    key = run.key("here", 1)
+    folder = run.layout.stage("resolve", key)
+    segments = folder / "segments"
+    segments.mkdir(parents=True)
+    silent = ["--resolver", f"127.0.0.1:{named.port}", "--types", "A,AAAA,HTTPS", "--segments", str(segments)]
+    (folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
+    program = [str(binaries.find("firstflight-resolve")), "--names", str(folder / "names.txt"), *silent]
+    subprocess.run(program, check=True, capture_output=True)
+    (segment,) = segments.glob("seg-*.arrow")
+    with pa.memory_map(str(segment)) as source:
+        table = pa.ipc.open_file(source).read_all()
+    first = [i for i, line in enumerate(table["target"].to_pylist()) if line == 1]
+    place = table.schema.get_field_index("status")
+    statuses = ["TIMEOUT" if i in first else s for i, s in enumerate(table["status"].to_pylist())]
+    table = table.set_column(place, table.schema.field(place), pa.array(statuses))
+    changed = segment.with_suffix(".new")  # the segment itself is mapped
+    with pa.OSFile(str(changed), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    changed.rename(segment)
+    again_ns = time.time_ns()
+    resolve.stage(run, key)
+    rows = rows_of(run)
+    assert {row["domain"] for row in rows if row["asked_at"] > again_ns} == {"www.example.test"}
+    assert {(row["domain"], row["qtype"]) for row in rows if row["status"] == "TIMEOUT"} == set()
+    assert [row["rank"] for row in rows if row["domain"] == "nope.example.test"] == [3, 3, 3]
+
+
+def test_a_list_that_changed_under_segments_is_refused(named: Named, make_run: MakeRun) -> None:
+    run = make_run(["www.example.test"], resolver="127.0.0.1", port=named.port)
+    targets.stage(run)
+    folder = run.layout.stage("resolve", run.key("here", 1))
+    (folder / "segments").mkdir(parents=True)
+    (folder / "names.txt").write_text("other.example.test\n")
+    (folder / "segments" / "seg-000001.arrow").write_bytes(b"")
+    with pytest.raises(UsageError, match="run the resolve stage with --again"):
+        resolve.stage(run, run.key("here", 1))

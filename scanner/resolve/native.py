@@ -1,0 +1,89 @@
+"""Runs `firstflight-resolve` for the resolve stage: its list of names, its arguments, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.run.run import Run
+from firstflight.settings import Settings
+from firstflight.system import binaries, files
+from scanner.driver import process
+from scanner.driver.feed import Feed
+from scanner.driver.segments import closed_segments
+from scanner.resolver.engine import Name, ResolverDown
+from scanner.resolver.names import configured_resolvers
+
+ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
+# After so many unanswered questions in a row the engine checks whether the resolver answers at all.
+SILENCE = 50
+
+
+def write_names(names: Sequence[Name], folder: Path) -> None:
+    """Write names.txt, a name per line: segments refer to its line numbers.
+
+    UsageError if there are segments and the list has changed since.
+    """
+    path = folder / "names.txt"
+    with files.replacing(path) as temporary:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(f"{name.domain}\n" for name in names)
+        same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
+        if closed_segments(folder / "segments") and not same:
+            raise UsageError(
+                f"{path} no longer matches the target list, and some of it has been resolved: "
+                "run the resolve stage with --again"
+            )
+
+
+def arguments(settings: Settings, folder: Path) -> list[str]:
+    """Return the argument list of `firstflight-resolve`, with its files in `folder`."""
+    resolve = settings.resolve
+    options: list[tuple[str, object]] = [
+        ("--names", folder / "names.txt"),
+        ("--segments", folder / "segments"),
+        ("--summary", folder / "summary.json"),
+        ("--rate", resolve.rate),
+        ("--concurrency", resolve.concurrency),
+        ("--timeout", resolve.timeout_s),
+        ("--attempts", resolve.attempts),
+        ("--silence", SILENCE),
+    ]
+    options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
+    options += [("--blocklist", path) for path in settings.probe.blocklist]
+    options += [("--optout", path) for path in settings.probe.optout]
+    argv = [str(binaries.find("firstflight-resolve"))]
+    for option, value in options:
+        argv += [option, str(value)]
+    if closed_segments(folder / "segments"):
+        argv.append("--resume")
+    return argv
+
+
+def run(run: Run, folder: Path, watch: Callable[[], None]) -> None:
+    """Resolve the names of names.txt until every one has rows in a closed segment.
+
+    Calls `watch` ten times a second. Raises ResolverDown if no resolver answers; otherwise as `process.run`.
+    """
+    summary = folder / "summary.json"
+    summary.unlink(missing_ok=True)
+
+    def look() -> None:
+        run.check_not_stopped()
+        watch()
+
+    try:
+        process.run(arguments(run.settings, folder), folder / "resolve.log", Feed(), look, ENGINE)
+    except process.EngineFailed as error:
+        if _is_down(summary):
+            reason = str(error).removeprefix(f"the {ENGINE.name} failed: firstflight resolve: ")
+            raise ResolverDown(reason) from None
+        raise
+
+
+def _is_down(summary: Path) -> bool:
+    try:
+        return bool(files.read_json(summary)["resolvers_down"])
+    except (FirstflightError, KeyError, TypeError):
+        return False
