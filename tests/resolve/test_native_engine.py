@@ -1,0 +1,209 @@
+"""The native engine against the Python one: the same questions to the same servers, and the rows compared."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dns.message
+import dns.query
+import pytest
+
+from firstflight.system import binaries
+from scanner.resolver.answer import QTYPES, Outcome
+from scanner.resolver.engine import Name, Pace
+from scanner.resolver.query import Asker, Resolver
+from scanner.resolver.segments import rows
+from schemas import records
+from tests.resolve.named import Named
+from tests.resolve.test_resolve_query import answering
+
+Row = dict[str, Any]
+
+# Of the columns that both engines fill; times differ, and the native engine alone reads ECH configurations.
+LEFT_OUT = {"asked_at", "duration_us", "https_ech_config_ids", "https_ech_public_names", "data"}
+COMPARED = [
+    column.name
+    for column in records.load("dns_answer").columns
+    if column.source == "resolve" and column.name not in LEFT_OUT
+]
+
+NAMES = [
+    *("www", "two", "v6only", "nodata", "alias", "dangling", "loop1", "outside", "aliasmode", "many", "nope"),
+    *("_under_score", "xn--bcher-kva", "WWW", "Alias"),
+]
+ALL = [f"{name}.example.test" for name in NAMES] + ["x.broken.test", "other.invalid", "example.test"]
+
+TYPES_ZONE = {
+    "types.test": r"""
+@ IN MX 10 Mail
+@ IN MX 20 mail.elsewhere.invalid.
+@ IN TXT "one" "two words" "quote \" and \\ and \255"
+@ IN CAA 128 issue "ca.test; policy=ev"
+@ IN CAA 0 iodef "mailto:a@types.test"
+www IN CNAME @
+"""
+}
+
+
+def run(names: Sequence[str], port: int, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with names from a pipe."""
+    program = [str(binaries.find("firstflight-resolve")), "--names", "-"]
+    return subprocess.run(
+        [*program, "--resolver", f"127.0.0.1:{port}", *more],
+        input="".join(f"{name}\n" for name in names),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def native(names: Sequence[str], port: int, *more: str, types: Sequence[str] = QTYPES) -> list[Row]:
+    """The rows of the program."""
+    done = run(names, port, "--types", ",".join(types), "--timeout", "2", *more)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def oracle(names: Sequence[str], port: int, attempts: int, timeout_s: float = 2.0) -> list[Row]:
+    """The rows of the Python engine."""
+    resolver = Resolver("127.0.0.1", port, timeout_s, attempts)
+
+    async def ask() -> list[dict[str, Outcome]]:
+        async def one(name: str) -> dict[str, Outcome]:
+            asker = Asker(resolver, Pace(10_000).turn)
+            try:
+                return {qtype: await asker.ask(name, qtype) for qtype in QTYPES}
+            finally:
+                await asker.close()
+
+        return list(await asyncio.gather(*(one(name) for name in names)))
+
+    found = asyncio.run(ask())
+    common = {"resolver": resolver.label}
+    empty = dict.fromkeys(COMPARED)
+    return [
+        empty | row
+        for name, outcomes in zip(names, found, strict=True)
+        for row in rows(Name(None, name, ""), outcomes, common)
+    ]
+
+
+def comparable(found: list[Row]) -> list[str]:
+    """The rows without times, in an order that does not depend on when answers came."""
+    places = ("answer_rank",)
+    texts = []
+    for row in found:
+        kept = {name: row[name] for name in COMPARED}
+        # BIND gives the records of a set in any order.
+        texts.append(json.dumps({name: value for name, value in kept.items() if name not in places}))
+    return sorted(texts)
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_both_engines_give_the_same_rows(named: Named, attempts: int) -> None:
+    ours = native(ALL, named.port, "--attempts", str(attempts))
+    theirs = oracle(ALL, named.port, attempts)
+    assert len(ours) == len(theirs)
+    assert comparable(ours) == comparable(theirs)
+    assert {(row["domain"], row["qtype"]) for row in ours} == {(name, q) for name in ALL for q in QTYPES}
+    ranks: dict[tuple[str, str], set[int | None]] = {}
+    for row in ours:
+        ranks.setdefault((row["domain"], row["qtype"]), set()).add(row["answer_rank"])
+    for found in ranks.values():
+        assert found in ({None}, set(range(len(found))))
+
+
+def test_every_column_is_there(named: Named) -> None:
+    wanted = [c.name for c in records.load("dns_answer").columns if c.source == "resolve"]
+    assert list(native(["www.example.test"], named.port)[0]) == wanted
+
+
+@pytest.fixture(scope="module")
+def types_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Named]:
+    server = Named(tmp_path_factory.mktemp("types"), TYPES_ZONE)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("qtype", ["CNAME", "NS", "MX", "TXT", "CAA"])
+def test_other_types_are_those_of_dnspython(types_server: Named, qtype: str) -> None:
+    for name in ("types.test", "www.types.test"):
+        ours = native([name], types_server.port, types=[qtype])
+        query = dns.message.make_query(name, qtype)
+        response = dns.query.udp(query, "127.0.0.1", port=types_server.port, timeout=5)
+        wanted = dns.rdatatype.from_text(qtype)
+        theirs = [record.to_text() for rrset in response.answer if rrset.rdtype == wanted for record in rrset]
+        if qtype in ("CNAME", "NS", "MX"):
+            theirs = [text.lower().removesuffix(".") for text in theirs]
+        assert sorted(row["data"] for row in ours if row["data"] is not None) == sorted(theirs)
+        assert {row["status"] for row in ours} == {"NOERROR" if theirs else "NODATA"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        bytes(3),
+        b"\x81\x80" + b"\xff" * 40,
+        b"\x81\x80\x00\x01" + bytes(6) + b"\xc0\x0c\x00\x01\x00\x01",
+        b"\x81\x80\x00\x02" + bytes(20),
+    ],
+)
+def test_both_engines_call_a_broken_answer_malformed(answer: bytes) -> None:
+    with answering(answer) as port:
+        ours = native(["www.example.test"], port, "--attempts", "1")
+        theirs = oracle(["www.example.test"], port, 1, 0.5)
+    for found in (ours, theirs):
+        assert [(row["qtype"], row["status"], row["attempts"]) for row in found] == [
+            (qtype, "MALFORMED", 1) for qtype in QTYPES
+        ]
+    assert all(row["detail"] for row in ours)
+
+
+def test_an_answer_without_its_question_is_ignored() -> None:
+    """Neither engine takes it for an answer; then the resolver as a whole is silent for the native one."""
+    with answering(b"\x81\x80" + bytes(8)) as port:
+        theirs = oracle(["www.example.test"], port, 1, 0.2)
+        done = run(["www.example.test"], port, "--timeout", "0.2", "--attempts", "1")
+    assert {row["status"] for row in theirs} == {"TIMEOUT"}
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "3 answer another one" in done.stderr
+
+
+def test_silence_of_the_whole_resolver_is_named() -> None:
+    with answering(None) as port:
+        done = run(["www.example.test"], port, "--timeout", "0.1")
+    assert done.returncode == 3
+    assert "does not answer (no answer within 0.1 s, 3 tries)" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "message"),
+    [
+        (["--resolver", "nowhere"], 2, "write it like 192.0.2.53"),
+        (["--resolver", "224.0.0.251"], 2, "is the address of no single host"),
+        (["--resolver", "198.18.0.53"], 2, "is an address of the lab, and this is not the lab"),
+        (["--resolver", "127.0.0.1", "--resolver", "127.0.0.1:53"], 2, "is named twice"),
+        (["--resolver", "127.0.0.1", "--blocklist", "LIST"], 2, "on the block list; nothing was sent"),
+        (["--resolver", "127.0.0.1", "--names", "/nonexistent"], 2, "cannot be used multiple times"),
+        (["--resolver", "9.9.9.9", "--dry-run"], 0, "9.9.9.9 would be asked for A, AAAA, HTTPS, at most 200"),
+        (["--resolver", "127.0.0.1", "--dry-run"], 0, "without a limit of the rate"),
+    ],
+)
+def test_what_may_not_be_asked_is_not_asked(
+    tmp_path: Path, more: list[str], status: int, message: str
+) -> None:
+    (tmp_path / "list").write_text("127.0.0.0/8\n")
+    (tmp_path / "names").write_text("www.example.test\n")
+    more = [str(tmp_path / "list") if word == "LIST" else word for word in more]
+    program = [str(binaries.find("firstflight-resolve")), "--names", str(tmp_path / "names")]
+    done = subprocess.run([*program, *more], capture_output=True, text=True, check=False)
+    assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+    assert done.stdout == ""
