@@ -40,12 +40,13 @@ def describe(settings: Settings) -> Iterator[str]:
         f" (only {', '.join(probe.allow_net)} can be probed)" if not settings.campaign.contact else ""
     )
     longest = 0.0
+    queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
     for vantage in settings.vantage:
         rate = settings.rate_at(vantage)
-        line = f"{vantage.name}: at most {rate:g} probes and {settings.resolve.rate:g} queries per second"
+        line = f"{vantage.name}: at most {rate:g} probes and {queries:g} queries per second"
         if names is not None and not probe.all_addresses:
             probes = names * len(probe.families)
-            seconds = names * QUERIES_PER_NAME / settings.resolve.rate + probes / rate + probe.timeout_s
+            seconds = names * QUERIES_PER_NAME / queries + probes / rate + probe.timeout_s
             longest = max(longest, seconds)
             line += (
                 f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
