@@ -1,1 +1,1 @@
-"""Queries a DNS resolver: queries, answers, rate limit, and the record files of the answers."""
+"""Queries a DNS resolver from Python, a few names at a time: queries, answers, rate limit, rows."""

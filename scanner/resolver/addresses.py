@@ -19,7 +19,7 @@ from scanner.driver.choose import QTYPE_OF_FAMILY
 from scanner.resolver.answer import Outcome
 from scanner.resolver.engine import Name, Pace
 from scanner.resolver.query import Asker, Resolver
-from scanner.resolver.segments import rows
+from scanner.resolver.rows import rows
 from schemas import records
 
 

@@ -17,7 +17,7 @@ from firstflight.system import binaries
 from scanner.resolver.answer import QTYPES, Outcome
 from scanner.resolver.engine import Name, Pace
 from scanner.resolver.query import Asker, Resolver
-from scanner.resolver.segments import rows
+from scanner.resolver.rows import rows
 from schemas import records
 from tests.resolve.named import Named
 from tests.resolve.test_resolve_query import answering

@@ -107,14 +107,7 @@ impl Connected {
     ) -> Result<Connected, Failure> {
         for server in servers {
             let ip = server.address.ip();
-            policy.check(ip, "").map_err(|why| match why {
-                Refusal::NotTheLab => Failure::Usage(format!(
-                    "{ip} is an address of the lab, and this is not the lab: ask it from there (firstflight lab \
-                     exec HOST ...), or mark the namespace of a test (ip link set lo alias firstflight-lab); \
-                     nothing was sent"
-                )),
-                why => Failure::Usage(format!("the server {ip} may not be contacted: {why}; nothing was sent")),
-            })?;
+            policy.check(ip, "").map_err(|why| refused(ip, why))?;
         }
         let now = clock.now();
         Ok(Connected {
@@ -324,6 +317,18 @@ impl Connected {
         }
         watched.map(|()| number)
     }
+}
+
+/// What a server that may not be contacted leads to.
+fn refused(ip: IpAddr, why: Refusal) -> Failure {
+    Failure::Usage(match why {
+        Refusal::NotTheLab => format!(
+            "{ip} is an address of the lab, and this is not the lab: ask it from there (firstflight \
+             lab exec HOST ...), or mark the namespace of a test (ip link set lo alias \
+             firstflight-lab); nothing was sent"
+        ),
+        why => format!("the server {ip} may not be contacted: {why}; nothing was sent"),
+    })
 }
 
 /// Returns whether a datagram of `peer` came from a server; the zone of a link-local address is not compared.

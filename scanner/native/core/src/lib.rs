@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`policy`] | may this address be contacted: block and opt-out lists, special ranges, the lab |
 //! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
-//! | [`connected`] | sockets connected to servers that are asked: fresh source ports, TCP, a rate per server |
+//! | [`connected`] | sockets connected to servers that are asked: fresh ports, TCP, a rate per server |
 //! | [`receive`] | reads datagrams, ICMP and transmit stamps |
 //! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
 //! | [`inputs`], [`targets`] | reads the lists; which target is next |

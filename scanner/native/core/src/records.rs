@@ -46,6 +46,11 @@ pub trait Columns: Default + Send + 'static {
     /// Returns the number of rows.
     fn len(&self) -> usize;
 
+    /// Returns whether the segment is to be closed, however young it is.
+    fn is_full(&self) -> bool {
+        self.len() >= Self::MOST_ROWS
+    }
+
     /// Returns whether there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0

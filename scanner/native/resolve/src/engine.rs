@@ -1,5 +1,7 @@
 //! The run: one thread that receives, ends, begins and sends questions until all names are done.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firstflight_core::Failure;
@@ -25,6 +27,8 @@ const FULL_WAIT: Mono = 1_000_000;
 /// a pause lets them gather. Their times come from the kernel.
 const BULK: usize = 64;
 const PAUSE: Duration = Duration::from_micros(100);
+/// Most bytes that wait to be written; with more, no name begins.
+const MOST_WAITING: u64 = 16 << 20;
 /// Most TCP connections at a time to a resolver (RFC 7766 6.2.2: few).
 const CONNECTIONS: usize = 16;
 
@@ -34,6 +38,9 @@ pub struct Engine {
     pub table: Table,
     pub connected: Connected,
     pub writer: Writer<Finished>,
+    /// Bytes that were passed to the writer, and that it has written.
+    pub pushed: u64,
+    pub written: Arc<AtomicU64>,
     pub checks: Checks,
     pub clock: Clock,
     pub server_count: usize,
@@ -71,9 +78,7 @@ impl Engine {
             self.begin_names(now);
             let full = self.send();
             self.free_sockets();
-            for name in self.table.finished.drain(..) {
-                self.writer.push(name);
-            }
+            self.write();
             self.writer.submit();
             if self.is_done() {
                 break;
@@ -81,6 +86,19 @@ impl Engine {
             self.wait(received, full);
         }
         self.finish(interrupted, down)
+    }
+
+    /// Passes finished names on to the writer.
+    fn write(&mut self) {
+        for name in self.table.finished.drain(..) {
+            self.pushed += name.weight();
+            self.writer.push(name);
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        let waiting = self.pushed - self.written.load(Ordering::Relaxed);
+        waiting > MOST_WAITING || self.writer.is_behind()
     }
 
     fn is_done(&self) -> bool {
@@ -135,7 +153,8 @@ impl Engine {
                 Verdict::Down(resolver, why) => {
                     let address = self.table.resolvers.all()[resolver].address;
                     *down = Some(format!(
-                        "the resolver {}, port {}, does not answer ({why}, 3 tries); is it up, and is it the right one?",
+                        "the resolver {}, port {}, does not answer ({why}, 3 tries); is it up, and is \
+                         it the right one?",
                         address.ip(),
                         address.port()
                     ));
@@ -148,7 +167,7 @@ impl Engine {
     }
 
     fn begin_names(&mut self, now: Mono) {
-        while !self.checks.is_open() && self.table.has_room() && !self.writer.is_behind() {
+        while !self.checks.is_open() && self.table.has_room() && !self.is_behind() {
             let Some(listed) = self.names.next() else {
                 break;
             };
@@ -303,9 +322,7 @@ impl Engine {
 
     /// Ends the run; names in flight have no rows.
     fn finish(mut self, interrupted: bool, down: Option<String>) -> RunResult {
-        for name in self.table.finished.drain(..) {
-            self.writer.push(name);
-        }
+        self.write();
         self.table.counts.not_done = self.table.names() as u64;
         self.table.counts.rejected = self.names.rejected;
         self.table.counts.resumed = self.names.resumed;

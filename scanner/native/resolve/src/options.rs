@@ -23,9 +23,9 @@ pub const RATE: f64 = 200.0;
 Example:
   firstflight resolve --names names.txt --resolver 192.0.2.53 --types A,AAAA,HTTPS > answers.jsonl
 
-Exit status: 0 done (a timeout is a result); 1 done, some lines of the list were rejected; 2 wrong use, nothing
-sent; 3 unreadable input, resolvers that do not answer, or records that cannot be written; 130 interrupted, names
-that ended before are recorded."
+Exit status: 0 done (a timeout is a result); 1 done, some lines of the list were rejected; 2 wrong use,
+nothing sent; 3 unreadable input, resolvers that do not answer, or records that cannot be written; 130
+interrupted, names that ended before are recorded."
 )]
 pub struct Options {
     /// Names, one per line; - for standard input
@@ -38,7 +38,13 @@ pub struct Options {
     pub resolver: Vec<Named>,
 
     /// Types to ask for
-    #[arg(long, value_name = "TYPE,...", value_delimiter = ',', value_parser = qtype, default_value = "A,AAAA,HTTPS")]
+    #[arg(
+        long,
+        value_name = "TYPE,...",
+        value_delimiter = ',',
+        value_parser = qtype,
+        default_value = "A,AAAA,HTTPS"
+    )]
     pub types: Vec<QType>,
 
     /// Records on standard output, one JSON object per line (default unless --segments is given)
@@ -62,8 +68,13 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = rate)]
     pub rate: Option<f64>,
 
-    /// Most questions in flight
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Most questions in flight, at least those of one name
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 256,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub concurrency: u32,
 
     /// Seconds to wait for an answer, per attempt

@@ -54,3 +54,29 @@ pub struct Finished {
     /// In the order of the types.
     pub outcomes: Vec<Outcome>,
 }
+
+impl Finished {
+    /// Returns about how many bytes it takes.
+    pub fn weight(&self) -> u64 {
+        let of_record = |record: &Record| match record {
+            Record::Address(_) => 20,
+            Record::Data(text) => 32 + text.len(),
+            Record::Https(https) => {
+                let lists = [&https.alpn, &https.ipv4hint, &https.ipv6hint];
+                let texts = lists.into_iter().flatten().map(|text| 24 + text.len());
+                200 + texts.sum::<usize>()
+                    + https
+                        .ech_configs
+                        .iter()
+                        .map(|(_, name)| 32 + name.len())
+                        .sum::<usize>()
+            }
+        };
+        let of_outcome = |outcome: &Outcome| {
+            let aliases = outcome.aliases.iter().map(|alias| 32 + alias.target.len());
+            200 + outcome.records.iter().map(of_record).sum::<usize>() + aliases.sum::<usize>()
+        };
+        let outcomes: usize = self.outcomes.iter().map(of_outcome).sum();
+        (64 + self.domain.len() + outcomes) as u64
+    }
+}

@@ -31,8 +31,8 @@ pub fn finished(summary: &Summary) {
     }
     if counts.unmatched + counts.foreign + summary.sent.from_elsewhere > 0 {
         eprintln!(
-            "resolve: {} messages belong to no open question, {} answer another one, {} came from elsewhere; they \
-             were ignored",
+            "resolve: {} messages belong to no open question, {} answer another one, {} came from \
+             elsewhere; they were ignored",
             counts.unmatched, counts.foreign, summary.sent.from_elsewhere
         );
     }

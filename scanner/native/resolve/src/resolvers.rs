@@ -26,7 +26,10 @@ impl Named {
             Some((address, weight)) => (address, weight.parse().ok()),
             None => (text, Some(1.0)),
         };
-        let wrong = || "write it like 192.0.2.53, 192.0.2.53:5353, [2001:db8::53]:5353 or 192.0.2.53,weight=2";
+        let wrong = || {
+            "write it like 192.0.2.53, 192.0.2.53:5353, [2001:db8::53]:5353 or \
+             192.0.2.53,weight=2"
+        };
         let weight = weight
             .filter(|weight: &f64| *weight > 0.0 && *weight <= 1000.0)
             .ok_or_else(wrong)?;

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema};
@@ -53,12 +54,22 @@ columns! {
     }
 }
 
+/// Most bytes of texts in a segment: what comes from others has no fixed size.
+const MOST_BYTES: usize = 8 << 20;
+
 /// Rows on their way to a segment.
-pub struct Columns(ArrowColumns);
+pub struct Columns {
+    rows: ArrowColumns,
+    /// Of the data of records, which may be long.
+    bytes: usize,
+}
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns(ArrowColumns::new(&Row::columns()))
+        Columns {
+            rows: ArrowColumns::new(&Row::columns()),
+            bytes: 0,
+        }
     }
 }
 
@@ -73,32 +84,62 @@ impl records::Columns for Columns {
     }
 
     fn push(&mut self, row: &Row<'_>) {
-        self.0.push(row);
+        self.bytes += row.bytes();
+        self.rows.push(row);
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.rows.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= Self::MOST_ROWS || self.bytes >= MOST_BYTES
     }
 
     fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
-        self.0.finish(schema)
+        self.bytes = 0;
+        self.rows.finish(schema)
     }
 }
 
-/// Names of the resolvers, by number.
-pub type Labels = Vec<String>;
+impl Row<'_> {
+    /// The size of what has no fixed size.
+    fn bytes(&self) -> usize {
+        let lists = [
+            self.cname_chain,
+            self.https_alpn,
+            self.https_ipv4hint,
+            self.https_ipv6hint,
+            self.https_ech_public_names,
+        ];
+        let texts: usize = lists.into_iter().flatten().map(String::len).sum();
+        texts + self.data.map_or(0, str::len) + self.detail.map_or(0, str::len)
+    }
+}
+
+/// What rows are made with: names of the resolvers, by number.
+pub struct Context {
+    pub labels: Vec<String>,
+    /// Sum of [`Finished::weight`] of what was written.
+    pub written: Arc<AtomicU64>,
+}
 
 impl Rows for Finished {
     type Columns = Columns;
-    type Context = Labels;
+    type Context = Context;
     const BATCH: usize = 32;
     const MOST_KEPT: usize = 4096;
 
-    fn write(&self, labels: &Labels, to: &mut RowSink<Columns>) -> Result<(), Failure> {
-        self.outcomes.iter().try_for_each(|outcome| {
-            let resolver = labels.get(outcome.resolver).map_or("", String::as_str);
-            write_outcome(self, outcome, resolver, &mut |row| to.row(row, 0))
-        })
+    fn write(&self, context: &Context, to: &mut RowSink<Columns>) -> Result<(), Failure> {
+        for outcome in &self.outcomes {
+            let label = context
+                .labels
+                .get(outcome.resolver)
+                .map_or("", String::as_str);
+            write_outcome(self, outcome, label, &mut |row| to.row(row, 0))?;
+        }
+        context.written.fetch_add(self.weight(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -306,5 +347,14 @@ mod tests {
         .unwrap();
         let batch = columns.finish(Columns::schema()).unwrap();
         assert_eq!((batch.num_rows(), columns.len()), (1, 0));
+        let long = "x".repeat(MOST_BYTES / 4);
+        for rows in 1..=4 {
+            let data = Some(long.as_str());
+            columns.push(&Row {
+                data,
+                ..Row::default()
+            });
+            assert_eq!(columns.is_full(), rows == 4);
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use firstflight_core::clock::{Clock, Mono, SECOND};
@@ -19,7 +21,7 @@ use crate::options::{Format, Options};
 use crate::report;
 use crate::resolvers::{Named, Resolvers, first_name_server};
 use crate::resume;
-use crate::row::Columns;
+use crate::row::{Columns, Context};
 use crate::summary::Summary;
 use crate::table::{Settings, Table};
 
@@ -57,11 +59,20 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let names = Names::open(PROGRAM, &options.names, answered)?;
     let signals = Signals::catch()?;
     let started = Instant::now();
+    let written = Arc::new(AtomicU64::new(0));
     let engine = Engine {
         names,
         table: Table::new(settings(options), resolvers, random::seeded_by_system()?),
         connected,
-        writer: Writer::start(labels, outputs.records)?,
+        writer: Writer::start(
+            Context {
+                labels,
+                written: written.clone(),
+            },
+            outputs.records,
+        )?,
+        pushed: 0,
+        written,
         checks: Checks::new(options.silence, options.timeout),
         clock,
         server_count: servers.len(),

@@ -110,15 +110,7 @@ fn serve() -> u16 {
 /// The rows for these names, read from a pipe, and the summary's text on standard error.
 fn resolve(names: &[&str], more: &[&str]) -> (Vec<Value>, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_firstflight-resolve"))
-        .args([
-            "--names",
-            "-",
-            "--types",
-            "A",
-            "--timeout",
-            "1",
-            "--resolver",
-        ])
+        .args(["--names", "-", "--types", "A", "--resolver"])
         .arg(format!("127.0.0.1:{}", serve()))
         .args(more)
         .stdin(Stdio::piped())
@@ -184,7 +176,7 @@ fn each_behaviour_has_its_status() {
         ("extended-error", "SERVFAIL", 2, Some("EDE 22 (late)")),
     ];
     let names: Vec<&str> = expected.iter().map(|(name, ..)| *name).collect();
-    let (rows, stderr) = resolve(&names, &["--attempts", "2"]);
+    let (rows, stderr) = resolve(&names, &["--attempts", "2", "--timeout", "1"]);
     assert_eq!(rows.len(), expected.len(), "{stderr}");
     for (name, status, attempts, detail) in expected {
         let row = rows
@@ -208,11 +200,40 @@ fn each_behaviour_has_its_status() {
 
 #[test]
 fn a_server_that_changes_the_case_is_asked_in_lower_case() {
-    let (rows, stderr) = resolve(&["lower-case"; 9], &["--concurrency", "1"]);
+    let (rows, stderr) = resolve(
+        &["lower-case"; 9],
+        &["--concurrency", "1", "--timeout", "1"],
+    );
     assert_eq!(rows.len(), 9, "{stderr}");
     assert!(
         rows.iter()
             .all(|row| row["status"] == "NOERROR" && row["attempts"] == 1),
         "{rows:?}"
     );
+}
+
+#[test]
+fn a_silent_resolver_is_asked_less_and_its_questions_go_to_the_other() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let summary = folder.join(format!("two-{}.json", std::process::id()));
+    let more = [
+        "--resolver",
+        &address,
+        "--timeout",
+        "0.2",
+        "--summary",
+        summary.to_str().unwrap(),
+    ];
+    let (rows, stderr) = resolve(
+        &["good"; 200],
+        &[&more[..], &["--concurrency", "4"]].concat(),
+    );
+    assert_eq!(rows.len(), 200, "{stderr}");
+    let answered = rows.iter().filter(|row| row["status"] == "NOERROR").count();
+    assert_eq!(answered, 200, "{stderr}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(&summary).unwrap()).unwrap();
+    let asked = |number: usize| summary["resolvers"][number]["asked"].as_u64().unwrap();
+    assert!(asked(1) >= 8 && asked(1) < asked(0) / 2, "{summary}");
 }

@@ -25,7 +25,8 @@ ns IN A 127.0.0.1
 mail IN A 198.18.0.25
 www 300 IN A 198.18.0.1
 www 300 IN AAAA 2001:db8::1
-www 300 IN HTTPS 1 . alpn=\"h3,h2\" port=8443 ipv4hint=198.18.0.1 ipv6hint=2001:db8::1 ech=\"ABv+DQAXKgAgAAJrawAEAAEAAQAGYS50ZXN0AAA=\"
+www 300 IN HTTPS 1 . alpn=\"h3,h2\" port=8443 ipv4hint=198.18.0.1 ipv6hint=2001:db8::1 (
+  ech=\"ABv+DQAXKgAgAAJrawAEAAEAAQAGYS50ZXN0AAA=\" )
 alias 120 IN CNAME hop
 hop 30 IN CNAME www
 dangling IN CNAME nowhere
@@ -61,9 +62,10 @@ impl Named {
         fs::write(folder.join("example.test"), format!("{ZONE}{many}{names}")).unwrap();
         let at = folder.display();
         let config = format!(
-            "options {{ directory \"{at}\"; pid-file none; session-keyfile none; managed-keys-directory \"{at}\";
-             listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no; allow-query {{ any; }};
-             notify no; rrset-order {{ order fixed; }}; dnssec-validation no; }};
+            "options {{ directory \"{at}\"; managed-keys-directory \"{at}\"; pid-file none;
+             session-keyfile none; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};
+             recursion no; allow-query {{ any; }}; notify no;
+             rrset-order {{ order fixed; }}; dnssec-validation no; }};
              controls {{ }};
              zone \"example.test\" {{ type primary; file \"example.test\"; }};
              zone \"broken.test\" {{ type primary; file \"missing\"; }};"

@@ -189,7 +189,7 @@ impl<C: Columns> Segments<C> {
 
     /// Returns whether the open segment has as many rows as one may have.
     pub fn is_full(&self) -> bool {
-        self.columns.len() >= C::MOST_ROWS
+        self.columns.is_full()
     }
 
     /// Returns whether the open segment is old enough to be closed.

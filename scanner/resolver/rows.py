@@ -1,0 +1,55 @@
+"""Rows of record kind dns_answer, of what the Python engine was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scanner.resolver.answer import HttpsRecord, Outcome
+from scanner.resolver.engine import Name
+
+Row = dict[str, Any]
+
+
+def rows(name: Name, outcomes: dict[str, Outcome], common: Row) -> Iterator[Row]:
+    """Yield the rows of one name: one per record, or one with the status alone. `common` goes into each."""
+    for qtype, outcome in outcomes.items():
+        base = common | {
+            "asked_at": outcome.asked_at_ns,
+            "list_id": name.list_id,
+            "rank": name.rank,
+            "domain": name.domain,
+            "qtype": qtype,
+            "status": outcome.status,
+            "rcode": outcome.rcode,
+            "ttl": outcome.ttl,
+            "cname_chain": [alias.target for alias in outcome.aliases],
+            "cname_ttls": [alias.ttl for alias in outcome.aliases],
+            "https_alpn": [],
+            "https_ipv4hint": [],
+            "https_ipv6hint": [],
+            "https_ech_config_ids": [],
+            "https_ech_public_names": [],
+            "attempts": outcome.attempts,
+            "transport": outcome.transport,
+            "duration_us": outcome.duration_us,
+            "detail": outcome.detail,
+        }
+        if not outcome.records:
+            yield base
+        for index, record in enumerate(outcome.records):
+            yield base | {"answer_rank": index} | _record(record)
+
+
+def _record(record: str | HttpsRecord) -> Row:
+    if isinstance(record, str):
+        return {"address": record}
+    return {
+        "https_priority": record.priority,
+        "https_target": record.target,
+        "https_port": record.port,
+        "https_alpn": list(record.alpn),
+        "https_ipv4hint": list(record.ipv4hint),
+        "https_ipv6hint": list(record.ipv6hint),
+        "https_ech": record.ech,
+    }
