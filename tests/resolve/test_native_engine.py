@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,39 @@ def test_both_engines_give_the_same_rows(named: Named, attempts: int) -> None:
 def test_every_column_is_there(named: Named) -> None:
     wanted = [c.name for c in records.load("dns_answer").columns if c.source == "resolve"]
     assert list(native(["www.example.test"], named.port)[0]) == wanted
+
+
+def test_a_resolver_over_ipv6_by_the_command(named: Named) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "resolve", "--names", "-", "--resolver", f"[::1]:{named.port}"],
+        input="many.example.test\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["resolver"] for row in found} == {f"::1#{named.port}"}
+    assert sum(row["address"] is not None for row in found) == 90
+    assert {row["transport"] for row in found if row["qtype"] == "A"} == {"tcp"}
+
+
+def test_rows_come_while_names_still_do(named: Named) -> None:
+    program = [str(binaries.find("firstflight-resolve")), "--names", "-", "--types", "A"]
+    with subprocess.Popen(
+        [*program, "--resolver", f"127.0.0.1:{named.port}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for name in ("www.example.test", "nope.example.test"):
+            process.stdin.write(f"{name}\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["domain"] == name
+        process.stdin.close()
+        assert process.wait() == 0
 
 
 @pytest.fixture(scope="module")
