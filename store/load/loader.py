@@ -58,7 +58,7 @@ Result = Loaded | Refused
 
 
 def stage(
-    run: Run, key: StageKey | None = None, on_result: Callable[[Result], None] = lambda _: None
+    run: Run, key: StageKey | None = None, *, on_result: Callable[[Result], None] = lambda _: None
 ) -> None:
     """Run the load stage: load all record files of a run, or those of one key, into its store.
 
