@@ -47,7 +47,7 @@ if [ "$PROFILE" != demo ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
 fi
 if [ "$PROFILE" = test ]; then
-    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime)
+    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace)
 fi
 missing=()
 for package in "${!PACKAGES[@]}"; do

@@ -107,9 +107,14 @@ impl<K> Egress<K> {
         self.allowed_other
     }
 
-    /// Returns when the schedule has the next new probe.
+    /// Returns when the next datagram of class [`Class::New`] may leave.
     pub fn next_new(&self) -> Mono {
         self.pacer.next_new()
+    }
+
+    /// Returns when the next datagram of class [`Class::Other`] may leave.
+    pub fn next_other(&self) -> Mono {
+        self.pacer.next_other()
     }
 
     /// Returns the most new probes, and the most datagrams, that left in any second.

@@ -164,10 +164,10 @@ impl Probes {
         self.finished.drain(..)
     }
 
-    /// Returns when something falls due: a deadline, or what is queued for sending.
-    pub fn next_at(&self, now: Mono) -> Option<Mono> {
+    /// Returns when something falls due: a deadline, or what is queued, which can be sent at `sendable`.
+    pub fn next_at(&self, sendable: Mono) -> Option<Mono> {
         let deadlines = &self.deadlines;
-        let queued = (!self.queue.is_empty()).then_some(now + 1_000_000);
+        let queued = (!self.queue.is_empty()).then_some(sendable);
         let due = [
             deadlines.windows.next(),
             deadlines.settles.next(),

@@ -51,6 +51,18 @@ impl Ceiling {
         self.limit.saturating_sub(self.sum)
     }
 
+    /// Returns when there is room again: when the oldest bin that holds something is a second old.
+    fn next_room(&self) -> Mono {
+        if self.sum < self.limit {
+            return 0;
+        }
+        let width = BINS as u64 + 1;
+        let oldest = (1..=width)
+            .map(|age| self.newest + age)
+            .find(|bin| self.bins[(bin % width) as usize] > 0);
+        oldest.map_or(0, |leaves| leaves * BIN)
+    }
+
     /// `n` datagrams left before `now`, and after the clock was last looked at: they count from now on, so
     /// that a sender that was stalled in between does not bring two seconds' datagrams into one.
     fn take(&mut self, now: Mono, n: u64) {
@@ -133,11 +145,19 @@ impl Pacer {
         self.all.take(now, n);
     }
 
-    /// Returns when the schedule has the next new probe.
+    /// Returns when the next new probe may leave: by the schedule and under the ceilings.
     pub fn next_new(&self) -> Mono {
-        let due = self.since + (self.scheduled * SECOND as f64 / self.rate) as u64;
-        let bucket = ((1.0 - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP)) as u64;
-        due.max(self.last + bucket)
+        // Rounded up: a nanosecond earlier there would be none.
+        let due = self.since + (self.scheduled * SECOND as f64 / self.rate).ceil() as u64;
+        let missing = (1.0 - self.bucket).max(0.0) * SECOND as f64 / (self.rate * CATCH_UP);
+        due.max(self.last + missing.ceil() as u64)
+            .max(self.new.next_room())
+            .max(self.all.next_room())
+    }
+
+    /// Returns when the next other datagram may leave.
+    pub fn next_other(&self) -> Mono {
+        self.all.next_room()
     }
 
     /// Returns the most new probes, and the most datagrams, that left in any second.
@@ -253,6 +273,49 @@ mod tests {
         }
         assert!(most_in_a_second(&all) <= 200);
         assert_eq!(pacer.highest().1, 200);
+    }
+
+    /// Asks as an engine does that sleeps until the next time, and answers each probe with another datagram
+    /// at once; returns how often it asked, and how many probes left.
+    fn passes(rate: f64, seconds: u64) -> (u64, u64) {
+        let mut pacer = Pacer::new(rate, 0);
+        let (mut now, mut asked, mut sent, mut others) = (0, 0, 0, 0);
+        while now < seconds * SECOND {
+            asked += 1;
+            let more = others.min(pacer.others(now));
+            pacer.sent_others(now, more);
+            let new = pacer.new_probes(now);
+            pacer.sent_new(now, new);
+            sent += new;
+            others = others - more + new;
+            let due = match others {
+                0 => pacer.next_new(),
+                _ => pacer.next_new().min(pacer.next_other()),
+            };
+            now = due.max(now + 1000);
+        }
+        (asked, sent)
+    }
+
+    #[test]
+    fn who_sleeps_until_the_next_time_seldom_asks_in_vain() {
+        for rate in [1.0, 50.0, 200.0, 500.0, 999.0, 5000.0, 100_000.0] {
+            let (asked, sent) = passes(rate, 20);
+            assert!(sent as f64 >= rate * 20.0 * 0.98, "{rate}: {sent}");
+            assert!(asked <= 3 * sent + 10, "{rate}: asked {asked} times for {sent}");
+        }
+    }
+
+    #[test]
+    fn a_full_second_has_room_when_its_oldest_part_ends() {
+        let mut ceiling = Ceiling::new(3);
+        assert_eq!(ceiling.next_room(), 0);
+        for (now, n) in [(7 * BIN, 1), (9 * BIN + 5, 2)] {
+            ceiling.take(now, n);
+        }
+        let at = ceiling.next_room();
+        assert_eq!(at, 7 * BIN + SECOND + BIN);
+        assert_eq!((ceiling.room(at - 1), ceiling.room(at)), (0, 1));
     }
 
     #[test]

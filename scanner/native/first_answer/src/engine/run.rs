@@ -15,6 +15,9 @@ const PAUSE: Mono = 2_000_000;
 /// Longest sleep.
 const LONGEST_WAIT: Mono = 100_000_000;
 
+/// Shortest sleep while something is queued.
+const QUEUED_WAIT: Mono = 1_000_000;
+
 /// With more new probes at once than this, packets are handled several at a time.
 const BULK: u64 = 10;
 
@@ -189,9 +192,10 @@ impl Engine {
             .next_at()
             .filter(|_| can_send)
             .map(|at| at.max(self.sender.egress().next_new()));
+        let sendable = self.sender.egress().next_other().max(now + QUEUED_WAIT);
         let due = [
             next_new,
-            self.probes.next_at(now),
+            self.probes.next_at(sendable),
             self.schedule.next_at(),
             Some(now + LONGEST_WAIT),
         ];
