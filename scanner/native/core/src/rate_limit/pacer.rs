@@ -302,7 +302,10 @@ mod tests {
         for rate in [1.0, 50.0, 200.0, 500.0, 999.0, 5000.0, 100_000.0] {
             let (asked, sent) = passes(rate, 20);
             assert!(sent as f64 >= rate * 20.0 * 0.98, "{rate}: {sent}");
-            assert!(asked <= 3 * sent + 10, "{rate}: asked {asked} times for {sent}");
+            assert!(
+                asked <= 3 * sent + 10,
+                "{rate}: asked {asked} times for {sent}"
+            );
         }
     }
 

@@ -93,7 +93,11 @@ fn what_falls_due_first_is_next() {
     feed(&mut probes, server(), answer(1), now);
     assert_eq!(probes.next_at(now), Some(now + SETTLE));
     probes.end(handle, now);
-    assert_eq!(probes.next_at(now), Some(now + MS), "a close is queued");
+    assert_eq!(
+        probes.next_at(now + MS),
+        Some(now + MS),
+        "a close is queued, and can be sent then"
+    );
     probes.queue().pop(0);
     probes.deadlines.settles.pop(Mono::MAX);
     probes.deadlines.windows.pop(Mono::MAX);
