@@ -29,6 +29,9 @@ MEMORY_TARGETS = 1_000_000
 MEMORY_LIMIT_MB = 300
 RATE = 2_000
 RATE_SECONDS = 30
+# CPU time per target at these rates, for so long each, beside that at RATE.
+LOW_RATES = (50, 200, 500, 1000)
+LOW_SECONDS = 9
 # More than the prober can reach, so that the rate never limits it.
 UNLIMITED = 200_000
 
@@ -60,6 +63,7 @@ def main() -> int:
                 _memory(folder, port, MEMORY_TARGETS // scale),
                 _rate(folder, port, RATE_SECONDS // (3 if options.quick else 1)),
             ]
+            _low_rates(folder, port, LOW_SECONDS // (3 if options.quick else 1))
         finally:
             responder.kill()
             responder.wait()
@@ -124,6 +128,15 @@ def _rate(folder: Path, port: int, seconds: int) -> bool:
         f"datagrams of all kinds (under {2 * RATE} + {batch});\n  kernel send stamps of the Initials"
     )
     return abs(mean / RATE - 1) <= 0.01 and most <= RATE + batch and datagrams < 2 * RATE + batch
+
+
+def _low_rates(folder: Path, port: int, seconds: int) -> None:
+    for rate in (*LOW_RATES, RATE):
+        used = _probe(folder, _list(folder, port, rate * seconds), ["--rate", str(rate)], "json").used
+        print(
+            f"low rates: {rate}/s for {seconds} s: {1e6 * used.cpu_s / (rate * seconds):.0f} us of CPU time per "
+            f"target, {100 * used.cpu_s / seconds:.1f} % of a core"
+        )
 
 
 def _list(folder: Path, port: int, targets: int) -> Path:
