@@ -133,9 +133,10 @@ def _rate(folder: Path, port: int, seconds: int) -> bool:
 def _low_rates(folder: Path, port: int, seconds: int) -> None:
     for rate in (*LOW_RATES, RATE):
         used = _probe(folder, _list(folder, port, rate * seconds), ["--rate", str(rate)], "json").used
+        each_us = 1e6 * used.cpu_s / (rate * seconds)
         print(
-            f"low rates: {rate}/s for {seconds} s: {1e6 * used.cpu_s / (rate * seconds):.0f} us of CPU time per "
-            f"target, {100 * used.cpu_s / seconds:.1f} % of a core"
+            f"low rates: {rate}/s for {seconds} s: {each_us:.0f} us of CPU time per target, "
+            f"{100 * used.cpu_s / seconds:.1f} % of a core"
         )
 
 
