@@ -18,8 +18,7 @@ from scanner.driver.feed import Feed
 from scanner.planned import records as planned_records
 from scanner.planned.probes import Feeder, plan, read_log, series
 from scanner.resolver.addresses import Addresses
-from scanner.resolver.engine import Name
-from scanner.resolver.names import configured_resolver
+from scanner.resolver.names import Name, configured_resolver
 
 RECORDS = "watch_slot.parquet"
 LIST_ID = "control"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.system import files
 from scanner.driver.segments import closed_segments
-from scanner.resolver.engine import Name
+from scanner.resolver.names import Name
 from schemas import records
 
 

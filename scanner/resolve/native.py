@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from firstflight.errors import FirstflightError, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.system import binaries, files
 from scanner.driver import process
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments
-from scanner.resolver.engine import Name, ResolverDown
-from scanner.resolver.names import configured_resolvers
+from scanner.resolver.names import Name, configured_resolvers
 
 ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
 # After so many unanswered questions in a row the engine checks whether the resolver answers at all.
 SILENCE = 50
+
+
+class ResolverDown(InputError):
+    """No resolver answers (exit 3); earlier answers are kept."""
 
 
 def write_names(names: Sequence[Name], folder: Path) -> None:

@@ -18,7 +18,6 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
-from scanner.resolver.engine import ResolverDown
 from scanner.resolver.names import read_targets
 
 
@@ -42,10 +41,10 @@ def stage(run: Run, key: StageKey) -> None:
             with Progress(folder, f"{key.vantage} resolve {key.repetition}", len(names)) as progress:
                 if names:
                     native.run(run, folder, lambda: progress.update(min(finished.count(), len(names))))
-        except ResolverDown as error:
+        except native.ResolverDown as error:
             done = min(finished.count(), len(names))
             kept = f"; {done} of {len(names)} names are done and kept, run the stage again for the rest"
-            raise ResolverDown(f"{error}{kept if done else ''}") from None
+            raise native.ResolverDown(f"{error}{kept if done else ''}") from None
         common = {**key.columns(), "tool_version": tool_version()}
         counts = answers.join(segments, names, common, path)
         _account(counts, len(names))

@@ -17,7 +17,8 @@ from firstflight.settings import Resolve
 from firstflight.system import files, progress
 from scanner.driver.choose import QTYPE_OF_FAMILY
 from scanner.resolver.answer import Outcome
-from scanner.resolver.engine import Name, Pace
+from scanner.resolver.names import Name
+from scanner.resolver.pace import Pace
 from scanner.resolver.query import Asker, Resolver
 from scanner.resolver.rows import rows
 from schemas import records

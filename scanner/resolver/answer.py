@@ -30,8 +30,6 @@ _RCODE_STATUS = {
 
 # Failures of the resolver or the network, which are retried. NXDOMAIN and NODATA are answers.
 FAILURES = frozenset({"SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "OTHER", "TIMEOUT", "NETWORK", "MALFORMED"})
-# Failures without any message from the resolver.
-UNANSWERED = frozenset({"TIMEOUT", "NETWORK"})
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import dns.exception
 import dns.resolver
 import pyarrow as pa
@@ -10,8 +12,15 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Resolve
-from scanner.resolver.engine import Name
 from scanner.resolver.query import Resolver
+
+
+class Name(NamedTuple):
+    """One name to resolve."""
+
+    rank: int | None
+    domain: str
+    list_id: str
 
 
 def read_targets(run: Run) -> list[Name]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from scanner.resolver.answer import HttpsRecord, Outcome
-from scanner.resolver.engine import Name
+from scanner.resolver.names import Name
 
 Row = dict[str, Any]
 

@@ -26,8 +26,7 @@ from scanner.planned import records
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import Feeder, PlannedProbe
 from scanner.resolver.addresses import Addresses
-from scanner.resolver.engine import Name
-from scanner.resolver.names import configured_resolver
+from scanner.resolver.names import Name, configured_resolver
 
 
 @dataclass(frozen=True)

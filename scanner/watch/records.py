@@ -17,8 +17,7 @@ from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.segments import closed_segments, read_segments
 from scanner.planned import records as planned_records
 from scanner.records import counts, merge, provenance, quic_probe
-from scanner.resolver.engine import Name
-from scanner.resolver.names import configured_resolver
+from scanner.resolver.names import Name, configured_resolver
 from scanner.watch.period import Period
 
 # The list_id of owned names that are in no list.

@@ -26,8 +26,7 @@ from firstflight.system import files
 from scanner.driver import rules
 from scanner.planned.precedence import Precedence
 from scanner.planned.probes import SECOND_NS, Series, plan, series
-from scanner.resolver.engine import Name
-from scanner.resolver.names import read_targets
+from scanner.resolver.names import Name, read_targets
 from scanner.watch import records
 from scanner.watch.period import Period, watch
 from scanner.watch.records import OWNED_LIST_ID

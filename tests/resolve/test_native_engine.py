@@ -6,8 +6,11 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import dns.message
@@ -16,11 +19,12 @@ import pytest
 
 from firstflight.system import binaries
 from scanner.resolver.answer import QTYPES, Outcome
-from scanner.resolver.engine import Name, Pace
+from scanner.resolver.names import Name
+from scanner.resolver.pace import Pace
 from scanner.resolver.query import Asker, Resolver
 from scanner.resolver.rows import rows
 from schemas import records
-from tests.resolve.named import Named
+from tests.resolve.named import Named, free_port
 from tests.resolve.test_resolve_query import answering
 
 Row = dict[str, Any]
@@ -216,6 +220,23 @@ def test_silence_of_the_whole_resolver_is_named() -> None:
     assert done.returncode == 3
     assert "does not answer (no answer within 0.1 s, 3 tries)" in done.stderr
     assert done.stdout == ""
+
+
+def test_the_resolver_that_is_down_is_named() -> None:
+    port = free_port()
+    done = run(["www.example.test"], port)
+    assert done.returncode == 3
+    assert f"127.0.0.1, port {port}, does not answer (Connection refused" in done.stderr
+
+
+def test_rate_is_kept(named: Named) -> None:
+    start = time.monotonic()
+    done = [row["asked_at"] for row in native(["www.example.test"] * 50, named.port, "--rate", "100")]
+    # 150 queries at 100 per second; the first is sent at once.
+    assert time.monotonic() - start >= 1.49
+    assert len(done) == 150
+    gaps = [after - before for before, after in pairwise(sorted(done))]
+    assert median(gaps) < 20_000_000, "nor at half the rate"
 
 
 @pytest.mark.parametrize(

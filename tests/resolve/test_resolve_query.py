@@ -1,4 +1,4 @@
-"""Queries to a real DNS server: every status, chains over zones, HTTPS records, TCP, retries, the rate."""
+"""Queries to a real DNS server: every status, chains over zones, HTTPS records, TCP, retries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
-from statistics import median
 
 import pytest
 
 from scanner.resolver.answer import Alias, HttpsRecord, Outcome
-from scanner.resolver.engine import Name, Pace, ResolverDown, check, resolve_all
+from scanner.resolver.pace import Pace
 from scanner.resolver.query import Asker, Resolver
 from tests.resolve.named import Named, free_port
 
@@ -150,31 +148,3 @@ def test_answer_that_cannot_be_read_is_malformed(answer: bytes) -> None:
         outcome = ask(Resolver("127.0.0.1", port, 0.5, 1), "www.example.test", "A")
     assert (outcome.status, outcome.rcode) == ("MALFORMED", None)
     assert outcome.detail
-
-
-def test_check_names_the_resolver_that_is_down() -> None:
-    port = free_port()
-    with pytest.raises(
-        ResolverDown, match=rf"127\.0\.0\.1, port {port}, does not answer \(Connection refused"
-    ):
-        asyncio.run(check(Resolver("127.0.0.1", port)))
-
-
-def test_rate_is_kept(named: Named) -> None:
-    names = [Name(i, "www.example.test", "list") for i in range(50)]
-    start = time.monotonic()
-    done: list[int] = []
-    asyncio.run(
-        resolve_all(
-            names,
-            Resolver("127.0.0.1", named.port),
-            concurrency=20,
-            rate=100,
-            done=lambda _, outcomes: done.extend(outcome.asked_at_ns for outcome in outcomes.values()),
-        )
-    )
-    # 150 queries at 100 per second; the first is sent at once.
-    assert time.monotonic() - start >= 1.49
-    assert len(done) == 150
-    gaps = [after - before for before, after in pairwise(sorted(done))]
-    assert median(gaps) < 20_000_000, "nor at half the rate"

@@ -21,7 +21,7 @@ from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.system import binaries, progress
 from scanner.resolve import stage as resolve
-from scanner.resolver.engine import ResolverDown
+from scanner.resolve.native import ResolverDown
 from schemas import records
 from tests.resolve.conftest import MakeRun
 from tests.resolve.named import Named

@@ -1,0 +1,21 @@
+"""The rate limit of queries."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Pace:
+    """Rate limiter: at most `rate` turns per second; unused turns do not accumulate."""
+
+    def __init__(self, rate: float) -> None:
+        self._interval = 1 / rate
+        self._next = 0.0
+
+    async def turn(self) -> None:
+        """Wait for this caller's turn."""
+        now = asyncio.get_running_loop().time()
+        at = max(now, self._next)
+        self._next = at + self._interval
+        if at > now:
+            await asyncio.sleep(at - now)
