@@ -38,9 +38,10 @@ def command(what: tuple[str, ...]) -> None:
         raise InputError(f"there is no file {missing[0]}")
     runs = [Run.open(name) for name in what if not Path(name).is_file()]
     given = [*files, *(run.path for run in runs)]
+    own = [run.path for run in runs if _is_own(run)]
     confined.changing(
         readable=[path for one in given for path in reached.paths(one)],
-        writable=[run.path for run in runs if _is_own(run)],
+        writable=own,
     )
     from store.load import loader  # imported after confinement: Arrow may start threads
 
@@ -51,7 +52,7 @@ def command(what: tuple[str, ...]) -> None:
         _report(result)
 
     for run in runs:
-        if not _is_own(run):
+        if run.path not in own:
             loader.load_run_folder(run, on_result=on_result)
             continue
         try:
