@@ -1,23 +1,44 @@
 //! The columns that a file of schemas/records describes, for the tests that compare a program's columns with
 //! it.
 
+use crate::column::Column;
+
 /// A column as it is described: one line, `- {name: ..., type: ..., nullable: true, from: ..., meaning:
 /// ...}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    pub name: String,
-    pub kind: String,
-    pub nullable: bool,
+struct Described {
+    name: String,
+    kind: String,
+    nullable: bool,
     /// Who fills it.
-    pub from: String,
+    from: String,
 }
 
 /// The columns that schemas/records describes for `kind`, in order. `Err` says what cannot be read.
-pub fn described(kind: &str) -> Result<Vec<Described>, String> {
+fn described(kind: &str) -> Result<Vec<Described>, String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../records");
     let path = format!("{folder}/{kind}.yaml");
     let yaml = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     parse(&yaml)
+}
+
+/// Compares columns with those of `kind` that have one of the sources `from`; `None` if names, types and
+/// nullability are the same, in this order, else the first that differ: described, ours.
+pub fn difference(kind: &str, from: &[&str], ours: &[Column]) -> Option<String> {
+    let mut described = match described(kind) {
+        Ok(columns) => columns.into_iter().filter(|c| from.contains(&&*c.from)),
+        Err(why) => return Some(why),
+    };
+    let mut ours = ours.iter();
+    loop {
+        match (described.next(), ours.next()) {
+            (None, None) => return None,
+            (Some(d), Some(c))
+                if (&*d.name, &*d.kind, d.nullable)
+                    == (c.name, &*c.kind.to_string(), c.nullable) => {}
+            (described, ours) => return Some(format!("{described:?}, {ours:?}")),
+        }
+    }
 }
 
 fn parse(yaml: &str) -> Result<Vec<Described>, String> {
@@ -44,7 +65,8 @@ fn column(line: &str) -> Option<Described> {
 
 #[cfg(test)]
 mod tests {
-    use super::{described, parse};
+    use super::*;
+    use crate::column::Type;
 
     #[test]
     fn columns_are_read_in_order() {
@@ -71,5 +93,50 @@ mod tests {
         let columns = described("quic_packet").unwrap();
         assert_eq!(columns[0].name, "source_file");
         assert!(described("no_such_kind").is_err());
+    }
+
+    #[test]
+    fn every_difference_of_columns_is_found() {
+        let columns: Vec<(String, Type, bool)> = described("tcp_flow")
+            .unwrap()
+            .into_iter()
+            .filter(|column| column.from == "dissector")
+            .map(|c| {
+                let kinds = [
+                    Type::String,
+                    Type::Bool,
+                    Type::U8,
+                    Type::U16,
+                    Type::U32,
+                    Type::I64,
+                ];
+                let kind = kinds.into_iter().chain([Type::F32, Type::F64]);
+                let kind = kind.into_iter().find(|kind| kind.to_string() == c.kind);
+                (c.name, kind.unwrap(), c.nullable)
+            })
+            .collect();
+        let same: Vec<Column> = columns
+            .iter()
+            .map(|(name, kind, nullable)| Column {
+                name: Box::leak(name.clone().into_boxed_str()),
+                kind: *kind,
+                nullable: *nullable,
+            })
+            .collect();
+        let found = |columns: &[Column]| difference("tcp_flow", &["dissector"], columns);
+        assert_eq!(found(&same), None);
+        assert!(found(&same[1..]).is_some() && found(&same[..same.len() - 1]).is_some());
+        assert!(found(&[&same[..], &same[..1]].concat()).is_some());
+        let changes: [fn(&mut Column); 3] = [
+            |column| column.name = "other",
+            |column| column.kind = Type::U32s,
+            |column| column.nullable = !column.nullable,
+        ];
+        for change in changes {
+            let mut other = same.clone();
+            change(&mut other[2]);
+            assert!(found(&other).is_some(), "{:?}", other[2]);
+        }
+        assert!(difference("no_such_kind", &[], &[]).is_some());
     }
 }

@@ -16,5 +16,5 @@ mod row;
 
 pub use cell::{Cell, Shown, Style, Value};
 pub use column::{Column, Type};
-pub use description::{Described, described};
+pub use description::difference;
 pub use row::{Record, Row, Visitor};
