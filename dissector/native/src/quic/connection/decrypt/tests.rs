@@ -165,11 +165,7 @@ fn the_client_names_the_connection_id_of_a_server_that_was_not_captured() {
     // A Retry's is none.
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
-    let after = Sender {
-        odcid: RETRY,
-        token: b"token",
-        ..Sender::CLIENT
-    };
+    let after = Sender::CLIENT_AFTER_RETRY;
     let (connection, _) = feed.sent(20, &after, &[initial(1, &[F::Ping])]).unwrap();
     assert_eq!(connection.server_scid, None);
 }
@@ -217,15 +213,10 @@ fn a_retry_changes_keys_and_lets_the_server_begin_again() {
     feed.packets(2, false, &[initial(0, &[F::Unknown])])
         .unwrap();
     feed.bytes(5, false, &retry());
-    let client = Sender {
-        odcid: RETRY,
-        token: b"token",
-        ..Sender::CLIENT
-    };
+    let client = Sender::CLIENT_AFTER_RETRY;
     let server = Sender {
-        odcid: RETRY,
         from: Some(&[9; 8]),
-        ..Sender::SERVER
+        ..Sender::SERVER_AFTER_RETRY
     };
     let hello = client_hello(6, "other.example");
     feed.log = Some(Vec::new());
@@ -259,15 +250,8 @@ fn a_retry_changes_keys_and_lets_the_server_begin_again() {
 
 #[test]
 fn a_retry_is_followed_by_an_initial_that_the_capture_cut() {
-    let client = Sender {
-        odcid: RETRY,
-        token: b"token",
-        ..Sender::CLIENT
-    };
-    let server = Sender {
-        odcid: RETRY,
-        ..Sender::SERVER
-    };
+    let client = Sender::CLIENT_AFTER_RETRY;
+    let server = Sender::SERVER_AFTER_RETRY;
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     let again = client.datagram(&[initial(1, &[F::ClientHello])]);
@@ -306,15 +290,8 @@ fn secrets_open_packets_of_one_side_only() {
 
 #[test]
 fn a_retry_outside_the_capture_changes_keys_as_well() {
-    let client = Sender {
-        odcid: RETRY,
-        token: b"token",
-        ..Sender::CLIENT
-    };
-    let server = Sender {
-        odcid: RETRY,
-        ..Sender::SERVER
-    };
+    let client = Sender::CLIENT_AFTER_RETRY;
+    let server = Sender::SERVER_AFTER_RETRY;
     let mut feed = Feed::begun("");
     let (connection, _) = feed
         .sent(7, &client, &[initial(1, &[F::ClientHello])])
@@ -340,15 +317,8 @@ fn a_retry_outside_the_capture_changes_keys_as_well() {
 
 #[test]
 fn keys_after_a_retry_are_made_again_after_a_close() {
-    let client = Sender {
-        odcid: RETRY,
-        token: b"token",
-        ..Sender::CLIENT
-    };
-    let server = Sender {
-        odcid: RETRY,
-        ..Sender::SERVER
-    };
+    let client = Sender::CLIENT_AFTER_RETRY;
+    let server = Sender::SERVER_AFTER_RETRY;
     let mut feed = Feed::begun("");
     feed.bytes(5, false, &retry());
     feed.sent(7, &client, &[initial(1, &[F::ClientHello])])

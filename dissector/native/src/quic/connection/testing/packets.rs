@@ -206,6 +206,17 @@ impl<'a> Sender<'a> {
         ..Sender::CLIENT
     };
 
+    /// The client and the server after [`retry`].
+    pub(crate) const CLIENT_AFTER_RETRY: Sender<'static> = Sender {
+        odcid: RETRY,
+        token: b"token",
+        ..Sender::CLIENT
+    };
+    pub(crate) const SERVER_AFTER_RETRY: Sender<'static> = Sender {
+        odcid: RETRY,
+        ..Sender::SERVER
+    };
+
     /// A datagram with `packets`.
     pub(crate) fn datagram(&self, packets: &[P<'_>]) -> Vec<u8> {
         packets.iter().flat_map(|p| self.packet(p)).collect()
