@@ -19,11 +19,11 @@ DEFAULT_INTERVAL_S = 30.0  # [edge] heartbeat_interval
 _TITLE = b"airflow edge worker"
 
 
-def wait(home: Path, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
+def wait(home: Path, report: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
     """Return when the centre accepts a worker again that ran with AIRFLOW_HOME `home` and was killed.
 
-    Says once that it waits and how long. Removes the PID file afterwards, because Airflow's worker would not
-    start if another program has that number now. UsageError if the worker is running.
+    Reports once that it waits and how long. Removes the PID file afterwards, because Airflow's worker would
+    not start if another program has that number now. UsageError if the worker is running.
     """
     file = home / "airflow-edge-worker.pid"
     try:
@@ -36,7 +36,7 @@ def wait(home: Path, say: Callable[[str], None], sleep: Callable[[float], None] 
     if file.stat().st_mtime < time.time() - _uptime_s():  # it ended before this machine started
         left_s -= _uptime_s()
     if left_s > 0:
-        say(
+        report(
             f"the worker before this one was killed, and the centre accepts a new one after {MISSED} missed "
             f"heartbeats: starting in {left_s:.0f} s"
         )

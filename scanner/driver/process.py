@@ -128,10 +128,10 @@ def run(argv: list[str], log: Path, feed: Feed, watch: Callable[[], None], engin
 
 
 def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None]) -> int:
-    """Run the prober until it ends; if `look` raises, stop it gracefully first. Returns its exit status."""
+    """Run an engine until it ends; if `look` raises, stop it gracefully first. Returns its exit status."""
     with log.open("ab") as messages:
-        # In a separate session: a signal to this session would reach the prober besides the one that is
-        # passed on, and a second signal makes it abandon the probes in flight.
+        # In a separate session: a signal to this session would reach the engine besides the one that is
+        # passed on, and a second signal makes it abandon what is in flight.
         process = children.start(
             argv, own_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages
         )

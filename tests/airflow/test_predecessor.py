@@ -18,10 +18,10 @@ DEAD = 4_194_305  # above the kernel's largest process number
 
 
 def waited(home: Path) -> tuple[list[str], list[float]]:
-    said: list[str] = []
+    messages: list[str] = []
     slept: list[float] = []
-    predecessor.wait(home, said.append, slept.append)
-    return said, slept
+    predecessor.wait(home, messages.append, slept.append)
+    return messages, slept
 
 
 @pytest.mark.parametrize("content", [None, "", "no number"])
@@ -32,7 +32,7 @@ def test_a_worker_that_ended_in_order_leaves_nothing_to_wait_for(tmp_path: Path,
 
 
 @pytest.mark.parametrize(("interval", "seconds"), [("2", 15), ("30", 155), (None, 155), ("often", 155)])
-def test_after_a_kill_it_waits_for_five_heartbeats_and_says_so_once(
+def test_after_a_kill_it_waits_for_five_heartbeats_and_reports_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str | None, seconds: float
 ) -> None:
     monkeypatch.delenv("AIRFLOW__EDGE__HEARTBEAT_INTERVAL", raising=False)
@@ -40,9 +40,9 @@ def test_after_a_kill_it_waits_for_five_heartbeats_and_says_so_once(
         monkeypatch.setenv("AIRFLOW__EDGE__HEARTBEAT_INTERVAL", interval)
     file = tmp_path / "airflow-edge-worker.pid"
     file.write_text(f"{DEAD}\n")
-    said, slept = waited(tmp_path)
+    messages, slept = waited(tmp_path)
     assert slept == [seconds]
-    assert [f"starting in {seconds} s" in text for text in said] == [True]
+    assert [f"starting in {seconds} s" in text for text in messages] == [True]
     assert not file.exists()
 
 

@@ -12,7 +12,7 @@ pub fn finished(summary: &Summary) {
     }
 }
 
-/// Returns what is to be said about a run.
+/// Returns the message about a finished run.
 fn lines(summary: &Summary) -> Vec<String> {
     let counts = &summary.counts;
     let mut lines = vec![format!(

@@ -272,7 +272,7 @@ fn in_bulk_a_pass_begins_2_ms_after_the_one_before_at_the_earliest() {
     let before = engine.clock.now();
     engine.resumed_at = 0;
     engine.wait();
-    assert!(engine.resumed_at >= before, "it begins anew");
+    assert!(engine.resumed_at >= before, "the pause starts again");
 }
 
 #[test]
