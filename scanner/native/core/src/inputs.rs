@@ -1,6 +1,7 @@
 //! The lists of a run: targets, and addresses and names never to contact; read and checked before anything
 //! is sent.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -94,7 +95,8 @@ impl Lists {
     }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+/// Returns the name and the text of each file.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let read = |path: &PathBuf| {
         let name = path.display().to_string();
         fs::read_to_string(path)
@@ -113,15 +115,35 @@ fn read_targets(program: &str, path: &Path) -> Result<TargetList, Failure> {
             File::open(path).map_err(|e| Failure::Input(format!("{name} cannot be read: {e}")))?;
         (Box::new(file), name)
     };
-    let mut rejected = 0;
-    csv::read(input, &name, |line, why| {
-        rejected += 1;
-        match rejected {
-            1..=NAMED => eprintln!("{program}: {name}, line {line} rejected: {why}"),
-            _ if rejected == NAMED + 1 => {
-                eprintln!("{program}: more lines of {name} rejected; they are counted")
-            }
-            _ => {}
+    let mut rejected = Rejected::new(program, &name);
+    csv::read(input, &name, |line, why| rejected.line(line, why))
+}
+
+/// Names the first rejected lines of a list on standard error; the others are only counted.
+pub struct Rejected<'a> {
+    program: &'a str,
+    list: &'a str,
+    count: u64,
+}
+
+impl<'a> Rejected<'a> {
+    /// `program` begins each message.
+    pub fn new(program: &'a str, list: &'a str) -> Rejected<'a> {
+        Rejected {
+            program,
+            list,
+            count: 0,
         }
-    })
+    }
+
+    /// Notes a rejected line, and why it is.
+    pub fn line(&mut self, number: impl Display, why: impl Display) {
+        let Rejected { program, list, .. } = self;
+        self.count += 1;
+        if self.count <= NAMED {
+            eprintln!("{program}: {list}, line {number} rejected: {why}");
+        } else if self.count == NAMED + 1 {
+            eprintln!("{program}: more lines of {list} rejected; they are counted");
+        }
+    }
 }

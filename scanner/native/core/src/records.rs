@@ -11,7 +11,7 @@ mod writer;
 
 pub use arrow_columns::ArrowColumns;
 pub use outcome::Outcome;
-pub use outputs::{OutputOptions, Outputs};
+pub use outputs::{Format, OutputArguments, OutputOptions, Outputs};
 pub use resume::leave_out_answered;
 pub use segments::{Answered, Refused, Segments};
 pub use tally::Tally;

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use firstflight_core::records::OutputArguments;
+use firstflight_core::shared_limits::SharedLimits;
 
 use crate::cid::parse_key;
-use firstflight_core::shared_limits::SharedLimits;
 
 /// Default UDP payloads: 1280 bytes of IP on either family.
 const SIZE_IPV4: u16 = 1252;
@@ -43,21 +44,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", requires = "feed")]
     pub skipped: Option<PathBuf>,
 
-    /// Records on standard output, one JSON object per line (default unless --segments is given)
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-
-    /// Write records as Arrow IPC files seg-000001.arrow, ... into DIR, one at least every second
-    #[arg(long, value_name = "DIR")]
-    pub segments: Option<PathBuf>,
-
-    /// Leave out targets that the segments in DIR already answer
-    #[arg(long, requires = "segments")]
-    pub resume: bool,
-
-    /// Write counts and settings of the run to FILE (JSON)
-    #[arg(long, value_name = "FILE")]
-    pub summary: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArguments,
 
     /// New probes per second
     #[arg(long, value_name = "N", default_value_t = 500.0, value_parser = positive)]
@@ -149,12 +137,6 @@ impl Options {
     pub fn initial_sizes(&self) -> [u16; 2] {
         [SIZE_IPV4, SIZE_IPV6].map(|default| self.initial_size.unwrap_or(default))
     }
-}
-
-/// Formats for standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Jsonl,
 }
 
 fn number(text: &str) -> Result<f64, String> {

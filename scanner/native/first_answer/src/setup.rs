@@ -9,7 +9,7 @@ use firstflight_core::feed::{Feed, Schedule};
 use firstflight_core::inputs::{InputOptions, Lists};
 use firstflight_core::progress::Progress;
 use firstflight_core::rate_limit::RateLimits;
-use firstflight_core::records::{OutputOptions, Outputs, Writer, leave_out_answered, summary};
+use firstflight_core::records::{Outputs, Writer, leave_out_answered, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::{Backlog, shuffle};
 use firstflight_core::{Failure, random};
@@ -18,7 +18,7 @@ use rand_chacha::rand_core::Rng;
 use crate::cid::CidKey;
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts, RunResult};
-use crate::options::{Format, Options};
+use crate::options::Options;
 use crate::packets::Packets;
 use crate::probes::{Probes, Settings};
 use crate::report;
@@ -32,13 +32,18 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         report::dry_run(&lists, options.rate);
         return Ok(u8::from(lists.targets.rejected > 0));
     }
-    let outputs = Outputs::<Columns>::open(&output_options(options))?;
+    let outputs = Outputs::<Columns>::open(&options.output.options(options.skipped.as_deref()))?;
     let Lists { policy, targets } = lists;
     let mut counts = Counts::default();
     counts.tally.targets = targets.len() as u64;
     counts.tally.rejected = targets.rejected;
     let mut order: Vec<u32> = (0..targets.len() as u32).collect();
-    if let Some(segments) = outputs.records.segments.as_ref().filter(|_| options.resume) {
+    if let Some(segments) = outputs
+        .records
+        .segments
+        .as_ref()
+        .filter(|_| options.output.resume)
+    {
         leave_out_answered(&mut order, &mut counts.tally, segments, &targets)?;
     }
     let mut system = random::seeded_by_system()?;
@@ -104,9 +109,9 @@ fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Resul
     (summary.max_new_per_second, summary.max_datagrams_per_second) = result.highest;
     summary.counts = result.counts;
     let last = result.written.as_ref().ok().copied();
-    summary.last_segment = last.filter(|_| options.segments.is_some());
+    summary.last_segment = last.filter(|_| options.output.segments.is_some());
     report::finished(&summary);
-    if let Some(path) = &options.summary {
+    if let Some(path) = &options.output.summary {
         summary::write(&summary, path)?;
     }
     result.written?;
@@ -152,16 +157,6 @@ fn input_options(options: &Options) -> InputOptions<'_> {
         optout: &options.optout,
         source: &options.source,
         contact: options.contact.is_some(),
-    }
-}
-
-fn output_options(options: &Options) -> OutputOptions<'_> {
-    OutputOptions {
-        json: options.format == Some(Format::Jsonl) || options.segments.is_none(),
-        segments: options.segments.as_deref(),
-        resume: options.resume,
-        summary: options.summary.as_deref(),
-        skipped: options.skipped.as_deref(),
     }
 }
 

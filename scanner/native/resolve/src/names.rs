@@ -8,14 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::Duration;
 
 use firstflight_core::Failure;
+use firstflight_core::inputs::Rejected;
 
 use crate::wire::name::Name;
 
 /// Names that go through the channel at once, and how many such batches wait there.
 const BATCH: usize = 256;
 const QUEUE: usize = 4;
-/// How many rejected lines are named one by one.
-const NAMED: u64 = 100;
 /// Bytes of a line that are read; the rest of a longer one is skipped, since it is no name.
 const LONGEST_LINE: u64 = 1024;
 
@@ -164,7 +163,8 @@ impl Names {
 /// Reads lines until the end, or until nobody takes them.
 fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &SyncSender<Batch>) {
     let mut input = BufReader::with_capacity(1 << 16, input);
-    let (mut bytes, mut line, mut rejected) = (Vec::new(), 0_u32, 0);
+    let (mut bytes, mut line) = (Vec::new(), 0_u32);
+    let mut rejected = Rejected::new(program, name);
     let mut batch = Batch::default();
     loop {
         bytes.clear();
@@ -197,17 +197,10 @@ fn read(program: &str, input: impl Read, name: &str, answered: &Answered, to: &S
             }),
             None => {
                 batch.rejected += 1;
-                rejected += 1;
-                match rejected {
-                    1..=NAMED => eprintln!(
-                        "{program}: {name}, line {line} rejected: no name in ASCII (write international \
-                         names as xn--...)"
-                    ),
-                    _ if rejected == NAMED + 1 => {
-                        eprintln!("{program}: more lines of {name} rejected; they are counted")
-                    }
-                    _ => {}
-                }
+                rejected.line(
+                    line,
+                    "no name in ASCII (write international names as xn--...)",
+                );
             }
         }
         // What a pipe gave is passed on before waiting for more.

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use firstflight_core::records::OutputArguments;
 
 use crate::resolvers::Named;
 use crate::wire::types::QType;
@@ -47,21 +48,8 @@ pub struct Options {
     )]
     pub types: Vec<QType>,
 
-    /// Records on standard output, one JSON object per line (default unless --segments is given)
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-
-    /// Write records as Arrow IPC files seg-000001.arrow, ... into DIR, one at least every second
-    #[arg(long, value_name = "DIR")]
-    pub segments: Option<PathBuf>,
-
-    /// Leave out names that the segments in DIR already answer; the list must be the same
-    #[arg(long, requires = "segments")]
-    pub resume: bool,
-
-    /// Write counts and settings of the run to FILE (JSON)
-    #[arg(long, value_name = "FILE")]
-    pub summary: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArguments,
 
     /// Questions per second to each resolver; 0 = no limit (default: 200, no limit to one in a loopback or
     /// private network)
@@ -136,12 +124,6 @@ impl Options {
             None => (!firstflight_core::policy::is_ours(ip)).then_some(RATE),
         }
     }
-}
-
-/// Formats for standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Jsonl,
 }
 
 fn qtype(text: &str) -> Result<QType, String> {

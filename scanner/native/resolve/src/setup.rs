@@ -2,22 +2,22 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::connected::{Connected, Server};
+use firstflight_core::inputs::read_all;
 use firstflight_core::policy::{Namespace, Policy};
-use firstflight_core::records::{OutputOptions, Outputs, Writer, summary};
+use firstflight_core::records::{Outputs, Writer, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::{Failure, random};
 
 use crate::checks::Checks;
 use crate::engine::{Engine, RunResult};
 use crate::names::{Answered, Names};
-use crate::options::{Format, Options};
+use crate::options::Options;
 use crate::report;
 use crate::resolvers::{Named, Resolvers, first_name_server};
 use crate::resume;
@@ -45,14 +45,19 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         report::dry_run(&named, &servers, &options.distinct_types());
         return Ok(0);
     }
-    let outputs = Outputs::<Columns>::open(&output_options(options))?;
+    let outputs = Outputs::<Columns>::open(&options.output.options(None))?;
     let resolvers = Resolvers::new(&named);
     let labels: Vec<String> = resolvers
         .all()
         .iter()
         .map(|resolver| resolver.label.clone())
         .collect();
-    let answered = match outputs.records.segments.as_ref().filter(|_| options.resume) {
+    let answered = match outputs
+        .records
+        .segments
+        .as_ref()
+        .filter(|_| options.output.resume)
+    {
         Some(segments) => resume::answered(segments, &labels)?,
         None => Answered::default(),
     };
@@ -123,16 +128,6 @@ fn policy(options: &Options, servers: &[Server]) -> Result<Policy, Failure> {
     Ok(policy.with_servers(&ips))
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
-    let read = |path: &PathBuf| {
-        let name = path.display().to_string();
-        fs::read_to_string(path)
-            .map(|text| (name.clone(), text))
-            .map_err(|e| Failure::Input(format!("{name} cannot be read: {e}; nothing was sent")))
-    };
-    paths.iter().map(read).collect()
-}
-
 fn settings(options: &Options) -> Settings {
     Settings {
         types: options.distinct_types(),
@@ -143,24 +138,14 @@ fn settings(options: &Options) -> Settings {
     }
 }
 
-fn output_options(options: &Options) -> OutputOptions<'_> {
-    OutputOptions {
-        json: options.format == Some(Format::Jsonl) || options.segments.is_none(),
-        segments: options.segments.as_deref(),
-        resume: options.resume,
-        summary: options.summary.as_deref(),
-        skipped: None,
-    }
-}
-
 /// Reports and writes what came of a run; returns the exit status.
 fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
     let last = result.written.as_ref().ok().copied();
-    summary.last_segment = last.filter(|_| options.segments.is_some());
+    summary.last_segment = last.filter(|_| options.output.segments.is_some());
     let rejected = result.table.counts.rejected;
     summary.take(&result);
     report::finished(&summary);
-    if let Some(path) = &options.summary {
+    if let Some(path) = &options.output.summary {
         summary::write(&summary, path)?;
     }
     result.written?;

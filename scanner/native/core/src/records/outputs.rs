@@ -1,7 +1,8 @@
 //! The outputs of a run: opened and checked before anything is sent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use firstflight_usage::stdout;
 
 use crate::Failure;
@@ -11,7 +12,46 @@ use crate::records::Segments;
 use crate::records::Sinks;
 use crate::records::summary::check_writable;
 
-/// The options about outputs.
+/// The options about outputs as every engine's command line has them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OutputArguments {
+    /// Records on standard output, one JSON object per line (default unless --segments is given)
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+
+    /// Write records as Arrow IPC files seg-000001.arrow, ... into DIR, one at least every second
+    #[arg(long, value_name = "DIR")]
+    pub segments: Option<PathBuf>,
+
+    /// Leave out what the segments in DIR already answer; the list must be the same
+    #[arg(long, requires = "segments")]
+    pub resume: bool,
+
+    /// Write counts and settings of the run to FILE (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+}
+
+/// Formats for standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Jsonl,
+}
+
+impl OutputArguments {
+    /// Returns what [`Outputs::open`] opens; `skipped`: the file for planned probes that are skipped.
+    pub fn options<'a>(&'a self, skipped: Option<&'a Path>) -> OutputOptions<'a> {
+        OutputOptions {
+            json: self.format == Some(Format::Jsonl) || self.segments.is_none(),
+            segments: self.segments.as_deref(),
+            resume: self.resume,
+            summary: self.summary.as_deref(),
+            skipped,
+        }
+    }
+}
+
+/// What the options about outputs come to.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions<'a> {
     /// Records as JSON lines on standard output.

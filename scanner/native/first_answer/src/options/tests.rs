@@ -217,7 +217,7 @@ fn defaults_are_those_of_the_definitions() {
         (3.0, 100, 500, 2)
     );
     assert_eq!(
-        (options.format, options.ports, options.turn),
+        (options.output.format, options.ports, options.turn),
         (None, None, None)
     );
 }

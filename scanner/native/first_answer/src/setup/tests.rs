@@ -102,7 +102,7 @@ fn json_lines_are_written_if_asked_for_or_without_segments() {
         (&["--format", "jsonl"], true),
     ] {
         let options = options(arguments);
-        let outputs = output_options(&options);
+        let outputs = options.output.options(None);
         assert_eq!(outputs.json, json, "{arguments:?}");
         assert_eq!(
             outputs.segments.is_some(),
@@ -124,7 +124,10 @@ fn options_about_lists_and_outputs_are_passed_on() {
         "m",
     ];
     let options = options(&arguments);
-    let (inputs, outputs) = (input_options(&options), output_options(&options));
+    let (inputs, outputs) = (
+        input_options(&options),
+        options.output.options(options.skipped.as_deref()),
+    );
     assert_eq!(
         (inputs.name, inputs.targets),
         ("probe", Some(Path::new("list.csv")))
