@@ -21,6 +21,7 @@
 pub mod clock;
 pub mod connected;
 pub mod egress;
+mod epoll;
 mod error;
 pub mod feed;
 pub mod inputs;
