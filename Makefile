@@ -27,7 +27,7 @@ airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edg
 
 test: setup ## Run every test.
 	cargo test --quiet --release --workspace --locked
-	cd lab/quicgo && go vet ./... && go test ./...
+	cd lab/stacks/quic-go && go vet ./... && go test ./...
 	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
@@ -54,7 +54,7 @@ lint: setup ## Check style, types, imports between folders, words, and the nativ
 	.venv/bin/python deploy/words.py
 	cargo fmt --all --check
 	cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
-	cd lab/quicgo && test -z "$$(gofmt -l .)"
+	cd lab/stacks/quic-go && test -z "$$(gofmt -l .)"
 
 audit: setup ## Hold pinned dependencies against the vulnerability database in FIRSTFLIGHT_ADVISORIES.
 	@.venv/bin/python deploy/audit.py
@@ -66,7 +66,7 @@ format: ## Put all code into the project's style.
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	cargo fmt --all
-	cd lab/quicgo && gofmt -w .
+	cd lab/stacks/quic-go && gofmt -w .
 
 clean: ## Remove what was built and measured (not the download caches).
 	-@[ -x $(FF) ] && $(FF) lab down

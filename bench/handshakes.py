@@ -28,13 +28,14 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import QuicEvent
 from aioquic.tls import CipherSuite
 
+from lab import stacks
 from lab.certificates import issue, make_authority
-from lab.model import Endpoint, Stack
-from lab.servers import command, configuration
+from lab.model import Endpoint
+from lab.servers import configuration
 
 HOST = "127.0.0.1"
 NAME = "www.example.test"
-STACKS: tuple[Stack, ...] = ("quiche", "quic-go", "aioquic")
+STACKS = ("quiche", "quic-go", "aioquic")
 # Median of the certificate chains of QUIC services: Nawrocki et al., "On the Interplay between TLS
 # Certificates and QUIC Performance" (CoNEXT 2022).
 CHAIN_BYTES = 2329
@@ -47,7 +48,7 @@ def record(folder: Path) -> list[Path]:
     return [_record(folder, stack) for stack in STACKS]
 
 
-def _record(folder: Path, stack: Stack) -> Path:
+def _record(folder: Path, stack: str) -> Path:
     capture = folder / f"{stack}.pcap"
     with _server(folder, stack) as port, _tcpdump(capture, f"udp port {port}"):
         asyncio.run(_handshake(port, capture.with_suffix(".keys")))
@@ -55,7 +56,7 @@ def _record(folder: Path, stack: Stack) -> Path:
 
 
 @contextmanager
-def _server(folder: Path, stack: Stack) -> Iterator[int]:
+def _server(folder: Path, stack: str) -> Iterator[int]:
     """Run the lab's server of that stack on a free port until the block ends."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
@@ -67,7 +68,7 @@ def _server(folder: Path, stack: Stack) -> Iterator[int]:
     )
     file = folder / f"{stack}.json"
     file.write_text(json.dumps(configuration([endpoint], certificates, port)))
-    with subprocess.Popen(command(stack, file), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(stacks.find(stack).command(file), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             if process.stdout.readline() != "READY\n":

@@ -58,7 +58,7 @@ def pinned(tree: Path) -> list[Package]:
     found = [Package("PyPI", canonicalize_name(n), v) for n, v in _PINNED.findall(requirements)]
     locked = tomllib.loads((tree / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     found += [Package("crates.io", one["name"], one["version"]) for one in locked if "source" in one]
-    sums = (tree / "lab" / "quicgo" / "go.sum").read_text(encoding="utf-8")
+    sums = (tree / "lab" / "stacks" / "quic-go" / "go.sum").read_text(encoding="utf-8")
     found += [Package("Go", name, version) for name, version in _GO_SUM.findall(sums)]
     return found
 

@@ -14,9 +14,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from firstflight.errors import UsageError
-from lab.model import DropRule, HostKind, Stack
+from lab import stacks
+from lab.model import DropRule, HostKind
 
-QuicStack = Literal["quiche", "aioquic", "quic-go"]
 DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]
 
 
@@ -74,8 +74,8 @@ class CdnEntry(_Entry):
     iack: int = Field(ge=0)
     delay: Distribution | None = None
     wait: Distribution
-    stack: QuicStack = "quiche"
-    wait_stacks: tuple[QuicStack, ...] = ()
+    stack: str = "quiche"
+    wait_stacks: tuple[str, ...] = ()
     shared: int = Field(default=0, ge=0)
     aaaa: int = Field(default=0, ge=0)
     cname: int = Field(default=0, ge=0)
@@ -85,6 +85,9 @@ class CdnEntry(_Entry):
 
     @model_validator(mode="after")
     def _adds_up(self) -> CdnEntry:
+        stacks.check(self.stack, "wait", *(["iack"] if self.iack else []))
+        for stack in self.wait_stacks:
+            stacks.check(stack, "wait")
         if self.iack > self.names:
             raise ValueError(f"{self.name}: more instant ACK names ({self.iack}) than names ({self.names})")
         if self.iack and self.delay is None:
@@ -118,7 +121,7 @@ class SpecialEntry(_Entry):
     domain: str
     a: tuple[IPv4Address, ...] = ()
     aaaa: tuple[IPv6Address, ...] = ()
-    stack: Stack = "quiche"
+    stack: str = "quiche"
     mode: str = ""
     delay_ms: float | None = Field(default=None, ge=0, le=2000)
     certificate: Literal["small", "large"] = "small"
@@ -128,6 +131,8 @@ class SpecialEntry(_Entry):
 
     @model_validator(mode="after")
     def _whole(self) -> SpecialEntry:
+        if self.mode and self.stack != stacks.NO_SERVER:
+            stacks.check(self.stack, self.mode)
         if (self.a or self.aaaa) and not (self.mode and self.outcome and self.dns_status == "NOERROR"):
             raise ValueError(
                 f"{self.domain}: a name with an address needs `mode` and `outcome`, and resolves"

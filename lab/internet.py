@@ -16,7 +16,7 @@ from firstflight.errors import UsageError
 from lab import behaviour
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
-from lab.model import DnsRecord, Drop, Endpoint, Host, Route, Stack
+from lab.model import DnsRecord, Drop, Endpoint, Host, Route
 
 DEFAULT = Path(__file__).with_name("internet.toml")
 
@@ -120,7 +120,7 @@ class _Shared:
         self._left = shared
         self._half_full: dict[str, list[str]] = {}  # stack -> addresses that take one more name
 
-    def v4(self, stack: Stack) -> str:
+    def v4(self, stack: str) -> str:
         """Return the address of the next name."""
         if self._half_full.get(stack):
             return self._half_full[stack].pop()
@@ -163,7 +163,7 @@ class _Builder:
         domain: str,
         ip: str,
         host: str,
-        stack: Stack,
+        stack: str,
         mode: str,
         delay_us: int | None,
         large: bool,
@@ -186,7 +186,7 @@ class _Builder:
         shared = _Shared(addresses, cdn.shared)
         turn = 0
         for name, domain, wait_us in zip(plan.names, plan.domains, plan.waits, strict=True):
-            stack: Stack = cdn.stack
+            stack = cdn.stack
             if domain not in plan.iack and cdn.wait_stacks:
                 stack = cdn.wait_stacks[turn % len(cdn.wait_stacks)]
                 turn += 1

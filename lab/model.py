@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 HostKind = Literal["vantage", "centre", "dns", "web", "edge"]
-Stack = Literal["quiche", "aioquic", "quic-go", "rogue", "none"]
 
 # Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
 # (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client.
@@ -40,8 +39,8 @@ class Endpoint:
     domain: str
     ip: str
     host: str
-    stack: Stack
-    mode: str  # see lab/edge/README.md and lab/rogue/README.md for the modes
+    stack: str  # a folder of lab/stacks, or `none`
+    mode: str  # one of the stack's manifest
     delay_us: int | None  # declared delay between instant ACK and ServerHello, or before a waiting answer
     certificate: Literal["small", "large"] = "small"
     outcome: str = ""  # the outcome of docs/definitions.md that a probe must get

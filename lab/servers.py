@@ -1,13 +1,11 @@
 """The QUIC servers of the lab: one process per (host, stack), each with its configuration file.
 
-docs/architecture.md describes the file; the servers are lab/edge (quiche), lab/aioquic_edge.py,
-lab/quicgo and lab/rogue.
+docs/architecture.md describes the file; the servers are those of lab/stacks.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -16,17 +14,13 @@ from typing import Protocol
 
 from firstflight.errors import UsageError
 from firstflight.system import binaries
+from lab import stacks
 from lab.certificates import Authority, ServerCertificate, issue, make_authority
-from lab.model import Endpoint, Service, Stack
+from lab.model import Endpoint, Service
 
 PORT = 443
 CHAIN_BYTES = {"small": 1200, "large": 5000}
 """Length of each certificate chain, in bytes of DER."""
-
-_REALTIME = ("quiche", "rogue")
-"""Stacks whose delays are declared to the microsecond; each is one thread that mostly sleeps."""
-
-_PROGRAMS = {"quiche": "firstflight-edge", "quic-go": "firstflight-quicgo", "rogue": "firstflight-rogue"}
 
 
 class HasEndpoints(Protocol):
@@ -44,13 +38,13 @@ def services(internet: HasEndpoints, state: Path) -> list[Service]:
     """
     state = state.resolve()
     authority = make_authority(state)
-    groups: dict[tuple[str, Stack], list[Endpoint]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Endpoint]] = defaultdict(list)
     for endpoint in internet.endpoints:
-        if endpoint.stack != "none":
+        if endpoint.stack != stacks.NO_SERVER:
             groups[endpoint.host, endpoint.stack].append(endpoint)
     _check_owners(internet.endpoints)
 
-    by_stack: dict[Stack, set[str]] = defaultdict(set)
+    by_stack: dict[str, set[str]] = defaultdict(set)
     for (_, stack), endpoints in groups.items():
         by_stack[stack] |= {_wildcard(endpoint.domain) for endpoint in endpoints}
     certificates = {stack: _issue(authority, stack, sorted(names)) for stack, names in by_stack.items()}
@@ -83,17 +77,10 @@ def configuration(
     }
 
 
-def command(stack: Stack, file: Path) -> tuple[str, ...]:
-    """Return the argument list that starts a stack's server with a configuration file."""
-    if stack == "aioquic":
-        return (sys.executable, "-P", "-m", "lab.aioquic_edge", "--config", str(file))
-    return (str(binaries.find(_PROGRAMS[stack])), "--config", str(file))
-
-
 def _service(
     state: Path,
     host: str,
-    stack: Stack,
+    stack: str,
     endpoints: Sequence[Endpoint],
     certificates: dict[str, ServerCertificate],
 ) -> Service:
@@ -103,14 +90,14 @@ def _service(
     return Service(
         name=f"{stack} on {host}",
         host=host,
-        argv=command(stack, file),
+        argv=stacks.find(stack).command(file),
         ready=r"^READY$",
         cwd=binaries.repository(),
-        realtime=stack in _REALTIME,
+        realtime=stacks.find(stack).realtime,
     )
 
 
-def _issue(authority: Authority, stack: Stack, names: Sequence[str]) -> dict[str, ServerCertificate]:
+def _issue(authority: Authority, stack: str, names: Sequence[str]) -> dict[str, ServerCertificate]:
     return {
         size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
         for size, length in CHAIN_BYTES.items()

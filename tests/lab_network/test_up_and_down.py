@@ -95,11 +95,11 @@ def test_a_killed_lab_is_cleared_by_the_next_one(other_lab: Lab) -> None:
 def test_a_part_that_cannot_start_is_named_and_nothing_stays(other_lab: Lab, tmp_path: Path) -> None:
     behaviour = tmp_path / "internet.toml"
     text = (ROOT / "lab" / "internet.toml").read_text(encoding="utf-8")
-    behaviour.write_text(text.replace('mode = "sh_first"', 'mode = "no_such_mode"'), encoding="utf-8")
+    behaviour.write_text(text.replace('mode = "sh_first"', 'mode = "small_ack"'), encoding="utf-8")
     failed = other_lab.call("up", "--behaviour", str(behaviour))
     assert failed.returncode == 1
     assert "rogue on odd" in failed.stderr
-    assert "no_such_mode" in failed.stderr
+    assert "mode `small_ack` needs a `delay_us` above 0" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert processes_of(other_lab) == []
     assert other_lab.call("status").returncode == 1

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lab import stacks
+
 from .running import Running, endpoint, running
 
 QUICHE_DELAY_US = 3200
@@ -17,13 +19,7 @@ CERTIFICATE_DELAY_US = 15_000
 AIOQUIC_DELAY_US = 11_000
 ROGUE_DELAY_US = 5000
 
-# Every mode of lab/rogue/README.md.
-ROGUE_MODES = (
-    *("sh_first", "sh_first_late_ack", "ack_only", "sh_then_certificate", "split_packets", "reordered"),
-    *("lost_ack", "small_ack", "pn_start", "ack_ecn", "amplify", "duplicates", "chatty"),
-    *("closed", "closed_with_ack", "retry_silent", "retry_twice", "retry_ack_range"),
-    *("version_negotiation", "silent", "malformed_frames", "undecryptable", "forged"),
-)
+ROGUE_MODES = sorted(stacks.find("rogue").modes)
 
 
 @pytest.fixture(scope="session")

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lab import stacks
 from lab.certificates import issue, make_authority
-from lab.model import Endpoint, Stack
-from lab.servers import CHAIN_BYTES, command, configuration
+from lab.model import Endpoint
+from lab.servers import CHAIN_BYTES, configuration
 
 HOST = "127.0.0.1"
 
 
 def endpoint(
-    stack: Stack,
+    stack: str,
     mode: str,
     delay_us: int | None,
     *,
@@ -45,7 +46,7 @@ def endpoint(
 class Running:
     """A server that is up: its port and the certificate that its clients trust."""
 
-    def __init__(self, stack: Stack, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
+    def __init__(self, stack: str, port: int, authority: Path, process: subprocess.Popen[str]) -> None:
         self.stack = stack
         self.port = port
         self.authority = authority
@@ -53,7 +54,7 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[Running]:
+def running(folder: Path, stack: str, endpoints: list[Endpoint]) -> Iterator[Running]:
     """Run one server for these endpoints until the block ends; it must still run then."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((HOST, 0))
@@ -67,7 +68,7 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
     file = folder / f"{stack}.json"
     file.write_text(json.dumps(configuration(endpoints, certificates, port)))
     process = subprocess.Popen(
-        command(stack, file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        stacks.find(stack).command(file), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     killer = threading.Timer(120, process.kill)
     killer.start()
@@ -77,7 +78,7 @@ def running(folder: Path, stack: Stack, endpoints: list[Endpoint]) -> Iterator[R
         assert first == "READY\n", f"{stack} printed {first!r}"
         killer.cancel()
         # As the lab does for servers with declared delays.
-        if stack in ("quiche", "rogue"):
+        if stacks.find(stack).realtime:
             with suppress(PermissionError):
                 os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(5))
         yield Running(stack, port, authority.path, process)

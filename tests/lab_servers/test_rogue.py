@@ -1,4 +1,4 @@
-"""Every mode of lab/rogue follows its README, as read by aioquic's packet code."""
+"""Every mode of lab/stacks/rogue follows its README, as read by aioquic's packet code."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from firstflight.errors import UsageError
-from lab import internet
+from lab import internet, stacks
 from lab.certificates import issue, make_authority
 from lab.model import Endpoint
-from lab.servers import CHAIN_BYTES, command, services
+from lab.servers import CHAIN_BYTES, services
 
 from .running import endpoint
 
@@ -86,7 +86,7 @@ def test_the_authority_stays(state: Path) -> None:
     assert make_authority(state).certificate == make_authority(state).certificate
 
 
-@pytest.mark.parametrize("stack", ["quiche", "aioquic", "quic-go", "rogue"])
+@pytest.mark.parametrize("stack", stacks.load())
 def test_a_wrong_configuration_is_one_sentence(stack: str, tmp_path: Path) -> None:
     """Exit status 2, one line, and no traceback: no such file, no JSON, an unknown mode."""
     good = {
@@ -102,7 +102,7 @@ def test_a_wrong_configuration_is_one_sentence(stack: str, tmp_path: Path) -> No
         file = tmp_path / name
         if text is not None:
             file.write_text(text)
-        argv = command(stack, file)  # type: ignore[arg-type]
+        argv = stacks.find(stack).command(file)
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=20, env=dict(os.environ))
         assert ended.returncode == 2, ended
         assert ended.stdout == ""

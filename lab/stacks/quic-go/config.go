@@ -65,7 +65,7 @@ func parseConfig(text []byte) (*config, error) {
 	for _, e := range c.Endpoints {
 		name := fmt.Sprintf("endpoint %s at %s", e.Domain, e.IP)
 		if e.Mode != "wait" {
-			return nil, fmt.Errorf("%s: mode `%s` is none of lab/quicgo/README.md", name, e.Mode)
+			return nil, fmt.Errorf("%s: mode `%s` is none of lab/stacks/quic-go/README.md", name, e.Mode)
 		}
 		if !slices.Contains(c.Listen, e.IP) {
 			return nil, fmt.Errorf("%s: its ip is not in `listen`", name)

@@ -1,4 +1,4 @@
-module firstflight/lab/quicgo
+module firstflight/lab/stacks/quic-go
 
 go 1.26.0
 

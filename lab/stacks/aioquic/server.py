@@ -1,7 +1,8 @@
-"""Run the lab's aioquic server: `python -m lab.aioquic_edge --config FILE` (format: docs/architecture.md).
+"""Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
-Its modes are `iack` and `wait`, as in lab/edge/README.md, except that aioquic's instant ACK is a small
-datagram. It prints `READY` when every address is bound and runs until it is killed.
+docs/architecture.md describes the file. Its modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
+except that aioquic's instant ACK is a small datagram. It prints `READY` when every address is bound and runs
+until it is killed.
 """
 
 from __future__ import annotations
@@ -281,7 +282,7 @@ def _read(file: Path) -> ServerConfig:
     return config
 
 
-@click.command(epilog="Example: python -m lab.aioquic_edge --config var/lab/servers/meta-aioquic.json")
+@click.command(epilog="Example: python -m lab.stacks.aioquic.server --config var/lab/servers/meta.json")
 @click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="JSON file.")
 def main(file: Path) -> None:
     """Serve the lab's QUIC endpoints that a JSON file declares (docs/architecture.md)."""
@@ -292,13 +293,13 @@ def main(file: Path) -> None:
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        print(f"aioquic_edge: {file}: {problem}", file=sys.stderr)
+        print(f"aioquic server: {file}: {problem}", file=sys.stderr)
         sys.exit(2)
     with asyncio.Runner(loop_factory=_event_loop) as runner:
         try:
             runner.run(serve(config))
         except OSError as error:
-            print(f"aioquic_edge: {error}", file=sys.stderr)
+            print(f"aioquic server: {error}", file=sys.stderr)
             sys.exit(1)
 
 
