@@ -93,7 +93,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         )
     yield (
         f"  {'sum':9}{sum(row.all_cpu_s for row in rows):9.2f}{max(row.peak_mb for row in rows):9.1f}"
-        f"{sum(row.wall_s for row in rows):9.1f}{sum(row.disk_mb for row in rows):9.1f}  (peak: the largest)"
+        f"{'':9}{sum(row.disk_mb for row in rows):9.1f}  (peak: the largest; stages overlap in time)"
     )
 
 
@@ -117,6 +117,11 @@ class Verdict:
             and self.disk_gb <= LIMIT_GB
         )
 
+    @property
+    def memory(self) -> str:
+        """The largest processes, in words."""
+        return f"{self.peak_mb:.0f} MB, of load {self.load_mb:.0f} MB"
+
     def __str__(self) -> str:
         return (
             f"total: {self.cpu_s:.0f} CPU s per million names (limit {LIMIT_CPU_S:.0f}); largest process "
@@ -127,7 +132,7 @@ class Verdict:
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Return the sums of rows that are scaled to a million names."""
+    """Return the sums of rows; limits are meant for those that are scaled to a million names."""
     return Verdict(
         sum(row.all_cpu_s for row in rows),
         max((row.peak_mb for row in rows if row.stage != LOAD), default=0.0),

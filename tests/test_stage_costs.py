@@ -18,16 +18,21 @@ ROOT = ("/venv/bin/python3", "-m", "cli", "campaign", "run")
 LOAD = ("/venv/bin/python3", "-m", "cli", "stage", "load")
 ENGINE = ("/target/firstflight-resolve", "--names", "names.txt")
 
-# Uses 60 MB and a second, and starts a program that uses half of one.
-WORK = """
+# Uses 60 MB and half a CPU second, at least until it was sampled; then the same without memory in a child.
+OUTER = """
 import subprocess, sys, time
+from pathlib import Path
+inner, ready, sampled = sys.argv[1:4]
 room = bytearray(b"x") * 60_000_000
-def use(seconds):
-    while time.process_time() < seconds: pass
-use(1)
-if sys.argv[1:]: subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+Path(ready).touch()
+while time.process_time() < 0.5 or not Path(sampled).exists(): time.sleep(0)
+subprocess.run([sys.executable, "-c", inner, *sys.argv[4:]], check=True)
 """
-HALF = "import time\nwhile time.process_time() < 0.5: pass"
+INNER = """
+import sys, time
+from pathlib import Path
+while time.process_time() < 0.5 or not Path(sys.argv[1]).exists(): time.sleep(0)
+"""
 
 
 def word_after_stage(words: Sequence[str]) -> str | None:
@@ -78,16 +83,27 @@ def test_a_child_that_no_sample_has_is_counted_for_its_parents_stage() -> None:
 
 
 def test_a_real_tree_of_processes_is_measured(tmp_path: Path) -> None:
-    def stage_of(words: Sequence[str]) -> str | None:
-        return "inner" if HALF in words[:3] else None
+    ready, outer_sampled, inner_sampled = (tmp_path / name for name in ("ready", "outer", "inner"))
+    samples_when_ready = 0
 
-    argv = [sys.executable, "-c", WORK, HALF]
+    def stage_of(words: Sequence[str]) -> str | None:
+        nonlocal samples_when_ready
+        if INNER in words[:3]:
+            inner_sampled.touch()
+            return "inner"
+        samples_when_ready += ready.exists()
+        if samples_when_ready > 1:  # the first sample may have been taken before
+            outer_sampled.touch()
+        return None
+
+    paths = [str(path) for path in (ready, outer_sampled, inner_sampled)]
+    argv = [sys.executable, "-c", OUTER, INNER, *paths]
     costs = stage_costs.run(argv, stage_of, "outer", env=os.environ, log=tmp_path / "log")
-    # It ends when the kernel counted that much; starting Python comes on top.
-    assert costs["outer"].all_cpu_s > 0.9 and 0.4 < costs["inner"].all_cpu_s < costs["outer"].all_cpu_s
+    # Each ends when it has used half a second; starting Python comes on top.
+    assert costs["outer"].all_cpu_s > 0.4 and costs["inner"].all_cpu_s > 0.4
     assert 60 * MB < costs["outer"].peak_bytes < 120 * MB
     assert costs["inner"].peak_bytes < 60 * MB
-    assert costs["outer"].wall_s > costs["inner"].wall_s > 0
+    assert costs["outer"].wall_s >= costs["inner"].wall_s >= 0
 
 
 def test_a_command_that_fails_is_reported_with_its_last_line(tmp_path: Path) -> None:
