@@ -1,10 +1,11 @@
-//! `firstflight-responder`: answers every first Initial as fast as it can, for measuring the prober.
+//! `firstflight-responder`: answers every first Initial, or every DNS question, as fast as it can, for measuring what asks.
 //!
 //! On a wildcard address it serves all addresses of the machine, so that 127.0.0.0/8 is sixteen million servers. What it
-//! answers is in `answer.rs`.
+//! answers is in `answer.rs` (QUIC) and `dns.rs`.
 
 mod answer;
 mod batch;
+mod dns;
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddrV4;
@@ -14,12 +15,12 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::answer::Answer;
-use crate::batch::{BATCH, Batch};
+use crate::batch::{BATCH, Batch, Route};
 
 /// Pause before the next receive call when no message was pending.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each.
+/// Answers QUIC Initials with an instant ACK and a ServerHello, 1200 bytes each, or DNS questions with made-up records.
 #[derive(Parser)]
 #[command(
     version,
@@ -30,11 +31,32 @@ struct Options {
     /// Address and port; prints READY once it is bound
     #[arg(long, default_value = "127.0.0.1:4433")]
     listen: SocketAddrV4,
+    /// Answer DNS questions instead: about 92 of 100 names have an address in 127.0.0.0/8 that follows from the name
+    #[arg(long)]
+    dns: bool,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    match serve(options.listen) {
+    let ended = if options.dns {
+        let mut room = [0; dns::SIZE];
+        serve(options.listen, |message, route, answers, count| {
+            dns::answer(message, &mut room).map_or(0, |length| {
+                answers.put(count, &room[..length], route);
+                1
+            })
+        })
+    } else {
+        let mut answer = Answer::new();
+        serve(options.listen, |message, route, answers, count| {
+            answer.write(message).map_or(0, |()| {
+                answers.put(count, &answer.ack, route);
+                answers.put(count + 1, &answer.hello, route);
+                2
+            })
+        })
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("firstflight-responder: {}: {error}", options.listen);
@@ -43,12 +65,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(listen: SocketAddrV4) -> std::io::Result<()> {
+/// Serves without end. `respond` puts at most two answers to a message into the batch, from the given number on, and returns
+/// how many.
+fn serve(
+    listen: SocketAddrV4,
+    mut respond: impl FnMut(&[u8], &Route, &mut Batch, usize) -> usize,
+) -> std::io::Result<()> {
     let socket = batch::open(listen)?;
     println!("READY");
     std::io::stdout().flush()?;
     let (mut received, mut answers) = (Batch::new(BATCH), Batch::new(2 * BATCH));
-    let mut answer = Answer::new();
     loop {
         let came = match received.receive(&socket) {
             Ok(came) => came,
@@ -70,12 +96,8 @@ fn serve(listen: SocketAddrV4) -> std::io::Result<()> {
         };
         let mut count = 0;
         for i in 0..came {
-            let (datagram, route) = received.get(i);
-            if answer.write(datagram).is_some() {
-                answers.put(count, &answer.ack, &route);
-                answers.put(count + 1, &answer.hello, &route);
-                count += 2;
-            }
+            let (message, route) = received.get(i);
+            count += respond(message, &route, &mut answers, count);
         }
         answers.send(&socket, count)?;
     }

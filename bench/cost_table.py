@@ -1,0 +1,142 @@
+"""Costs of a campaign's stages as tables, and scaled to another number of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.stage_costs import StageCost
+
+MILLION = 1_000_000
+LIMIT_CPU_S = 330.0
+LIMIT_MB = 300.0
+LIMIT_LOAD_MB = 500.0
+LIMIT_GB = 2.0
+LOAD = "load"
+# Its input, the routing table, does not depend on the number of names.
+FIXED = frozenset({"as_data"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cost of one stage: CPU seconds by program, MB (10^6 bytes) of its largest process, MB on disk.
+
+    `capture_mb`: the captures' part of `disk_mb`.
+    """
+
+    stage: str
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    peak_mb: float = 0.0
+    largest: str = ""
+    wall_s: float = 0.0
+    disk_mb: float = 0.0
+    capture_mb: float = 0.0
+
+    @property
+    def all_cpu_s(self) -> float:
+        """CPU seconds of all programs."""
+        return sum(self.cpu_s.values())
+
+
+def row_of(stage: str, cost: StageCost, disk_bytes: int, capture_bytes: int = 0) -> Row:
+    """Return the row of a stage's cost."""
+    return Row(
+        stage,
+        dict(cost.cpu_s),
+        cost.peak_bytes / 1e6,
+        cost.peak_program,
+        cost.wall_s,
+        disk_bytes / 1e6,
+        capture_bytes / 1e6,
+    )
+
+
+def scaled(few: Sequence[Row], many: Sequence[Row], names: tuple[int, int], wanted: int) -> list[Row]:
+    """Return the rows of `many` scaled to `wanted` names by a straight line through both measurements.
+
+    `names`: how many names `few` and `many` had. What became less with more names counts as constant.
+    """
+    before = {row.stage: row for row in few}
+    factor = (wanted - names[1]) / (names[1] - names[0])
+    found = []
+    for row in many:
+        first = before.get(row.stage, Row(row.stage))
+        growth = 0.0 if row.stage in FIXED else factor
+
+        def line(low: float, high: float, growth: float = growth) -> float:
+            return high + max(0.0, high - low) * growth
+
+        found.append(
+            Row(
+                row.stage,
+                {name: line(first.cpu_s.get(name, 0.0), used) for name, used in row.cpu_s.items()},
+                line(first.peak_mb, row.peak_mb),
+                row.largest,
+                line(first.wall_s, row.wall_s),
+                line(first.disk_mb, row.disk_mb),
+                line(first.capture_mb, row.capture_mb),
+            )
+        )
+    return found
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines of a table of these rows, with a sum."""
+    columns = f"{'CPU s':>9}{'peak MB':>9}{'wall s':>9}{'disk MB':>9}"
+    yield f"  {'stage':9}{columns}  CPU s by program; largest process"
+    for row in rows:
+        shares = sorted(row.cpu_s.items(), key=lambda one: -one[1])
+        split = ", ".join(f"{name} {used:.2f}" for name, used in shares if used >= 0.005)
+        yield (
+            f"  {row.stage:9}{row.all_cpu_s:9.2f}{row.peak_mb:9.1f}{row.wall_s:9.1f}{row.disk_mb:9.1f}"
+            f"  {split}; {row.largest}"
+        )
+    yield (
+        f"  {'sum':9}{sum(row.all_cpu_s for row in rows):9.2f}{max(row.peak_mb for row in rows):9.1f}"
+        f"{'':9}{sum(row.disk_mb for row in rows):9.1f}  (peak: the largest; stages overlap in time)"
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The sums of a campaign of a million names, against the limits."""
+
+    cpu_s: float
+    peak_mb: float
+    load_mb: float
+    disk_gb: float
+    capture_gb: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether no limit is exceeded."""
+        return (
+            self.cpu_s <= LIMIT_CPU_S
+            and self.peak_mb <= LIMIT_MB
+            and self.load_mb <= LIMIT_LOAD_MB
+            and self.disk_gb <= LIMIT_GB
+        )
+
+    @property
+    def memory(self) -> str:
+        """The largest processes, in words."""
+        return f"{self.peak_mb:.0f} MB, of load {self.load_mb:.0f} MB"
+
+    def __str__(self) -> str:
+        return (
+            f"total: {self.cpu_s:.0f} CPU s per million names (limit {LIMIT_CPU_S:.0f}); largest process "
+            f"{self.peak_mb:.0f} MB anonymous (limit {LIMIT_MB:.0f}, load {self.load_mb:.0f} of "
+            f"{LIMIT_LOAD_MB:.0f}); {self.disk_gb:.2f} GB on disk (limit {LIMIT_GB:.0f}), "
+            f"{self.capture_gb:.2f} of it captures"
+        )
+
+
+def verdict(rows: Sequence[Row]) -> Verdict:
+    """Return the sums of rows; limits are meant for those that are scaled to a million names."""
+    return Verdict(
+        sum(row.all_cpu_s for row in rows),
+        max((row.peak_mb for row in rows if row.stage != LOAD), default=0.0),
+        max((row.peak_mb for row in rows if row.stage == LOAD), default=0.0),
+        sum(row.disk_mb for row in rows) / 1000,
+        sum(row.capture_mb for row in rows) / 1000,
+    )

@@ -1,0 +1,205 @@
+"""What each stage of a command cost: its processes are sampled while they run.
+
+CPU time is exact in sum: what a process used between its last sample and its end is found in its parent's
+account of ended children (proc(5): cutime and cstime). Memory is the largest value of any sample, so a peak
+shorter than `EVERY_S` may be missed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+EVERY_S = 0.05
+PYTHON, OTHER = "Python", "other"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PROGRAMS = {
+    "firstflight-prober": "prober",
+    "firstflight-resolve": "engine",
+    "firstflight-dissect": "dissector",
+    "tcpdump": "tcpdump",
+}
+
+
+@dataclass
+class StageCost:
+    """The cost of one stage: CPU seconds by program, largest process, times of its first and last sample."""
+
+    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    peak_bytes: int = 0
+    peak_program: str = ""
+    first_s: float = 0.0
+    last_s: float = 0.0
+
+    @property
+    def all_cpu_s(self) -> float:
+        """CPU seconds of all programs."""
+        return sum(self.cpu_s.values())
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from the first sample to the last."""
+        return self.last_s - self.first_s
+
+
+Costs = defaultdict[str, StageCost]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One process at one moment: parent (0 = none of the sampled), argument list, CPU time, memory.
+
+    `own`, `ended`: clock ticks of the process, and of its children that have ended.
+    """
+
+    parent: int
+    words: tuple[str, ...]
+    own: int
+    ended: int
+    anonymous_bytes: int
+
+
+class Account:
+    """Attributes samples of a tree of processes to stages.
+
+    `stage_of` returns the stage that a process with these words works on now, or None: its parent's stage.
+    """
+
+    def __init__(self, stage_of: Callable[[Sequence[str]], str | None], root_stage: str) -> None:
+        self.costs: Costs = defaultdict(StageCost)
+        self._stage_of = stage_of
+        self._root_stage = root_stage
+        self._last: dict[int, Sample] = {}
+        # (stage, program) of every process of the last samples.
+        self._known: dict[int, tuple[str, str]] = {}
+
+    def add(self, samples: Mapping[int, Sample], now_s: float) -> None:
+        """Add the samples of all living processes, by process id, parents first."""
+        known: dict[int, tuple[str, str]] = {}
+        for pid, sample in samples.items():
+            above = known.get(sample.parent, (self._root_stage, ""))[0]
+            stage = self._stage_of(sample.words) or above
+            known[pid] = (stage, program_of(sample.words))
+            before = self._last.get(pid)
+            self._charge(known[pid], sample.own - (before.own if before else 0))
+            cost = self.costs[stage]
+            cost.first_s, cost.last_s = cost.first_s or now_s, now_s
+            if sample.anonymous_bytes > cost.peak_bytes:
+                cost.peak_bytes, cost.peak_program = sample.anonymous_bytes, known[pid][1]
+        for pid, sample in samples.items():
+            self._charge_ended(pid, sample, samples, known[pid][0])
+        self._last, self._known = dict(samples), known
+
+    def finish(self, total_s: float) -> None:
+        """Charge the root's stage with what is missing of `total_s`, the whole tree's CPU time."""
+        missing = total_s - sum(cost.all_cpu_s for cost in self.costs.values())
+        self.costs[self._root_stage].cpu_s[PYTHON] += missing
+
+    def _charge(self, to: tuple[str, str], ticks: int) -> None:
+        if ticks:
+            self.costs[to[0]].cpu_s[to[1]] += ticks / _TICKS
+
+    def _charge_ended(self, pid: int, now: Sample, samples: Mapping[int, Sample], stage: str) -> None:
+        """Charge what children of a process used after their last sample."""
+        before = self._last.get(pid)
+        ticks = now.ended - (before.ended if before else 0)
+        ended = [(p, s) for p, s in self._last.items() if s.parent == pid and p not in samples]
+        if ticks == 0 and not ended:
+            return
+        ticks -= sum(s.own + s.ended for _, s in ended)
+        largest = max(ended, key=lambda one: one[1].own, default=None)
+        self._charge((stage, OTHER) if largest is None else self._known[largest[0]], ticks)
+
+
+def program_of(words: Sequence[str]) -> str:
+    """Return the name of a process's program in tables."""
+    name = Path(words[0]).name if words else ""
+    return _PROGRAMS.get(name, PYTHON if name.startswith("python") else OTHER)
+
+
+def run(
+    argv: Sequence[str],
+    stage_of: Callable[[Sequence[str]], str | None],
+    root_stage: str,
+    *,
+    env: Mapping[str, str],
+    log: Path,
+) -> Costs:
+    """Run a command to its end and return the costs of its stages; its output goes to `log`.
+
+    SystemExit with the last line of its output if it fails.
+    """
+    account = Account(stage_of, root_stage)
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, env=env, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        began = time.monotonic()
+        account.add(_snapshot(process.pid), began)
+        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+    process.returncode = os.waitstatus_to_exitcode(status)
+    account.finish(usage.ru_utime + usage.ru_stime)
+    if process.returncode != 0:
+        last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        raise SystemExit(f"bench: {' '.join(argv)} ended with status {process.returncode}: {last}")
+    return account.costs
+
+
+_words: dict[int, tuple[str, ...]] = {}
+
+
+def _snapshot(root: int) -> dict[int, Sample]:
+    """Sample a process and all that it and its children started, parents first."""
+    while True:
+        found: dict[int, Sample] = {}
+        waiting = [(root, 0)]
+        try:
+            while waiting:
+                pid, parent = waiting.pop()
+                found[pid], children = _sample(pid, parent)
+                waiting += [(child, pid) for child in children]
+            return found
+        except (OSError, IndexError):  # one has just ended: whose account it is in is read again
+            continue
+
+
+def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
+    """Read one process and its children's ids; a child is among these, or in the account of ended ones."""
+    at = Path(f"/proc/{pid}")
+    while True:
+        before = _ticks(at)
+        # Only the main threads of these programs start others.
+        children = [int(word) for word in (at / "task" / str(pid) / "children").read_text().split()]
+        own, ended = _ticks(at)
+        if ended == before[1]:
+            break
+    words = tuple((at / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
+    if words != ("",):  # otherwise it has ended, and its parent has not noticed yet
+        _words[pid] = words
+    _, _, anonymous = (at / "status").read_text().partition("RssAnon:")
+    size = int(anonymous.split()[0]) * 1024 if anonymous else 0
+    return Sample(parent, _words.get(pid, ()), own, ended, size), children
+
+
+def _ticks(at: Path) -> tuple[int, int]:
+    """Return the ticks of a process, and those of its children that have ended."""
+    fields = (at / "stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+
+
+def bytes_below(paths: Iterable[Path]) -> int:
+    """Return the bytes that files and folders occupy on disk (allocated blocks)."""
+    total = 0
+    for top in paths:
+        for path in [top, *top.rglob("*")] if top.is_dir() else [top]:
+            with suppress(FileNotFoundError):
+                total += path.lstat().st_blocks * 512
+    return total

@@ -1,0 +1,92 @@
+"""The tables of `python -m bench campaign`, and its inputs that are made up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.campaign import stage_of
+from bench.campaign_world import made_names, made_table
+from bench.cost_table import Row, scaled, table, verdict
+from crawler.routing import rib
+
+FEW = [
+    Row("as_data", {"Python": 2.0}, 50.0, "Python", 3.0, 4.0),
+    Row("probe", {"prober": 0.2, "Python": 1.0}, 100.0, "Python", 5.0, 1.0, 0.5),
+    Row("load", {"Python": 4.0}, 200.0, "Python", 6.0, 2.0),
+]
+MANY = [
+    Row("as_data", {"Python": 2.5}, 51.0, "Python", 3.0, 4.0),
+    Row("probe", {"prober": 1.1, "Python": 1.9}, 109.0, "Python", 50.0, 10.0, 5.0),
+    Row("load", {"Python": 3.9}, 209.0, "Python", 6.0, 2.9),
+]
+
+
+def test_costs_grow_by_a_straight_line_and_the_routing_table_does_not() -> None:
+    as_data, probe, load = scaled(FEW, MANY, (100, 1000), 10_000)
+    assert (as_data.all_cpu_s, as_data.peak_mb) == (2.5, 51.0)
+    assert probe.cpu_s == pytest.approx({"prober": 10.1, "Python": 10.9})
+    assert (probe.peak_mb, probe.wall_s) == pytest.approx((199.0, 500.0))
+    assert (probe.disk_mb, probe.capture_mb) == pytest.approx((100.0, 50.0))
+    assert load.all_cpu_s == 3.9  # less than before: not fewer than none
+
+
+@pytest.mark.parametrize(
+    ("row", "kept"),
+    [
+        (Row("probe", {"prober": 330.0}, 300.0, "Python", 1.0, 2000.0), True),
+        (Row("probe", {"prober": 300.0, "tcpdump": 31.0}), False),
+        (Row("probe", {}, 301.0), False),
+        (Row("load", {}, 499.0), True),
+        (Row("load", {}, 501.0), False),
+        (Row("dissect", {}, 1.0, "", 1.0, 2001.0), False),
+    ],
+)
+def test_each_limit_counts(row: Row, kept: bool) -> None:
+    assert verdict([row, Row("report", {}, 10.0)]).kept is kept
+
+
+def test_the_last_line_names_every_limit() -> None:
+    assert str(verdict(MANY)) == (
+        "total: 9 CPU s per million names (limit 330); largest process 109 MB anonymous (limit 300, load 209 "
+        "of 500); 0.02 GB on disk (limit 2), 0.01 of it captures"
+    )
+
+
+def test_a_table_has_a_line_for_each_stage_and_a_sum() -> None:
+    lines = list(table(MANY))
+    assert [line.split()[0] for line in lines] == ["stage", "as_data", "probe", "load", "sum"]
+    assert lines[2].split()[1:5] == ["3.00", "109.0", "50.0", "10.0"]
+    assert lines[2].endswith("Python 1.90, prober 1.10; Python")
+    assert lines[-1].split()[1:4] == ["9.40", "209.0", "16.9"]
+
+
+def test_a_process_of_several_stages_works_on_the_last_that_has_begun(tmp_path: Path) -> None:
+    words = ["python", "-m", "cli", "stage", "resolve", "probe", "--run", str(tmp_path / "r"), "--here"]
+    words += ["--vantage", "here", "--repetition", "1", "--centre-clock", "1"]
+    assert stage_of(["python", "-m", "cli", "campaign", "run"]) is None
+    assert stage_of([*words[:4], "load", *words[6:9]]) == "load"
+    assert stage_of(words) == "resolve"
+    for name in ("resolve", "probe"):
+        report = tmp_path / "r" / "here" / "1" / name / "report.json"
+        report.parent.mkdir(parents=True)
+        report.touch()
+        assert stage_of(words) == name
+
+
+def test_made_names_differ_and_are_names() -> None:
+    names = list(made_names(20_000))
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]{6,20}\.[a-z.]+\.test", name) for name in names)
+
+
+def test_the_made_table_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rib.mrt"
+    path.write_bytes(b"".join(made_table(66_000)))
+    found = rib.RoutingTable()
+    rib.read(path, found)
+    assert len(found.origins) == 66_000
+    assert found.origins["127.0.0.0/24"] == 13335
+    assert found.origins["127.255.255.0/24"] and found.origins["20.0.0.0/24"]
