@@ -22,7 +22,7 @@ from firstflight.run.run import Run
 from firstflight.settings import AsData
 from firstflight.system import files
 
-# Part of the cache key: increase it when the rules of rib.py change.
+# Part of the cache key: increase it when the rules of firstflight-rib change.
 RULES = 1
 
 
@@ -123,26 +123,18 @@ def _converted(
     notes = database.with_suffix(".json")
     if database.is_file() and notes.is_file():
         return database, files.read_json(notes)
-    table = rib.RoutingTable()
-    for path, source in zip(paths, sources, strict=True):
-        try:
-            rib.read(path, table)
-        except InputError:
-            if source.url is not None:
-                path.unlink()  # downloaded: the next attempt fetches it again, when it may be complete
-            raise
-    if not table.origins:
-        raise InputError(
-            f"no prefix with an origin AS is in {', '.join(map(str, paths))} ({dict(table.counts)})"
-        )
     with files.replacing(database) as part:
-        rib.write(table, part, ", ".join(source.url or source.file for source in sources))
-    about = {
-        "dumped_at": None if table.dumped_at is None else table.dumped_at.isoformat(),
-        "prefixes_v4": len(table.origins) - table.prefixes_v6,
-        "prefixes_v6": table.prefixes_v6,
-        "counts": dict(table.counts),
-    }
+        try:
+            about = rib.convert(paths, part, ", ".join(source.url or source.file for source in sources))
+        except InputError as error:
+            for path, source in zip(paths, sources, strict=True):
+                if source.url is not None and str(path) in str(error):
+                    path.unlink()  # downloaded: the next attempt fetches it again, when it may be complete
+            raise
+        if not about["prefixes_v4"] + about["prefixes_v6"]:
+            raise InputError(
+                f"no prefix with an origin AS is in {', '.join(map(str, paths))} ({about['counts']})"
+            )
     files.write_json(notes, about)
     return database, about
 

@@ -68,9 +68,7 @@ def _own_list(path: Path) -> list[str]:
 
 
 def _rib(path: Path) -> list[str]:
-    table = rib.RoutingTable()
-    rib.read(path, table)
-    rib.write(table, path.with_suffix(".pyasn"), "x")
+    rib.convert([path], path.with_suffix(".pyasn"), "x")
     return []
 
 
@@ -168,7 +166,7 @@ def _in_little_memory(code: str, *arguments: Path) -> subprocess.CompletedProces
     [
         "from crawler.routing import as2org; as2org.read(Path(sys.argv[1]))",
         "from crawler.lists import crux_list as c; p = Path(sys.argv[1]); next(c._lines(p.read_bytes(), p))",
-        "from crawler.routing import rib; rib.read(Path(sys.argv[1]), rib.RoutingTable())",
+        "from crawler.routing import rib; p = Path(sys.argv[1]); rib.convert([p], p.with_suffix('.db'), 'x')",
     ],
     ids=["as2org", "crux", "rib"],
 )

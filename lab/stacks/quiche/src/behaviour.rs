@@ -32,7 +32,11 @@ impl Behaviour {
             "retry_iack" => Mode::RetryInstantAck,
             "hello_retry" => Mode::HelloRetry,
             "sh_then_certificate" => Mode::ServerHelloThenCertificate,
-            other => return Err(format!("mode `{other}` is none of lab/stacks/quiche/README.md")),
+            other => {
+                return Err(format!(
+                    "mode `{other}` is none of lab/stacks/quiche/README.md"
+                ));
+            }
         };
         let needs_delay = matches!(
             mode,

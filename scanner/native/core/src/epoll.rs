@@ -28,8 +28,8 @@ impl Epoll {
         Ok(epoll::add(&self.epoll, socket, data, flags)?)
     }
 
-    /// Sleeps until something comes, at most `longest`; a signal ends the wait. Returns the numbers of at most
-    /// `N` sockets; the others come with the next call.
+    /// Sleeps until something comes, at most `longest`; a signal ends the wait. Returns the numbers of at
+    /// most `N` sockets; the others come with the next call.
     pub fn wait<const N: usize>(&self, longest: Mono) -> impl Iterator<Item = u32> + use<N> {
         let none = epoll::Event {
             flags: EventFlags::empty(),

@@ -70,7 +70,12 @@ pub fn behaviour(endpoint: &Endpoint) -> Result<Behaviour, String> {
     let (_, needs, play) = MODES
         .iter()
         .find(|(name, _, _)| *name == endpoint.mode)
-        .ok_or_else(|| format!("mode `{}` is none of lab/stacks/rogue/README.md", endpoint.mode))?;
+        .ok_or_else(|| {
+            format!(
+                "mode `{}` is none of lab/stacks/rogue/README.md",
+                endpoint.mode
+            )
+        })?;
     if *needs == Delay::Needed && endpoint.delay().is_zero() {
         return Err(format!(
             "mode `{}` needs a `delay_us` above 0",

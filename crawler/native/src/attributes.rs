@@ -1,0 +1,97 @@
+//! Finds the AS_PATH among the attributes of a route (RFC 4271 4.3) and splits it into segments.
+
+use crate::entry::Entry;
+
+const AS_PATH: u8 = 2;
+const EXTENDED_LENGTH: u8 = 0x10;
+
+/// Bytes of an AS number: TABLE_DUMP has two, TABLE_DUMP_V2 four.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AsWidth {
+    Two = 2,
+    Four = 4,
+}
+
+/// Kinds of segments (RFC 4271 4.3, RFC 5065 3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Set,
+    Sequence,
+    /// Inside a confederation; must not leave it.
+    Confederation,
+}
+
+/// One segment of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    pub kind: Kind,
+    numbers: &'a [u8],
+    width: AsWidth,
+}
+
+impl<'a> Segment<'a> {
+    /// Its AS numbers, as written.
+    pub fn numbers(&self) -> impl DoubleEndedIterator<Item = u32> + use<'a> {
+        self.numbers.chunks_exact(self.width as usize).map(|bytes| {
+            bytes
+                .iter()
+                .fold(0, |number, byte| number << 8 | u32::from(*byte))
+        })
+    }
+}
+
+/// Puts the segments of the route's path into `segments`; whether it has a path. Attributes behind the path
+/// are not looked at. Like pyasn, takes a last attribute that is longer than what is left for as long as it
+/// is.
+pub fn path<'a>(entry: &Entry<'a>, segments: &mut Vec<Segment<'a>>) -> Result<bool, &'static str> {
+    const SHORT: &str = "it ends within an attribute";
+    segments.clear();
+    let (mut rest, mut left) = (entry.attributes, entry.attribute_bytes);
+    while left > 0 {
+        let (length, content, header) = match *rest {
+            [flags, _, high, low, ref content @ ..] if flags & EXTENDED_LENGTH != 0 => {
+                (u16::from_be_bytes([high, low]).into(), content, 4)
+            }
+            [flags, _, length, ref content @ ..] if flags & EXTENDED_LENGTH == 0 => {
+                (usize::from(length), content, 3)
+            }
+            _ => return Err(SHORT),
+        };
+        let (data, behind) = content.split_at(length.min(content.len()));
+        if rest[1] == AS_PATH {
+            split(data, entry.width, segments)?;
+            return Ok(true);
+        }
+        rest = behind;
+        left = left.saturating_sub(header + data.len());
+    }
+    Ok(false)
+}
+
+fn split<'a>(
+    mut path: &'a [u8],
+    width: AsWidth,
+    segments: &mut Vec<Segment<'a>>,
+) -> Result<(), &'static str> {
+    while !path.is_empty() {
+        let [kind, count, rest @ ..] = path else {
+            return Err("its path ends within a segment");
+        };
+        let kind = match kind {
+            1 => Kind::Set,
+            2 => Kind::Sequence,
+            3 | 4 => Kind::Confederation,
+            _ => return Err("its path has a segment of an unknown type"),
+        };
+        let (numbers, behind) = rest
+            .split_at_checked(usize::from(*count) * width as usize)
+            .ok_or("its path ends within a segment")?;
+        segments.push(Segment {
+            kind,
+            numbers,
+            width,
+        });
+        path = behind;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Why the program ends, in one sentence, and with which exit status (docs/interfaces.md).
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+#[derive(Debug)]
+pub enum Failure {
+    /// Wrong use, or a table that cannot be opened: 2.
+    Use(String),
+    /// A table that cannot be used, or a database that cannot be written: 3.
+    Input(String),
+}
+
+impl Failure {
+    pub fn unopened(path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        Self::Use(format!(
+            "cannot read the routing table {path}: {}",
+            reason(error)
+        ))
+    }
+
+    pub fn unwritten(path: &Path, error: &io::Error) -> Self {
+        Self::Input(format!(
+            "cannot write {}: {}",
+            path.display(),
+            reason(error)
+        ))
+    }
+
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Use(_) => 2,
+            Self::Input(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // A sentence is one line, whatever the name of the file.
+            Self::Use(sentence) | Self::Input(sentence) => {
+                f.write_str(&sentence.replace(char::is_control, "?"))
+            }
+        }
+    }
+}
+
+/// What the system says, without its number.
+pub fn reason(error: &io::Error) -> String {
+    let said = error.to_string();
+    match said.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => said,
+    }
+}

@@ -1,0 +1,125 @@
+//! The records of a table dump (RFC 6396 2), read one after the other from a stream.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use crate::decompress;
+use crate::failure::{Failure, reason};
+
+pub const TABLE_DUMP: u16 = 12;
+pub const TABLE_DUMP_V2: u16 = 13;
+/// BGP traffic (RFC 6396 4.4), with which tables are easily mistaken.
+const BGP4MP: [u16; 2] = [16, 17];
+const HEADER_BYTES: usize = 12;
+/// Far above any record of a real table; a larger length means that the file is damaged or not MRT.
+const MAX_RECORD_BYTES: u32 = 1 << 26;
+
+/// One record: offset of its header in the (decompressed) file, fields of the header, body.
+pub struct Record<'a> {
+    pub offset: u64,
+    pub timestamp: u32,
+    pub kind: u16,
+    pub subtype: u16,
+    pub body: &'a [u8],
+}
+
+pub struct Records<'p> {
+    stream: Box<dyn Read>,
+    path: &'p Path,
+    offset: u64,
+    body: Vec<u8>,
+}
+
+impl<'p> Records<'p> {
+    pub fn open(path: &'p Path) -> Result<Self, Failure> {
+        let stream = File::open(path)
+            .and_then(decompress::plain)
+            .map_err(|error| Failure::unopened(path, &error))?;
+        Ok(Self {
+            stream,
+            path,
+            offset: 0,
+            body: Vec::new(),
+        })
+    }
+
+    /// The next record, of a type that table dumps have; `None` at the end of the file.
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
+        let offset = self.offset;
+        let read = self.fill(HEADER_BYTES, offset)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        let Some(header) = self.body.first_chunk::<HEADER_BYTES>() else {
+            return Err(self.cut(offset, offset + read as u64));
+        };
+        let [t0, t1, t2, t3, k0, k1, s0, s1, l0, l1, l2, l3] = *header;
+        let timestamp = u32::from_be_bytes([t0, t1, t2, t3]);
+        let kind = u16::from_be_bytes([k0, k1]);
+        let subtype = u16::from_be_bytes([s0, s1]);
+        let length = u32::from_be_bytes([l0, l1, l2, l3]);
+        if length > MAX_RECORD_BYTES || !matches!(kind, TABLE_DUMP | TABLE_DUMP_V2) {
+            let what = if BGP4MP.contains(&kind) {
+                "this is BGP traffic, not a table"
+            } else {
+                "is it a RIB?"
+            };
+            return Err(Failure::Input(format!(
+                "{} is not an MRT table dump: at byte {offset} is a record of type {kind}.{subtype} and {length} bytes; \
+                 {what}",
+                self.path.display()
+            )));
+        }
+        let begin = offset + HEADER_BYTES as u64;
+        let read = self.fill(length as usize, begin)?;
+        if read < length as usize {
+            return Err(self.cut(offset, begin + read as u64));
+        }
+        self.offset = begin + u64::from(length);
+        Ok(Some(Record {
+            offset,
+            timestamp,
+            kind,
+            subtype,
+            body: &self.body,
+        }))
+    }
+
+    /// Puts the next `wanted` bytes, fewer at the end of the file, into `body`, whose size grows only with
+    /// what was read.
+    fn fill(&mut self, wanted: usize, at: u64) -> Result<usize, Failure> {
+        self.body.clear();
+        let mut limited = self.stream.by_ref().take(wanted as u64);
+        match limited.read_to_end(&mut self.body) {
+            Ok(read) => Ok(read),
+            // The compressed stream ends too early: the caller sees that bytes are missing. At the end of a
+            // record it does not.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => match self.body.len() {
+                0 => Err(self.cut(self.offset, at)),
+                read => Ok(read),
+            },
+            Err(error) if error.raw_os_error().is_some() => {
+                Err(Failure::unopened(self.path, &error))
+            }
+            Err(error) => Err(Failure::Input(format!(
+                "the routing table {} is damaged after byte {}: {}; fetch it again",
+                self.path.display(),
+                at + self.body.len() as u64,
+                reason(&error)
+            ))),
+        }
+    }
+
+    fn cut(&self, record_at: u64, at: u64) -> Failure {
+        let path = self.path.display();
+        Failure::Input(if at < HEADER_BYTES as u64 {
+            format!("{path} is not an MRT table dump: it ends after {at} bytes; is it a RIB?")
+        } else {
+            format!(
+                "the routing table {path} is cut short: it ends after byte {at} (decompressed), within the record that \
+                 starts at byte {record_at}; a part of a table gives wrong origins, so none of it is used: fetch it again"
+            )
+        })
+    }
+}

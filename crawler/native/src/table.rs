@@ -1,0 +1,139 @@
+//! Origins by prefix, and counts: every RIB record is an origin or in one of the counts.
+//!
+//! Of the routes to a prefix, the record's first one counts (that of the RIB's first peer); of a prefix that
+//! occurs twice, in one table or in two, the first with an origin.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::attributes::{self, Segment};
+use crate::entry::{self, Prefix};
+use crate::failure::Failure;
+use crate::origin;
+use crate::records::{Record, Records, TABLE_DUMP_V2};
+
+const PEER_INDEX_TABLE: u16 = 1;
+/// A full table has a million records; a compressed file of some megabytes could hold billions.
+const MAX_RECORDS: u64 = 20_000_000;
+
+#[derive(Default)]
+pub struct Table {
+    /// In the order of the tables.
+    pub origins: Vec<(Prefix, u32)>,
+    seen: HashSet<Prefix>,
+    dumped_at: Option<u32>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    records: u64,
+    default_routes: u64,
+    repeated: u64,
+    no_origin: u64,
+    as_sets: u64,
+    /// Records of other kinds, by type and subtype: multicast, generic, and additional paths (RFC 8050),
+    /// which are not the unicast best routes of a peer.
+    skipped: BTreeMap<(u16, u16), u64>,
+}
+
+impl Table {
+    /// Adds the routes of the table dump at `path`. After a failure the table must not be used: a part of one
+    /// would give wrong origins.
+    pub fn read(&mut self, path: &Path) -> Result<(), Failure> {
+        let mut records = Records::open(path)?;
+        let mut read = 0;
+        while let Some(record) = records.next()? {
+            read += 1;
+            if read > MAX_RECORDS {
+                return Err(Failure::Input(format!(
+                    "{} has more than {MAX_RECORDS} records: it is no routing table",
+                    path.display()
+                )));
+            }
+            self.dumped_at.get_or_insert(record.timestamp);
+            self.add(&record).map_err(|what| {
+                Failure::Input(format!(
+                    "the routing table {} has a record at byte {} that cannot be parsed (type {}.{}): {what}; fetch it again",
+                    path.display(),
+                    record.offset,
+                    record.kind,
+                    record.subtype
+                ))
+            })?;
+        }
+        if read == 0 {
+            return Err(Failure::Input(format!(
+                "the routing table {} is empty",
+                path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, record: &Record) -> Result<(), &'static str> {
+        if (record.kind, record.subtype) == (TABLE_DUMP_V2, PEER_INDEX_TABLE) {
+            return Ok(());
+        }
+        if !entry::is_unicast(record) {
+            let kind = (record.kind, record.subtype);
+            *self.counts.skipped.entry(kind).or_default() += 1;
+            return Ok(());
+        }
+        self.counts.records += 1;
+        let entry = entry::first(record)?;
+        let mut segments: Vec<Segment> = Vec::new();
+        attributes::path(&entry, &mut segments)?;
+        let (address, bits) = entry.prefix;
+        if bits == 0 && address.is_unspecified() {
+            self.counts.default_routes += 1;
+        } else if self.seen.contains(&entry.prefix) {
+            self.counts.repeated += 1;
+        } else if let Some((origin, is_set)) = origin::of(&segments) {
+            self.counts.as_sets += u64::from(is_set);
+            self.seen.insert(entry.prefix);
+            self.origins.push((entry.prefix, origin));
+        } else {
+            self.counts.no_origin += 1;
+        }
+        Ok(())
+    }
+
+    /// Time of the first record (Unix seconds), prefixes by family, and the counts that are not 0.
+    pub fn summary(&self) -> Value {
+        let is_v6 = |&&((address, _), _): &&(Prefix, u32)| matches!(address, IpAddr::V6(_));
+        let v6 = self.origins.iter().filter(is_v6).count();
+        json!({
+            "dumped_at": self.dumped_at,
+            "prefixes_v4": self.origins.len() - v6,
+            "prefixes_v6": v6,
+            "counts": self.counts.by_name(),
+        })
+    }
+}
+
+impl Counts {
+    fn by_name(&self) -> Map<String, Value> {
+        let named = [
+            ("records", self.records),
+            ("default_routes", self.default_routes),
+            ("repeated", self.repeated),
+            ("no_origin", self.no_origin),
+            ("as_sets", self.as_sets),
+        ];
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|((kind, subtype), count)| (format!("skipped_type_{kind}_{subtype}"), *count));
+        named
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .chain(skipped)
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| (name, count.into()))
+            .collect()
+    }
+}
