@@ -20,7 +20,7 @@ pub fn plain(mut file: File) -> io::Result<Box<dyn Read>> {
     let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(file));
     Ok(match (is_bzip2, is_gzip) {
         (true, _) => buffered(Streams::Bzip2(BzDecoder::new(source))),
-        (_, true) => buffered(Streams::Gzip(GzDecoder::new(source))),
+        (_, true) => buffered(Streams::Gzip(Box::new(GzDecoder::new(source)))),
         _ => Box::new(source),
     })
 }
@@ -36,7 +36,7 @@ fn buffered(current: Streams) -> Box<dyn Read> {
 
 enum Streams {
     Bzip2(BzDecoder<Source>),
-    Gzip(GzDecoder<Source>),
+    Gzip(Box<GzDecoder<Source>>),
     Ended,
 }
 
@@ -86,7 +86,7 @@ impl Members {
                 let mut source = decoder.into_inner();
                 match skip_zeros(&mut source)? {
                     true => Streams::Ended,
-                    false => Streams::Gzip(GzDecoder::new(source)),
+                    false => Streams::Gzip(Box::new(GzDecoder::new(source))),
                 }
             }
             Streams::Ended => Streams::Ended,
