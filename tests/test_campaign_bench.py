@@ -85,8 +85,9 @@ def test_made_names_differ_and_are_names() -> None:
 def test_the_made_table_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "rib.mrt"
     path.write_bytes(b"".join(made_table(66_000)))
-    found = rib.RoutingTable()
-    rib.read(path, found)
-    assert len(found.origins) == 66_000
-    assert found.origins["127.0.0.0/24"] == 13335
-    assert found.origins["127.255.255.0/24"] and found.origins["20.0.0.0/24"]
+    assert rib.convert([path], tmp_path / "rib.pyasn", "made up")["prefixes_v4"] == 66_000
+    lines = (tmp_path / "rib.pyasn").read_text().splitlines()
+    origins = dict(line.split("\t") for line in lines if not line.startswith(";"))
+    assert len(origins) == 66_000
+    assert origins["127.0.0.0/24"] == "13335"
+    assert origins["127.255.255.0/24"] and origins["20.0.0.0/24"]
