@@ -71,6 +71,25 @@ def test_families_and_all_addresses(tmp_path: Path) -> None:
     assert everything["address_rank"].to_pylist() == [0, 1, 0, 0]
 
 
+def test_what_is_there_twice_is_probed_once_where_it_stood_first(tmp_path: Path) -> None:
+    again = {"list_id": "M", "rank": 9}
+    rows = [
+        answer("z.test", "A", "192.0.2.9", 0),
+        answer("a.test", "A", "192.0.2.1", 0),
+        answer("a.test", "A", "192.0.2.1", 1),
+        answer("z.test", "A", "192.0.2.9", 0) | again,
+        answer("b.test", "A", "192.0.2.1", 0) | again,
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
+    plan = choose.choose(tmp_path / "twice.parquet", (4,), True)
+    assert pairs(plan) == [("z.test", "192.0.2.9"), ("a.test", "192.0.2.1"), ("b.test", "192.0.2.1")]
+    assert plan["target"].to_pylist() == [2, 3, 4]
+    assert plan["rank"].to_pylist() == [5, 5, 9]
+    assert plan["list_id"].to_pylist() == ["L", "L", "M"]
+    assert plan["address_rank"].to_pylist() == [0, 0, 0]
+    assert plan.schema.equals(choose.PLAN)
+
+
 def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match="run the resolve stage again"):
