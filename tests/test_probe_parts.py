@@ -14,7 +14,7 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
 from scanner.driver import choose
-from scanner.driver.segments import closed_segments, read_segments, targets_in
+from scanner.driver.segments import NewSegments, closed_segments, read_segments, targets_in
 from scanner.records import merge
 from schemas import records
 
@@ -225,3 +225,19 @@ def test_sums_that_do_not_hold_are_noticed(targets: int, sent: int, outcomes: di
 
 def test_sums_that_hold() -> None:
     accounting.balance(5, 3, {"iack": 1, "timeout": 2, "blocked": 1, "send_failed": 1}, "here")
+
+
+def test_each_closed_segment_is_handed_out_once(tmp_path: Path) -> None:
+    new = NewSegments(tmp_path)
+    assert new.take() == []
+    steps: list[tuple[list[int], list[int]]] = [([1], [1]), ([], []), ([2, 3], [2, 3]), ([4], [4])]
+    for closed, taken in steps:
+        for number in closed:
+            (tmp_path / f"seg-{number:06}.arrow").touch()
+        (tmp_path / f"seg-{sum(closed) + 9:06}.arrow.part").touch()
+        assert new.take() == [tmp_path / f"seg-{number:06}.arrow" for number in taken]
+    # One that comes later, as after a resume, begins with all of them.
+    again = NewSegments(tmp_path)
+    assert len(again.take()) == 4
+    (tmp_path / "seg-000005.arrow").touch()
+    assert again.take() == new.take() == [tmp_path / "seg-000005.arrow"]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
 from firstflight.system import files
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import NewSegments, closed_segments
 from schemas import records
 
 
@@ -25,16 +25,13 @@ class Finished:
     """Counts the names in the closed segments of a folder."""
 
     def __init__(self, segments: Path) -> None:
-        self._segments = segments
-        self._read: set[Path] = set()
+        self._segments = NewSegments(segments)
         self._names = 0
 
     def count(self) -> int:
         """Return how many names have rows; a name that was asked for again counts again."""
-        for path in closed_segments(self._segments):
-            if path not in self._read:
-                self._read.add(path)
-                self._names += pc.count_distinct(_read(path, ["target"])["target"]).as_py()
+        for path in self._segments.take():
+            self._names += pc.count_distinct(_read(path, ["target"])["target"]).as_py()
         return self._names
 
 
