@@ -14,7 +14,7 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
 from scanner.driver import choose
-from scanner.driver.segments import closed_segments, read_segments, targets_in
+from scanner.driver.segments import NewSegments, closed_segments, read_segments, targets_in
 from scanner.records import merge
 from schemas import records
 
@@ -69,6 +69,25 @@ def test_families_and_all_addresses(tmp_path: Path) -> None:
     everything = chosen(tmp_path, all_addresses=True)
     assert pairs(everything)[1] == ("a.test", "192.0.2.2")
     assert everything["address_rank"].to_pylist() == [0, 1, 0, 0]
+
+
+def test_what_is_there_twice_is_probed_once_where_it_stood_first(tmp_path: Path) -> None:
+    again = {"list_id": "M", "rank": 9}
+    rows = [
+        answer("z.test", "A", "192.0.2.9", 0),
+        answer("a.test", "A", "192.0.2.1", 0),
+        answer("a.test", "A", "192.0.2.1", 1),
+        answer("z.test", "A", "192.0.2.9", 0) | again,
+        answer("b.test", "A", "192.0.2.1", 0) | again,
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
+    plan = choose.choose(tmp_path / "twice.parquet", (4,), True)
+    assert pairs(plan) == [("z.test", "192.0.2.9"), ("a.test", "192.0.2.1"), ("b.test", "192.0.2.1")]
+    assert plan["target"].to_pylist() == [2, 3, 4]
+    assert plan["rank"].to_pylist() == [5, 5, 9]
+    assert plan["list_id"].to_pylist() == ["L", "L", "M"]
+    assert plan["address_rank"].to_pylist() == [0, 0, 0]
+    assert plan.schema.equals(choose.PLAN)
 
 
 def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
@@ -206,3 +225,19 @@ def test_sums_that_do_not_hold_are_noticed(targets: int, sent: int, outcomes: di
 
 def test_sums_that_hold() -> None:
     accounting.balance(5, 3, {"iack": 1, "timeout": 2, "blocked": 1, "send_failed": 1}, "here")
+
+
+def test_each_closed_segment_is_handed_out_once(tmp_path: Path) -> None:
+    new = NewSegments(tmp_path)
+    assert new.take() == []
+    steps: list[tuple[list[int], list[int]]] = [([1], [1]), ([], []), ([2, 3], [2, 3]), ([4], [4])]
+    for closed, taken in steps:
+        for number in closed:
+            (tmp_path / f"seg-{number:06}.arrow").touch()
+        (tmp_path / f"seg-{sum(closed) + 9:06}.arrow.part").touch()
+        assert new.take() == [tmp_path / f"seg-{number:06}.arrow" for number in taken]
+    # One that comes later, as after a resume, begins with all of them.
+    again = NewSegments(tmp_path)
+    assert len(again.take()) == 4
+    (tmp_path / "seg-000005.arrow").touch()
+    assert again.take() == new.take() == [tmp_path / "seg-000005.arrow"]

@@ -18,7 +18,7 @@ from firstflight.system import files, progress
 from scanner.backoff.detector import SECOND_NS, Detector, SentProbe
 from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import closed_segments
+from scanner.driver.segments import NewSegments
 
 
 class Controller:
@@ -33,7 +33,7 @@ class Controller:
         self._feed = feed
         self._label = label
         self._detector = Detector(settings)
-        self._read: set[Path] = set()
+        self._segments = NewSegments(folder / "segments")
         self._asn: dict[str, int | None] = {}
         # Rows in closed segments: of listed targets, and of planned probes.
         self.listed_rows = 0
@@ -47,10 +47,8 @@ class Controller:
 
     def update(self, now_ns: int) -> None:
         """Read new segments, then pause and resume ASes."""
-        for path in closed_segments(self._folder / "segments"):
-            if path not in self._read:
-                self._read.add(path)
-                self._read_segment(path)
+        for path in self._segments.take():
+            self._read_segment(path)
         if not self._settings.enabled:
             return
         for pause in self._active():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,6 +18,8 @@ QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 
 # targets.csv has its header in line 1; the prober names a target by its line.
 FIRST_LINE = 2
+# Lines that are in memory as Python's strings at a time.
+BATCH = 65_536
 
 # One row per line of targets.csv; `target` is the line's number (the prober's first column).
 PLAN = pa.schema(
@@ -49,21 +51,19 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa
     answers = answers.filter(pc.and_(wanted, usable))
     if not all_addresses:
         answers = answers.filter(pc.equal(answers["answer_rank"], 0))
-    chosen: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in answers.to_pylist():
-        # A name that occurs twice in a list, or an address twice in an answer, is probed once.
-        key = (row["domain"], row["address"])
-        if key not in chosen:
-            chosen[key] = {
-                "target": len(chosen) + FIRST_LINE,
-                "domain": row["domain"],
-                "ip": row["address"],
-                "list_id": row["list_id"],
-                "rank": row["rank"],
-                "address_rank": row["answer_rank"],
-                "resolver": row["resolver"],
-            }
-    return pa.Table.from_pylist(list(chosen.values()), schema=PLAN)
+    answers = _once(answers)
+    targets = pa.array(range(FIRST_LINE, FIRST_LINE + answers.num_rows), pa.uint32())
+    named = {"ip": "address", "address_rank": "answer_rank"}
+    columns = [answers[named.get(name, name)] for name in PLAN.names[1:]]
+    return pa.Table.from_arrays([targets, *columns], names=PLAN.names).cast(PLAN)
+
+
+def _once(answers: pa.Table) -> pa.Table:
+    """Leave out what is there already: a name twice in a list, or an address twice in an answer."""
+    pairs = pc.binary_join_element_wise(answers["domain"], answers["address"], " ").combine_chunks()
+    codes = pairs.dictionary_encode().indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    return answers if len(first) == len(codes) else answers.take(pa.array(np.sort(first)))
 
 
 def write_targets(
@@ -81,9 +81,10 @@ def write_targets(
         with temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["ip", "domain", "port", "group", "asn"])
-            for ip, domain in zip(plan["ip"].to_pylist(), plan["domain"].to_pylist(), strict=True):
-                asn = asn_of(ip) or ""
-                writer.writerow([ip, domain, port, asn, asn])
+            for batch in plan.select(["ip", "domain"]).to_batches(max_chunksize=BATCH):
+                for ip, domain in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    asn = asn_of(ip) or ""
+                    writer.writerow([ip, domain, port, asn, asn])
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import os
+import select
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -141,14 +142,24 @@ def _supervise(argv: list[str], log: Path, feed: Feed, look: Callable[[], None])
         feed.flush()
         while process.poll() is None:
             look()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(WATCH_EVERY_S)
+            _wait(process, WATCH_EVERY_S)
     except BaseException:
         children.stop(process, GRACE_S)
         raise
     finally:
         feed.close()
     return process.returncode
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Sleep until the process ends, at most so long; Popen.wait would look for it twenty times a second."""
+    end = os.pidfd_open(process.pid)
+    try:
+        wait = select.poll()
+        wait.register(end, select.POLLIN)
+        wait.poll(seconds * 1000)
+    finally:
+        os.close(end)
 
 
 def _last_line(log: Path) -> str:

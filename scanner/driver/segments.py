@@ -16,6 +16,30 @@ def closed_segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("seg-*.arrow"))
 
 
+class NewSegments:
+    """The closed segments of a folder, each handed out once.
+
+    After the first look it asks for the next number alone: an engine numbers its segments without a gap, and
+    a long run has thousands.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._next: int | None = None
+
+    def take(self) -> list[Path]:
+        """Return the segments that were closed since the last call, in order."""
+        if self._next is None:
+            found = closed_segments(self._folder)
+            self._next = 1 + (int(found[-1].stem.removeprefix("seg-")) if found else 0)
+            return found
+        found = []
+        while (path := self._folder / f"seg-{self._next:06}.arrow").is_file():
+            found.append(path)
+            self._next += 1
+        return found
+
+
 def read_segments(paths: Sequence[Path]) -> pa.Table:
     """Read all segments, sorted by `target`. InputError if one cannot be read or a target has two rows."""
     tables = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firstflight.errors import FirstflightError
@@ -22,8 +23,8 @@ SKIPPED = "skipped.jsonl"
 
 def of_segments(segments: pa.Table) -> dict[int, dict[str, Any]]:
     """Return the rows of planned probes among the prober's rows, by slot number."""
-    mask = [target >= FIRST_SLOT for target in segments["target"].to_pylist()]
-    return {row["target"] - FIRST_SLOT: row for row in segments.filter(pa.array(mask)).to_pylist()}
+    rows = segments.filter(pc.greater_equal(segments["target"], pa.scalar(FIRST_SLOT, pa.uint32())))
+    return {row["target"] - FIRST_SLOT: row for row in rows.to_pylist()}
 
 
 def fed(folder: Path) -> Iterable[dict[str, Any]]:

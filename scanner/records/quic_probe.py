@@ -114,10 +114,12 @@ def _listed(segments: pa.Table) -> pa.Table:
 
 def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
     """Return the lines without a row, if the prober rejected as many; prober.log has the reasons."""
-    lines = sorted(set(plan["target"].to_pylist()) - set(segments["target"].to_pylist()))
+    has_row = pc.is_in(plan["target"], value_set=segments["target"].combine_chunks())
+    lines = plan["target"].filter(pc.invert(has_row))
     if len(lines) != summary["rejected"]:
         return []  # rows are missing for another reason: the sums will not hold
-    return [Rejected(line=line, reason="rejected by the prober; prober.log says why") for line in lines]
+    reason = "rejected by the prober; prober.log says why"
+    return [Rejected(line=line, reason=reason) for line in lines.to_pylist()]
 
 
 def _count(segments: pa.Table, targets: int, report: StageReport, where: str) -> None:

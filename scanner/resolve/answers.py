@@ -1,20 +1,23 @@
-"""Joins the segments of `firstflight-resolve` into dns_answer.parquet, and counts their answers."""
+"""Joins the segments of `firstflight-resolve` into dns_answer.parquet, and counts their answers.
+
+All of it segment by segment: of a name only a bit is in memory, and what its list says of it.
+"""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
 from firstflight.system import files
-from scanner.driver.segments import closed_segments
-from scanner.resolver.names import Name
+from scanner.driver.segments import NewSegments, closed_segments
 from schemas import records
 
 
@@ -22,56 +25,64 @@ class Finished:
     """Counts the names in the closed segments of a folder."""
 
     def __init__(self, segments: Path) -> None:
-        self._segments = segments
-        self._read: set[Path] = set()
+        self._segments = NewSegments(segments)
         self._names = 0
 
     def count(self) -> int:
         """Return how many names have rows; a name that was asked for again counts again."""
-        for path in closed_segments(self._segments):
-            if path not in self._read:
-                self._read.add(path)
-                self._names += len(set(_read(path)["target"].to_pylist()))
+        for path in self._segments.take():
+            self._names += pc.count_distinct(_read(path, ["target"])["target"]).as_py()
         return self._names
 
 
-def join(segments: Path, names: Sequence[Name], common: dict[str, Any], path: Path) -> Counter[str]:
+def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) -> Counter[str]:
     """Write all rows, with the columns `common`, list_id and rank, to `path` (record kind `dns_answer`).
 
-    Of a name in several segments the last one counts. Returns the counts: `rows`, `names`, and names by query
-    type and status (`A_NOERROR`, ...). InputError if a segment cannot be read.
+    `names` has rank and list_id of each line of names.txt. Of a name in several segments the last one counts.
+    Returns the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...). InputError if
+    a segment cannot be read, or answers lines that there are not.
     """
     found = closed_segments(segments)
     schema = records.load("dns_answer").arrow_schema()
-    last = array("L", bytes(array("L").itemsize * (len(names) + 1)))
-    for number, segment in enumerate(found):
-        for line in set(_read(segment)["target"].to_pylist()):
-            if line >= len(last):
-                raise InputError(f"{segment} answers line {line} of {len(names)}: run the stage with --again")
-            last[line] = number
-    ranks = pa.array([name.rank for name in names], schema.field("rank").type)
-    list_ids = pa.array([name.list_id for name in names], pa.string())
+    kept = _kept(found, names.num_rows)
+    ranks = names["rank"].cast(schema.field("rank").type).combine_chunks()
+    list_ids = names["list_id"].cast(pa.string()).combine_chunks()
     counts: Counter[str] = Counter(names=0)
     with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
-        for number, segment in enumerate(found):
+        for segment in found:
             table = _read(segment)
-            lines = table["target"].to_pylist()
-            if any(last[line] != number for line in lines):
-                table = table.filter(pa.array([last[line] == number for line in lines]))
-                lines = table["target"].to_pylist()
-            places = pa.array([line - 1 for line in lines], pa.uint32())
+            if segment in kept:
+                table = table.filter(kept[segment])
+            places = pc.subtract(table["target"].combine_chunks(), pa.scalar(1, pa.uint32()))
             columns = {"rank": ranks.take(places), "list_id": list_ids.take(places)}
             writer.write_table(_stamped(table, common, columns, schema))
             counts["rows"] += table.num_rows
-            counts["names"] += len(set(lines))
+            counts["names"] += pc.count_distinct(table["target"]).as_py()
             counts.update(_statuses(table))
     return counts
 
 
-def _read(path: Path) -> pa.Table:
+def _kept(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
+    """Return, for each segment with names that a later one answers as well, which rows count."""
+    answered = np.zeros(names + 1, dtype=bool)
+    masks = {}
+    for segment in reversed(segments):
+        lines = _read(segment, ["target"])["target"].to_numpy()
+        if lines.size and not 1 <= lines.min() <= lines.max() <= names:
+            some = f"lines {lines.min()} to {lines.max()}"
+            raise InputError(f"{segment} answers {some} of {names}: run the stage with --again")
+        again = answered[lines]
+        if again.any():
+            masks[segment] = pa.array(~again)
+        answered[lines] = True
+    return masks
+
+
+def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
         with pa.memory_map(str(path)) as source:
-            return pa.ipc.open_file(source).read_all()
+            table = pa.ipc.open_file(source).read_all()
+            return table if columns is None else table.select(columns)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read the segment {path}: {error}; run the stage with --again") from error
 
@@ -93,6 +104,7 @@ def _stamped(
 
 def _statuses(table: pa.Table) -> Counter[str]:
     """Count (name, query type) pairs by status: rows without record, and first records."""
-    columns = table.select(["qtype", "status", "answer_rank"]).to_pydict()
-    triples = zip(columns["qtype"], columns["status"], columns["answer_rank"], strict=True)
-    return Counter(f"{qtype}_{status}" for qtype, status, answer_rank in triples if not answer_rank)
+    first = table.filter(pc.fill_null(pc.equal(table["answer_rank"], 0), True))
+    columns = [first[name].cast(pa.string()) for name in ("qtype", "status")]
+    found = pc.value_counts(pc.binary_join_element_wise(*columns, "_"))
+    return Counter({str(entry["values"]): int(entry["counts"]) for entry in found.to_pylist()})

@@ -18,7 +18,7 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
-from scanner.resolver.names import read_targets
+from scanner.resolver.names import read_list
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -30,24 +30,24 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
         rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
-        names = read_targets(run)
-        report.rows_in = len(names)
+        names = read_list(run)
+        count = report.rows_in = names.num_rows
         folder = path.parent
         segments = folder / "segments"
         _prepare(segments)
         native.write_names(names, folder)
         finished = answers.Finished(segments)
         try:
-            with Progress(folder, f"{key.vantage} resolve {key.repetition}", len(names)) as progress:
-                if names:
-                    native.run(run, folder, lambda: progress.update(min(finished.count(), len(names))))
+            with Progress(folder, f"{key.vantage} resolve {key.repetition}", count) as progress:
+                if count:
+                    native.run(run, folder, lambda: progress.update(min(finished.count(), count)))
         except native.ResolverDown as error:
-            done = min(finished.count(), len(names))
-            kept = f"; {done} of {len(names)} names are done and kept, run the stage again for the rest"
+            done = min(finished.count(), count)
+            kept = f"; {done} of {count} names are done and kept, run the stage again for the rest"
             raise native.ResolverDown(f"{error}{kept if done else ''}") from None
         common = {**key.columns(), "tool_version": tool_version()}
         counts = answers.join(segments, names, common, path)
-        _account(counts, len(names))
+        _account(counts, count)
         shutil.rmtree(segments)
         (folder / "names.txt").unlink()
         report.rows_out = counts.pop("rows")

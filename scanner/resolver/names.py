@@ -23,16 +23,21 @@ class Name(NamedTuple):
     list_id: str
 
 
-def read_targets(run: Run) -> list[Name]:
-    """Return the names of the run's list, in its order."""
+def read_list(run: Run) -> pa.Table:
+    """Return the columns rank, domain and list_id of the run's list, in its order. InputError without one."""
     if not run.layout.targets.is_file():
         raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
     try:
-        columns = pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"]).to_pydict()
+        return pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"])
     except (OSError, pa.ArrowException) as error:
         raise InputError(
             f"cannot read {run.layout.targets} ({error}): run the targets stage again"
         ) from error
+
+
+def read_targets(run: Run) -> list[Name]:
+    """Return the names of the run's list, in its order: for the few of a watch."""
+    columns = read_list(run).to_pydict()
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
 
 
