@@ -9,7 +9,8 @@ import pytest
 
 HERE = Path(__file__).parent
 TREE = HERE.parents[1]
-MODES = re.findall(r"^\| `([a-z_]+)` \|", (TREE / "lab" / "stacks" / "rogue" / "README.md").read_text(), re.MULTILINE)
+README = TREE / "lab" / "stacks" / "rogue" / "README.md"
+MODES = re.findall(r"^\| `([a-z_]+)` \|", README.read_text(), re.MULTILINE)
 NAMED = [
     name
     for line in (HERE / "README.md").read_text().splitlines()
