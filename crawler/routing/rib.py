@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import FirstflightError, InputError, UsageError
-from firstflight.system import binaries
+from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.system import binaries, children
 
 PROGRAM = "firstflight-rib"
 
@@ -34,15 +34,20 @@ def convert(tables: Sequence[Path], database: Path, source: str) -> dict[str, An
         "--",
         *map(str, tables),
     ]
-    done = subprocess.run(argv, capture_output=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
+    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        stdout, stderr = process.communicate()
+    except KeyboardInterrupt as error:
+        children.stop(process)
+        raise Interrupted("stopped by a signal; the stage can be run again") from error
+    if process.returncode != 0:
+        message = stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
         for kind in (UsageError, InputError):
-            if done.returncode == kind.exit_status:
-                raise kind(said)
+            if process.returncode == kind.exit_status:
+                raise kind(message)
         raise FirstflightError(
-            f"{PROGRAM} failed with status {done.returncode}: {said or 'it gave no reason'}"
+            f"{PROGRAM} failed with status {process.returncode}: {message or 'it gave no reason'}"
         )
-    about: dict[str, Any] = json.loads(done.stdout)
+    about: dict[str, Any] = json.loads(stdout)
     about["dumped_at"] = datetime.fromtimestamp(about["dumped_at"], UTC).isoformat()
     return about

@@ -30,6 +30,15 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
+    /// A segment of the AS numbers in `numbers`, each of `width`.
+    pub fn new(kind: Kind, numbers: &'a [u8], width: AsWidth) -> Self {
+        Self {
+            kind,
+            numbers,
+            width,
+        }
+    }
+
     /// Its AS numbers, as written.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = u32> + use<'a> {
         self.numbers.chunks_exact(self.width as usize).map(|bytes| {
@@ -40,12 +49,10 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Puts the segments of the route's path into `segments`; whether it has a path. Attributes behind the path
-/// are not looked at. Like pyasn, takes a last attribute that is longer than what is left for as long as it
-/// is.
-pub fn path<'a>(entry: &Entry<'a>, segments: &mut Vec<Segment<'a>>) -> Result<bool, &'static str> {
+/// The segments of the route's path, none if it has no path. Attributes behind the path are not looked at.
+/// Like pyasn, takes a last attribute that is longer than what is left for as long as it is.
+pub fn path<'a>(entry: &Entry<'a>) -> Result<Vec<Segment<'a>>, &'static str> {
     const SHORT: &str = "it ends within an attribute";
-    segments.clear();
     let (mut rest, mut left) = (entry.attributes, entry.attribute_bytes);
     while left > 0 {
         let (length, content, header) = match *rest {
@@ -59,20 +66,16 @@ pub fn path<'a>(entry: &Entry<'a>, segments: &mut Vec<Segment<'a>>) -> Result<bo
         };
         let (data, behind) = content.split_at(length.min(content.len()));
         if rest[1] == AS_PATH {
-            split(data, entry.width, segments)?;
-            return Ok(true);
+            return split(data, entry.width);
         }
         rest = behind;
         left = left.saturating_sub(header + data.len());
     }
-    Ok(false)
+    Ok(Vec::new())
 }
 
-fn split<'a>(
-    mut path: &'a [u8],
-    width: AsWidth,
-    segments: &mut Vec<Segment<'a>>,
-) -> Result<(), &'static str> {
+fn split(mut path: &[u8], width: AsWidth) -> Result<Vec<Segment<'_>>, &'static str> {
+    let mut segments = Vec::new();
     while !path.is_empty() {
         let [kind, count, rest @ ..] = path else {
             return Err("its path ends within a segment");
@@ -86,12 +89,11 @@ fn split<'a>(
         let (numbers, behind) = rest
             .split_at_checked(usize::from(*count) * width as usize)
             .ok_or("its path ends within a segment")?;
-        segments.push(Segment {
-            kind,
-            numbers,
-            width,
-        });
+        segments.push(Segment::new(kind, numbers, width));
         path = behind;
     }
-    Ok(())
+    Ok(segments)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ pub fn write(table: &Table, source: &str, path: &Path) -> Result<(), Failure> {
     let part = part_of(path);
     let written = lines(table, source, &part).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| {
-        // It may not exist; what is to be said is why it could not be written.
+        // It may not exist; the error to report is why it could not be written.
         let _ = fs::remove_file(&part);
         Failure::unwritten(path, &error)
     })

@@ -110,3 +110,6 @@ fn ip<const N: usize>(bytes: &[u8; N]) -> IpAddr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use firstflight_usage::reason;
+
 #[derive(Debug)]
 pub enum Failure {
     /// Wrong use, or a table that cannot be opened: 2.
@@ -45,14 +47,5 @@ impl fmt::Display for Failure {
                 f.write_str(&sentence.replace(char::is_control, "?"))
             }
         }
-    }
-}
-
-/// What the system says, without its number.
-pub fn reason(error: &io::Error) -> String {
-    let said = error.to_string();
-    match said.split_once(" (os error ") {
-        Some((words, _)) => words.to_owned(),
-        None => said,
     }
 }

@@ -31,3 +31,6 @@ pub fn of(segments: &[Segment]) -> Option<(u32, bool)> {
 fn is_usable(number: u32) -> bool {
     !matches!(number, 0 | 64_496..=131_071 | 1_000_000..)
 }
+
+#[cfg(test)]
+mod tests;

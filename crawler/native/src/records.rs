@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+use firstflight_usage::reason;
+
 use crate::decompress;
-use crate::failure::{Failure, reason};
+use crate::failure::Failure;
 
 pub const TABLE_DUMP: u16 = 12;
 pub const TABLE_DUMP_V2: u16 = 13;
@@ -66,8 +68,8 @@ impl<'p> Records<'p> {
                 "is it a RIB?"
             };
             return Err(Failure::Input(format!(
-                "{} is not an MRT table dump: at byte {offset} is a record of type {kind}.{subtype} and {length} bytes; \
-                 {what}",
+                "{} is not an MRT table dump: at byte {offset} is a record of type {kind}.{subtype} and {length} \
+                 bytes; {what}",
                 self.path.display()
             )));
         }
@@ -117,8 +119,9 @@ impl<'p> Records<'p> {
             format!("{path} is not an MRT table dump: it ends after {at} bytes; is it a RIB?")
         } else {
             format!(
-                "the routing table {path} is cut short: it ends after byte {at} (decompressed), within the record that \
-                 starts at byte {record_at}; a part of a table gives wrong origins, so none of it is used: fetch it again"
+                "the routing table {path} is cut short: it ends after byte {at} (decompressed), within the record \
+                 that starts at byte {record_at}; a part of a table gives wrong origins, so none of it is used: \
+                 fetch it again"
             )
         })
     }

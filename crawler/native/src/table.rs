@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::attributes::{self, Segment};
+use crate::attributes;
 use crate::entry::{self, Prefix};
 use crate::failure::Failure;
 use crate::origin;
@@ -57,7 +57,8 @@ impl Table {
             self.dumped_at.get_or_insert(record.timestamp);
             self.add(&record).map_err(|what| {
                 Failure::Input(format!(
-                    "the routing table {} has a record at byte {} that cannot be parsed (type {}.{}): {what}; fetch it again",
+                    "the routing table {} has a record at byte {} that cannot be parsed (type {}.{}): {what}; \
+                     fetch it again",
                     path.display(),
                     record.offset,
                     record.kind,
@@ -85,8 +86,7 @@ impl Table {
         }
         self.counts.records += 1;
         let entry = entry::first(record)?;
-        let mut segments: Vec<Segment> = Vec::new();
-        attributes::path(&entry, &mut segments)?;
+        let segments = attributes::path(&entry)?;
         let (address, bits) = entry.prefix;
         if bits == 0 && address.is_unspecified() {
             self.counts.default_routes += 1;

@@ -3,6 +3,7 @@
 
 pub mod stdout;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,7 +14,7 @@ const WRONG_USE: u8 = 2;
 /// Longer words (a whole file given as a contact) are cut to this many characters.
 const LONGEST_WORD: usize = 60;
 
-/// Reads the arguments of this process. What is wrong with them is said on standard error, after `name` (the program's) and with
+/// Reads the arguments of this process. What is wrong with them is printed on standard error, after `name` (the program's) and with
 /// `command` (what people type) to ask for help; what comes back then is the exit status. Help and version are printed, and
 /// end the process.
 pub fn parse<P: Parser>(name: &str, command: &str) -> Result<P, ExitCode> {
@@ -34,15 +35,24 @@ pub fn sentence(error: &clap::Error, command: &str) -> Option<String> {
     ) {
         return None;
     }
-    let said = error.to_string();
+    let message = error.to_string();
     // Behind an empty line come hints and the usage.
-    let first = said.split("\n\n").next().unwrap_or_default();
+    let first = message.split("\n\n").next().unwrap_or_default();
     let words: Vec<String> = first
         .trim_start_matches("error: ")
         .split_whitespace()
         .map(shortened)
         .collect();
     Some(format!("{} (see {command} --help)", words.join(" ")))
+}
+
+/// The system's words for an error, without its number.
+pub fn reason(error: &io::Error) -> String {
+    let message = error.to_string();
+    match message.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => message,
+    }
 }
 
 fn shortened(word: &str) -> String {

@@ -105,14 +105,9 @@ impl Table {
     }
 }
 
-/// Returns the system's error without its number.
 fn reason(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return "the connection was closed".to_owned();
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the connection was closed".to_owned(),
+        _ => firstflight_usage::reason(error),
     }
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
