@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from firstflight.errors import FirstflightError
 from firstflight.system import files, terminal
+from firstflight.system.speed import Speed, State
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -34,17 +35,16 @@ class Progress:
 
     def __init__(self, folder: Path, label: str, total: int | None) -> None:
         self._file = folder / "progress.json"
-        self._label = label
-        self._total = total
+        self._state = State(label, 0, total)
+        self._speed = Speed()
         self._bar = Bars() if sys.stderr.isatty() else None
         self._last_file = 0.0
         self._last_line = time.monotonic()
-        self._done = 0
 
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.__enter__()
-        self.update(0)
+        self._show(time.monotonic())
         return self
 
     def __exit__(
@@ -54,32 +54,25 @@ class Progress:
         if self._bar is not None:
             self._bar.__exit__(kind, error, trace)
 
-    def update(self, done: int) -> None:
-        """Report how many units are done so far."""
-        self._done = done
+    def update(self, done: int, limit: str | None = None) -> None:
+        """Report how many units are done so far, and what limits the speed."""
         now = time.monotonic()
+        self._speed.note(now, done)
+        self._state = self._state._replace(done=done, per_s=self._speed.per_s(), limit=limit)
+        self._show(now)
+
+    def _show(self, now: float) -> None:
         if now - self._last_file >= FILE_EVERY_S:
             self._write(now)
         if self._bar is not None:
-            self._bar.show(self._label, self._label, done, self._total)
+            self._bar.show(self._state.label, self._state)
         elif now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
-            print_line(f"{self._label}: {done}" + (f" of {self._total}" if self._total is not None else ""))
+            print_line(str(self._state))
 
     def _write(self, now: float) -> None:
         self._last_file = now
-        files.write_json(self._file, {"label": self._label, "done": self._done, "total": self._total})
-
-
-class State(NamedTuple):
-    """Progress of a stage at one moment. `total` None = unknown."""
-
-    label: str
-    done: int
-    total: int | None
-
-    def __str__(self) -> str:
-        return f"{self.label} {self.done}" + (f"/{self.total}" if self.total is not None else "")
+        files.write_json(self._file, self._state._asdict())
 
 
 def read(folder: Path) -> State | None:
@@ -87,7 +80,9 @@ def read(folder: Path) -> State | None:
     try:
         value = files.read_json(folder / "progress.json")
         total = None if value["total"] is None else int(value["total"])
-        return State(str(value["label"]), int(value["done"]), total)
+        per_s = None if value["per_s"] is None else float(value["per_s"])
+        limit = None if value["limit"] is None else str(value["limit"])
+        return State(str(value["label"]), int(value["done"]), total, per_s, limit)
     except (FirstflightError, KeyError, TypeError, ValueError):
         return None
 
@@ -106,6 +101,7 @@ class Bars:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[pace]}", markup=False),
             console=Console(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
@@ -119,11 +115,13 @@ class Bars:
     ) -> None:
         self._rich.stop()
 
-    def show(self, key: str, label: str, done: int, total: int | None) -> None:
+    def show(self, key: str, state: State) -> None:
         """Draw or update the bar of `key`."""
+        label, pace = terminal.visible(state.label), terminal.visible(state.pace)
         if key not in self._tasks:
-            self._tasks[key] = self._rich.add_task(terminal.visible(label), total=total)
-        self._rich.update(self._tasks[key], description=terminal.visible(label), completed=done, total=total)
+            self._tasks[key] = self._rich.add_task(label, total=state.total, pace=pace)
+        task = self._tasks[key]
+        self._rich.update(task, description=label, completed=state.done, total=state.total, pace=pace)
 
     @property
     def print(self) -> Callable[[str], None]:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from firstflight.system import progress
+from firstflight.system.speed import State
 
 POLL_EVERY_S = 0.5
 LINE_EVERY_S = 30.0
@@ -65,13 +66,13 @@ class Console:
         known = {who: state for who, state in states.items() if state is not None}
         if self._bars is not None:
             for who, state in known.items():
-                self._bars.show(who, *state)
+                self._bars.show(who, state)
         elif known and time.monotonic() - self._last_line >= LINE_EVERY_S:
             self._last_line = time.monotonic()
-            progress.print_line("so far: " + ", ".join(map(str, known.values())))
+            progress.print_line("so far: " + "; ".join(map(str, known.values())))
 
     @staticmethod
-    def _progress(folders: list[Path]) -> progress.State | None:
+    def _progress(folders: list[Path]) -> State | None:
         # The last stage that has written progress is the running one.
         for folder in reversed(folders):
             state = progress.read(folder)
