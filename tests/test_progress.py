@@ -57,13 +57,16 @@ def test_a_campaign_reads_what_a_stage_has_written(tmp_path: Path, monkeypatch: 
     now = [1000.0]
     monkeypatch.setattr("firstflight.system.progress.time.monotonic", lambda: now[0])
     assert progress.read(tmp_path) is None
-    with progress.Progress(tmp_path, "a probe 1", 100) as shown:
+    limits: list[str | None] = [None]
+    with progress.Progress(tmp_path, "a probe 1", 100, lambda: limits[-1]) as shown:
         assert progress.read(tmp_path) == State("a probe 1", 0, 100)
         shown.update(10)
         now[0] += 4
-        shown.update(30, "rate")
+        limits.append("rate")
+        shown.update(30)
         assert progress.read(tmp_path) == State("a probe 1", 30, 100, 5.0, "rate")
         now[0] += 0.25
+        limits.append(None)
         shown.update(44)
         assert progress.read(tmp_path) == State("a probe 1", 30, 100, 5.0, "rate"), "too soon"
     assert progress.read(tmp_path) == State("a probe 1", 44, 100, 8.0)

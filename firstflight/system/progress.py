@@ -31,10 +31,20 @@ def print_line(text: str) -> None:
 
 
 class Progress:
-    """Progress of one stage, as a context manager. `total` None = unknown."""
+    """Progress of one stage, as a context manager.
 
-    def __init__(self, folder: Path, label: str, total: int | None) -> None:
+    `total` None = unknown; `limit` is asked, when progress is shown, for what limits the speed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        label: str,
+        total: int | None,
+        limit: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._file = folder / "progress.json"
+        self._limit = limit
         self._state = State(label, 0, total)
         self._speed = Speed()
         self._bar = Bars() if sys.stderr.isatty() else None
@@ -54,11 +64,11 @@ class Progress:
         if self._bar is not None:
             self._bar.__exit__(kind, error, trace)
 
-    def update(self, done: int, limit: str | None = None) -> None:
-        """Report how many units are done so far, and what limits the speed."""
+    def update(self, done: int) -> None:
+        """Report how many units are done so far."""
         now = time.monotonic()
         self._speed.note(now, done)
-        self._state = self._state._replace(done=done, per_s=self._speed.per_s(), limit=limit)
+        self._state = self._state._replace(done=done, per_s=self._speed.per_s())
         self._show(now)
 
     def _show(self, now: float) -> None:
@@ -72,6 +82,7 @@ class Progress:
 
     def _write(self, now: float) -> None:
         self._last_file = now
+        self._state = self._state._replace(limit=self._limit())
         files.write_json(self._file, self._state._asdict())
 
 

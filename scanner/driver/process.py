@@ -14,7 +14,7 @@ from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
-from firstflight.system import binaries, children
+from firstflight.system import binaries, children, files
 from firstflight.system.clock import Offset
 from firstflight.system.noted_signals import noted_signals
 from scanner.driver.feed import Feed
@@ -22,6 +22,8 @@ from scanner.driver.feed import Feed
 # After SIGINT the prober starts no new probe and waits for the probes in flight.
 GRACE_S = 20.0
 WATCH_EVERY_S = 0.1
+# Where an engine tells, while it runs, how far it is and what limits it.
+STATE = "engine.json"
 
 
 class Engine(NamedTuple):
@@ -64,6 +66,7 @@ def arguments(
         ("--skipped", folder / "skipped.jsonl"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
+        ("--progress", folder / STATE),
         ("--rate", _number(settings.rate_at(vantage))),
         ("--per-address-rate", _number(probe.per_address_rate)),
         ("--per-prefix-rate", _number(probe.per_prefix_rate)),
@@ -91,6 +94,15 @@ def arguments(
     if resume:
         argv.append("--resume")
     return argv
+
+
+def limit_of(folder: Path) -> str | None:
+    """Return what limits the engine that works in `folder`, by its own words; None if it has not told yet."""
+    try:
+        limit = files.read_json(folder / STATE)["limit"]
+    except (FirstflightError, KeyError, TypeError):
+        return None
+    return limit if isinstance(limit, str) else None
 
 
 def derive(secret: str, key: StageKey, size: int) -> str:

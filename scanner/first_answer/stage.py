@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from functools import partial
 
 from firstflight.as_map import Mapper
 from firstflight.egress import shared_limits
@@ -94,7 +95,10 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
         running = stack.enter_context(probe_capture(run, key))
-        progress = stack.enter_context(Progress(folder, f"{key.vantage} probe {key.repetition}", targets))
+        shown = Progress(
+            folder, f"{key.vantage} probe {key.repetition}", targets, partial(process.limit_of, folder)
+        )
+        progress = stack.enter_context(shown)
 
         def watch() -> None:
             if running is not None:

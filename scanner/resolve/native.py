@@ -52,6 +52,7 @@ def arguments(settings: Settings, folder: Path) -> list[str]:
         ("--names", folder / "names.txt"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
+        ("--progress", folder / process.STATE),
         ("--rate", resolve.rate),
         ("--concurrency", resolve.concurrency),
         ("--timeout", resolve.timeout_s),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from firstflight.errors import FirstflightError
@@ -15,7 +16,7 @@ from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
-from scanner.driver import rules
+from scanner.driver import process, rules
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
 from scanner.resolver.names import read_list
@@ -38,7 +39,8 @@ def stage(run: Run, key: StageKey) -> None:
         native.write_names(names, folder)
         finished = answers.Finished(segments)
         try:
-            with Progress(folder, f"{key.vantage} resolve {key.repetition}", count) as progress:
+            limit = partial(process.limit_of, folder)
+            with Progress(folder, f"{key.vantage} resolve {key.repetition}", count, limit) as progress:
                 if count:
                     native.run(run, folder, lambda: progress.update(min(finished.count(), count)))
         except native.ResolverDown as error:

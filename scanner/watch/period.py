@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from firstflight.as_map import Mapper
@@ -78,7 +79,8 @@ def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> No
     controller = Controller(run.settings.manners, folder, period.asn_of, feed, period.label)
     with ExitStack() as stack:
         capture = stack.enter_context(probe_capture(run, period.key, ports))
-        progress = stack.enter_context(Progress(folder, period.label, len(period.probes)))
+        shown = Progress(folder, period.label, len(period.probes), partial(process.limit_of, folder))
+        progress = stack.enter_context(shown)
         feeder = _feeder(period, feed, addresses, precedence)
         stack.callback(feeder.close)
         stack.callback(lambda: addresses.write(folder / "dns_answer.parquet"))

@@ -36,5 +36,6 @@ pub mod shared_limits;
 pub mod signals;
 pub mod targets;
 pub mod timers;
+mod whole_file;
 
 pub use error::Failure;

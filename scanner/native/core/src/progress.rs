@@ -1,56 +1,98 @@
-//! Progress on standard error during a run: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress of a run: a bar on a terminal, a line every few seconds elsewhere, a file for other programs. They
+//! say how fast the run is and what limits it.
+
+mod limit;
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
-/// Between two updates of a bar, between two lines.
+use crate::whole_file::replace;
+pub use limit::Limit;
+use limit::Span;
+
+/// Between two updates of a bar, between two lines, between two states in the file.
 const BAR_PAUSE: Duration = Duration::from_millis(200);
 const LINE_PAUSE: Duration = Duration::from_secs(5);
+const FILE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Reports on standard error.
+/// A run at one moment. `left`: what is still to begin, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub done: u64,
+    pub left: Option<u64>,
+    pub in_flight: usize,
+    pub limit: Limit,
+}
+
+/// What the file holds.
+#[derive(Debug, Serialize)]
+struct Written {
+    done: u64,
+    left: Option<u64>,
+    in_flight: usize,
+    per_s: f64,
+    limit: &'static str,
+}
+
+/// Reports on standard error, and to a file.
 pub struct Progress {
     name: &'static str,
     bar: Option<ProgressBar>,
-    pause: Duration,
-    next: Instant,
+    shown: Span,
+    file: Option<(PathBuf, Span)>,
 }
 
 impl Progress {
-    /// For `targets` targets; `name` begins each line.
-    pub fn new(name: &'static str, targets: u64) -> Self {
+    /// For `targets` targets, if that is known; `name` begins each line; `file`: where to write states (JSON).
+    pub fn new(name: &'static str, targets: Option<u64>, file: Option<&Path>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {eta} {msg}");
-            ProgressBar::new(targets)
-                .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            let template = match targets {
+                Some(_) => "{bar:30} {pos}/{len} {per_sec} {eta} {msg}",
+                None => "{spinner} {pos} {per_sec} {msg}",
+            };
+            let bar = targets.map_or_else(ProgressBar::no_length, ProgressBar::new);
+            let style = ProgressStyle::with_template(template);
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
-        let pause = if terminal { BAR_PAUSE } else { LINE_PAUSE };
+        let now = Instant::now();
         Progress {
             name,
             bar,
-            pause,
-            next: Instant::now() + pause,
+            shown: Span::new(if terminal { BAR_PAUSE } else { LINE_PAUSE }, now),
+            file: file.map(|path| (path.to_owned(), Span::new(FILE_PAUSE, now))),
         }
     }
 
-    /// Shows the state, not more often than the pause allows.
-    pub fn tick(&mut self, done: u64, targets_left: usize, in_flight: usize) {
+    /// Takes note of the state, and reports it, not more often than the pauses allow.
+    pub fn tick(&mut self, state: &Now) {
         let now = Instant::now();
-        if now < self.next {
-            return;
+        if let Some((path, span)) = &mut self.file
+            && let Some((per_s, limit)) = span.note(now, state)
+        {
+            let written = Written {
+                done: state.done,
+                left: state.left,
+                in_flight: state.in_flight,
+                per_s,
+                limit: limit.words(),
+            };
+            // A run does not fail because its state cannot be shown.
+            let _ = replace(&written, path);
         }
-        self.next = now + self.pause;
+        let Some((per_s, limit)) = self.shown.note(now, state) else {
+            return;
+        };
         match &self.bar {
             Some(bar) => {
-                bar.set_position(done);
-                bar.set_message(format!("{} in flight", in_flight));
+                bar.set_position(state.done);
+                bar.set_message(format!("{} in flight, limit: {limit}", state.in_flight));
             }
-            None => eprintln!(
-                "{}: {done} done, {in_flight} in flight, {targets_left} to go",
-                self.name
-            ),
+            None => eprintln!("{}: {}", self.name, line(state, per_s, limit)),
         }
     }
 
@@ -61,3 +103,16 @@ impl Progress {
         }
     }
 }
+
+fn line(state: &Now, per_s: f64, limit: Limit) -> String {
+    let left = state.left.map_or_else(String::new, |left| match left {
+        0 => ", 0 to go".to_owned(),
+        _ if per_s < 0.05 => format!(", {left} to go"),
+        _ => format!(", {left} to go in {:.0} s", left as f64 / per_s),
+    });
+    let (done, in_flight) = (state.done, state.in_flight);
+    format!("{done} done, {per_s:.1} a second, {in_flight} in flight{left}, limit: {limit}")
+}
+
+#[cfg(test)]
+mod tests;

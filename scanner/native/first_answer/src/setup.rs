@@ -69,7 +69,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let list = Arc::new(picked);
     let (clock, start) = (Clock::start(), wall());
     let started = Instant::now();
-    let progress = Progress::new("probe", counts.tally.targets);
+    let progress = Progress::new(
+        "probe",
+        Some(counts.tally.targets),
+        options.output.progress.as_deref(),
+    );
     let cid_key = options
         .cid_key
         .unwrap_or_else(|| random::bytes(&mut system));

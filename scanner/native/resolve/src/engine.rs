@@ -8,6 +8,7 @@ use firstflight_core::Failure;
 use firstflight_core::clock::{Clock, Mono, wall};
 use firstflight_core::connected::{Connected, Event, Unsent};
 use firstflight_core::egress::is_full;
+use firstflight_core::progress::{Limit, Now, Progress};
 use firstflight_core::records::Writer;
 use firstflight_core::signals::Signals;
 
@@ -38,10 +39,13 @@ pub struct Engine {
     pub table: Table,
     pub connected: Connected,
     pub writer: Writer<Finished>,
+    /// Names that are done.
+    pub finished: u64,
     /// Bytes that were passed to the writer, and that it has written.
     pub pushed: u64,
     pub written: Arc<AtomicU64>,
     pub checks: Checks,
+    pub progress: Progress,
     pub clock: Clock,
     pub server_count: usize,
 }
@@ -80,6 +84,7 @@ impl Engine {
             self.free_sockets();
             self.write();
             self.writer.submit();
+            self.tell();
             if self.is_done() {
                 break;
             }
@@ -91,6 +96,7 @@ impl Engine {
     /// Passes finished names on to the writer.
     fn write(&mut self) {
         for name in self.table.finished.drain(..) {
+            self.finished += 1;
             self.pushed += name.weight();
             self.writer.push(name);
         }
@@ -287,6 +293,44 @@ impl Engine {
         }
     }
 
+    /// Tells how far the run is.
+    fn tell(&mut self) {
+        let now = Now {
+            done: self.finished,
+            left: None,
+            in_flight: self.table.names(),
+            limit: self.limit(),
+        };
+        self.progress.tick(&now);
+    }
+
+    /// Returns why no more questions were sent.
+    fn limit(&self) -> Limit {
+        if self.checks.is_open() {
+            return Limit::Resolver;
+        }
+        if self.is_behind() {
+            return Limit::Writing;
+        }
+        let mut waiting = (0..self.server_count)
+            .filter(|resolver| self.table.queues[*resolver].waits(CONNECTIONS))
+            .peekable();
+        if waiting.peek().is_some() {
+            let now = self.clock.now();
+            let is_paced = waiting.all(|resolver| self.connected.next_at(resolver) > now);
+            return if is_paced {
+                Limit::Rate
+            } else {
+                Limit::Machine
+            };
+        }
+        match (self.names.is_ended(), self.table.has_room()) {
+            (_, false) => Limit::InFlight,
+            (true, true) => Limit::LastAnswers,
+            (false, true) => Limit::Input,
+        }
+    }
+
     /// Sleeps until something is due or comes.
     fn wait(&mut self, received: bool, full: bool) {
         if self.table.is_empty() {
@@ -322,6 +366,7 @@ impl Engine {
 
     /// Ends the run; names in flight have no rows.
     fn finish(mut self, interrupted: bool, down: Option<String>) -> RunResult {
+        self.progress.finish();
         self.write();
         self.table.counts.not_done = self.table.names() as u64;
         self.table.counts.rejected = self.names.rejected;

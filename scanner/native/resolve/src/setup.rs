@@ -10,6 +10,7 @@ use firstflight_core::clock::{Clock, Mono, SECOND};
 use firstflight_core::connected::{Connected, Server};
 use firstflight_core::inputs::read_all;
 use firstflight_core::policy::{Namespace, Policy};
+use firstflight_core::progress::Progress;
 use firstflight_core::records::{Outputs, Writer, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::{Failure, random};
@@ -76,9 +77,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             },
             outputs.records,
         )?,
+        finished: 0,
         pushed: 0,
         written,
         checks: Checks::new(options.silence, options.timeout),
+        progress: Progress::new("resolve", None, options.output.progress.as_deref()),
         clock,
         server_count: servers.len(),
     };

@@ -83,6 +83,7 @@ fn run(options: &Options) -> Result<u8, Failure> {
         segments: Some(&options.segments),
         resume: options.resume,
         summary: options.summary.as_deref(),
+        progress: None,
         skipped: None,
     })?;
     let mut tally = Tally::<Outcome>::default();

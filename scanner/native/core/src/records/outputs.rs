@@ -10,7 +10,7 @@ use crate::feed::Skips;
 use crate::records::Columns;
 use crate::records::Segments;
 use crate::records::Sinks;
-use crate::records::summary::check_writable;
+use crate::whole_file::check_writable;
 
 /// The options about outputs as every engine's command line has them.
 #[derive(Args, Clone, Debug, Default)]
@@ -30,6 +30,10 @@ pub struct OutputArguments {
     /// Write counts and settings of the run to FILE (JSON)
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+
+    /// Write to FILE twice a second how far the run is, how fast, and what limits it (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub progress: Option<PathBuf>,
 }
 
 /// Formats for standard output.
@@ -46,6 +50,7 @@ impl OutputArguments {
             segments: self.segments.as_deref(),
             resume: self.resume,
             summary: self.summary.as_deref(),
+            progress: self.progress.as_deref(),
             skipped,
         }
     }
@@ -60,6 +65,7 @@ pub struct OutputOptions<'a> {
     /// The folder may contain segments already.
     pub resume: bool,
     pub summary: Option<&'a Path>,
+    pub progress: Option<&'a Path>,
     pub skipped: Option<&'a Path>,
 }
 
@@ -80,7 +86,12 @@ impl<C: Columns> Outputs<C> {
                     .into(),
             ));
         }
-        options.summary.map_or(Ok(()), check_writable)?;
+        for (option, path) in [
+            ("--summary", options.summary),
+            ("--progress", options.progress),
+        ] {
+            path.map_or(Ok(()), |path| check_writable(option, path))?;
+        }
         let skips = Skips::open(options.skipped)?;
         let segments = options
             .segments

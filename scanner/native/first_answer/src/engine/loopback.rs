@@ -192,7 +192,7 @@ pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Sett
         egress: Egress::new(policy(), ports, rate, clock),
         random: ChaCha8Rng::from_seed([5; 32]),
         writer: Writer::start(list.clone(), sinks).unwrap(),
-        progress: Progress::new("probe", 0),
+        progress: Progress::new("probe", None, None),
         list,
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use firstflight_core::clock::{Mono, wall};
+use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
 
@@ -42,11 +43,7 @@ impl Engine {
             self.send();
             self.write_finished();
             self.writer.submit();
-            self.progress.tick(
-                self.probes.counts().tally.records(),
-                self.backlog.len(),
-                self.probes.len(),
-            );
+            self.tell();
             self.wait();
         }
         let interrupted = self.stopping && !failed && self.schedule.broken().is_none();
@@ -163,6 +160,32 @@ impl Engine {
                 None => written,
                 Some(failure) => written.and(Err(failure)),
             },
+        }
+    }
+
+    /// Tells how far the run is.
+    fn tell(&mut self) {
+        let now = Now {
+            done: self.probes.counts().tally.records(),
+            left: Some(self.backlog.len() as u64),
+            in_flight: self.probes.len(),
+            limit: self.limit(),
+        };
+        self.progress.tick(&now);
+    }
+
+    /// Returns why no more probes began.
+    fn limit(&self) -> Limit {
+        let now = self.clock.now();
+        match self.backlog.next_at() {
+            _ if self.writer.is_behind() => Limit::Writing,
+            _ if self.stopping || self.backlog.is_empty() && self.listed => Limit::LastAnswers,
+            _ if self.backlog.is_empty() => Limit::Planned,
+            _ if self.probes.room() == 0 => Limit::InFlight,
+            None => Limit::Paused,
+            Some(at) if at > now => Limit::Networks,
+            Some(_) if self.sender.egress().next_new() > now => Limit::Rate,
+            Some(_) => Limit::Machine,
         }
     }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use firstflight_core::Failure;
 use firstflight_core::clock::SECOND;
 use firstflight_core::feed::{Feed, Schedule, Skips};
+use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{Segments, Sinks, Writer};
+use firstflight_core::targets::Backlog;
 
 use super::*;
 use crate::engine::Parts;
@@ -443,4 +445,45 @@ fn a_run_whose_skipped_probes_cannot_be_written_ends_at_once() {
     assert!(!result.interrupted);
     let tally = &result.counts.tally;
     assert_eq!((tally.skipped, tally.not_done), (1, 1));
+}
+
+#[test]
+fn what_limits_a_run_is_told() {
+    let server = Server::start("127.82.1.9");
+    let made = |targets: usize, listed, settings| {
+        let mut parts = parts(
+            &["127.82.0.9"],
+            1.0,
+            &vec![server.address; targets],
+            settings,
+        );
+        parts.listed = listed;
+        Engine::new(parts).unwrap()
+    };
+    let ended = made(0, true, patient());
+    assert_eq!(ended.limit(), Limit::LastAnswers);
+    let planned = made(0, false, patient());
+    assert_eq!(planned.limit(), Limit::Planned);
+
+    let mut engine = made(2, true, patient());
+    assert_eq!(
+        engine.limit(),
+        Limit::Machine,
+        "a probe may leave, and none has"
+    );
+    engine.await_rate(1);
+    engine.send_new(1);
+    assert_eq!(engine.limit(), Limit::Rate);
+    engine.stop();
+    assert_eq!(engine.limit(), Limit::LastAnswers, "those in flight");
+
+    // One probe a minute to an address.
+    let targets = [server.address; 2];
+    let mut parts = parts(&["127.82.0.9"], FAST, &targets, patient());
+    let limits = RateLimits::new(1.0 / 60.0, 0.0, None, targets.len());
+    parts.backlog = Backlog::new(parts.list.clone(), limits);
+    let mut engine = Engine::new(parts).unwrap();
+    engine.await_rate(2);
+    engine.send_new(2);
+    assert_eq!(engine.limit(), Limit::Networks);
 }
