@@ -11,6 +11,7 @@ import sys
 MEASUREMENTS = {
     "dissector": "the dissector: CPU time beside tshark, memory on a long capture",
     "prober": "the native prober: targets per CPU second, memory, rate kept",
+    "resolve": "the engine of the resolve stage: names per CPU second, beside zdns and hickory-resolver",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
     "lab": "times over the lab: stamps of prober, captures and link compared with each other",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",

@@ -1,0 +1,11 @@
+// zdns with the modules that the bench uses; built for `python -m bench resolve` alone.
+package main
+
+import (
+	"github.com/zmap/zdns/v2/src/cli"
+	_ "github.com/zmap/zdns/v2/src/modules/alookup"
+)
+
+func main() {
+	cli.Execute()
+}
