@@ -1,6 +1,5 @@
 //! One QUIC connection: its ends, the keys that decrypt its packets, what each packet adds to its state.
 
-mod begin;
 mod cids;
 mod count_only;
 mod datagram;

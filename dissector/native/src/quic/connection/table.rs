@@ -1,12 +1,13 @@
 //! Which connection a datagram belongs to.
 
+mod begin;
+
 use std::hint::black_box;
 use std::net::SocketAddr;
 
 use firstflight_wire::{Packet, PacketType, parse_packet, skim};
 use slotmap::SlotMap;
 
-use super::begin::Begun;
 use super::directory::{Directory, Id, Tuple, Tuples};
 use super::scratch::{Bytes, Scratch};
 use super::{Arrival, Connection};
@@ -17,6 +18,7 @@ use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::PacketLog;
 use crate::quic::recovery;
 use crate::quic::timeline::Windows;
+use begin::Begun;
 
 /// Hashes of connections written out, two for each, whose late packets are still distinguished from new
 /// connections.
@@ -42,17 +44,17 @@ pub struct Counters {
 
 /// The live connections.
 pub struct Table {
-    pub(super) limits: Limits,
+    limits: Limits,
     /// Boxed: a table of large values would keep room for as many again.
-    pub(super) connections: SlotMap<Id, Box<Connection>>,
-    pub(super) by_tuple: Tuples,
-    pub(super) by_cid: Directory,
-    pub(super) keyring: Keyring,
-    pub(super) expiry: Expiry<Id>,
+    connections: SlotMap<Id, Box<Connection>>,
+    by_tuple: Tuples,
+    by_cid: Directory,
+    keyring: Keyring,
+    expiry: Expiry<Id>,
     /// The memory of a connection that was written out.
-    pub(super) spare: Option<Box<Connection>>,
-    pub(super) tombstones: Tombstones,
-    pub(super) scratch: Scratch,
+    spare: Option<Box<Connection>>,
+    tombstones: Tombstones,
+    scratch: Scratch,
     pub counters: Counters,
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use firstflight_wire::Version;
 
-use super::super::testing::{
+use crate::quic::connection::testing::{
     ANSWER, CLIENT, F, Feed, HELLO, MS, ODCID, RETRY, Sender, client_hello, datagram, handshake,
     initial, key_log, one_rtt, retry,
 };

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use firstflight_wire::{ConnectionId, MAX_CID_LEN, Packet, PacketType, parse_cut_header};
 use smallvec::SmallVec;
 
-use super::directory::{Id, Tuple};
-use super::path::Path;
-use super::scratch::Bytes;
-use super::table::Table;
-use super::{Arrival, Connection};
+use super::Table;
 use crate::net::ip::Datagram;
+use crate::quic::connection::directory::{Id, Tuple};
+use crate::quic::connection::path::Path;
+use crate::quic::connection::scratch::Bytes;
+use crate::quic::connection::{Arrival, Connection};
 use crate::quic::packet_log::PacketLog;
 
 /// Port of HTTP/3: a datagram to it may begin a connection although no key opens it.
