@@ -14,6 +14,7 @@ import pytest
 from tests.prober.conftest import LOOPBACK, Probe, datagrams
 
 Silent = Callable[[str], socket.socket]
+TRIES = 5
 QUICK = ("--timeout", "0.2", "--attempts", 1, "--linger-ms", 0)
 
 
@@ -121,28 +122,45 @@ def test_the_order_is_random_and_given_by_the_seed(probe: Probe, silent: Silent)
 def test_rate_and_ceiling(probe: Probe, responder: int) -> None:
     rate, seconds = 400, 6
     targets = [(f"127.3.{i // 200}.{i % 200 + 1}", f"n{i}.test", responder) for i in range(rate * seconds)]
-    done = probe(targets, "--rate", rate)
-    times = sorted(row["sent_at"] for row in done.rows)
-    assert {row["outcome"] for row in done.rows} == {"iack"}
-    # A busy machine delays probes; what a stall delayed follows faster, or not at all. Of all half seconds of
-    # probes, a fifth takes no longer and a fifth no shorter than half a second, unless the rate is wrong: one
-    # that is wrong by 2 % moves them all by 10 ms.
+    # Half a second of probes may drift by less than at a rate that is wrong by 2 %.
+    tolerance_s = 0.01 * 2 / 3
+    drifts = []
+    for _ in range(TRIES):
+        done = probe(targets, "--rate", rate)
+        times = sorted(row["sent_at"] for row in done.rows)
+        assert {row["outcome"] for row in done.rows} == {"iack"}
+        # The prober decides for a batch at once; one whose stamps are late counts in the next window, too.
+        batch = done.summary["batch"]
+        assert _most_in_a_second(times) <= rate + 2 * batch
+        assert done.summary["max_new_per_second"] <= rate + batch
+        assert done.summary["max_datagrams_per_second"] < 2 * rate + batch
+        drifts.append(_drifts_s(times, rate))
+        fifth, fourth_fifth = drifts[-1]
+        if fifth < tolerance_s and fourth_fifth > -tolerance_s:
+            return
+    # A machine that has no time for the prober spoils one try or another; a wrong rate spoils all.
+    raise AssertionError(f"half a second of probes drifts by (s): {drifts}")
+
+
+def _drifts_s(times: list[int], rate: int) -> tuple[float, float]:
+    """Return by how much half seconds of probes take longer than half a second: the first and last fifth.
+
+    A busy machine delays probes; what a stall delayed follows faster, or not at all. So of all half seconds
+    some take longer and some shorter; a wrong rate moves them all.
+    """
     late_s = [(at - times[0]) / 1e9 - number / rate for number, at in enumerate(times)]
-    step = rate // 2
-    drifts_s = [after - before for before, after in zip(late_s, late_s[step:], strict=False)]
+    drifts_s = [after - before for before, after in zip(late_s, late_s[rate // 2 :], strict=False)]
     fifth, *_, fourth_fifth = statistics.quantiles(drifts_s, n=5)
-    tolerance_s = 0.02 * step / rate * 2 / 3
-    assert fifth < tolerance_s and fourth_fifth > -tolerance_s, (fifth, fourth_fifth, max(late_s))
+    return fifth, fourth_fifth
+
+
+def _most_in_a_second(times: list[int]) -> int:
     most, first = 0, 0
     for i, now in enumerate(times):
         while times[first] <= now - 1_000_000_000:
             first += 1
         most = max(most, i + 1 - first)
-    batch = done.summary["batch"]
-    # The prober decides for a batch at once; one whose stamps are late counts in the next window, too.
-    assert most <= rate + 2 * batch
-    assert done.summary["max_new_per_second"] <= rate + batch
-    assert done.summary["max_datagrams_per_second"] < 2 * rate + batch
+    return most
 
 
 def test_second_connections_stay_under_the_ceiling(probe: Probe, silent: Silent) -> None:
