@@ -2,6 +2,7 @@
 //!
 //! `run` calls `sender`, and both call [`Probes`], which calls neither.
 
+mod gather;
 #[cfg(test)]
 mod loopback;
 mod run;
@@ -38,8 +39,9 @@ pub struct Engine {
     progress: Progress,
     clock: Clock,
     stopping: bool,
-    /// When the loop last began to receive.
+    /// When the loop last began to receive, and how much it read then.
     resumed_at: Mono,
+    read: usize,
 }
 
 /// The parts that are made outside.
@@ -86,6 +88,7 @@ impl Engine {
             clock,
             stopping: false,
             resumed_at: 0,
+            read: 0,
         })
     }
 }

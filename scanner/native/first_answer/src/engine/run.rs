@@ -7,14 +7,9 @@ use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
 
+use super::gather::{self, PAUSE, State, Wake};
 use super::sender::Reports;
 use super::{Engine, RunResult};
-
-/// Time between two passes of the loop when much is sent, so that a pass has several packets to deal with.
-const PAUSE: Mono = 2_000_000;
-
-/// Longest sleep.
-const LONGEST_WAIT: Mono = 100_000_000;
 
 /// Shortest sleep while something is queued.
 const QUEUED_WAIT: Mono = 1_000_000;
@@ -82,20 +77,27 @@ impl Engine {
     pub(super) fn receive(&mut self) -> Mono {
         let (probes, clock) = (&mut self.probes, self.clock);
         let (egress, groups) = (self.sender.egress_mut(), self.backlog.groups());
-        self.receiver.read_all(|port, event| match event {
-            Event::Stamp { number, stamp } => {
-                if let Some(key) = egress.stamped(port, number, stamp) {
-                    probes.stamped(key, stamp);
+        let read = &mut self.read;
+        *read = 0;
+        self.receiver.read_all(|port, event| {
+            *read += 1;
+            match event {
+                Event::Stamp { number, stamp } => {
+                    if let Some(key) = egress.stamped(port, number, stamp) {
+                        probes.stamped(key, stamp);
+                    }
                 }
-            }
-            Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
-            Event::Datagram {
-                peer,
-                control,
-                bytes,
-            } => {
-                let now = clock.now();
-                probes.datagram(port, peer, control, bytes, now, wall, groups);
+                Event::Icmp { to, icmp, quote } => {
+                    probes.icmp(port, to, &icmp, quote, clock.now());
+                }
+                Event::Datagram {
+                    peer,
+                    control,
+                    bytes,
+                } => {
+                    let now = clock.now();
+                    probes.datagram(port, peer, control, bytes, now, wall, groups);
+                }
             }
         })
     }
@@ -189,26 +191,25 @@ impl Engine {
         }
     }
 
-    /// Sleeps until something is due or comes, at least a little.
+    /// Sleeps until something is due or, if it is not better gathered, comes.
     fn wait(&mut self) {
         let now = self.clock.now();
-        if self.in_bulk() {
-            // One pass for several packets is cheaper than one for each; what comes meanwhile has
-            // its stamp from the kernel.
-            if now < self.resumed_at + PAUSE {
-                std::thread::sleep(Duration::from_nanos(self.resumed_at + PAUSE - now));
-            }
-            self.resumed_at = self.clock.now();
-            return;
+        // At high rates one pass for several packets is cheaper than one for each.
+        let wake = if self.in_bulk() {
+            Wake::At(self.resumed_at + PAUSE)
+        } else {
+            gather::next(&self.state(now))
+        };
+        match wake {
+            Wake::At(at) if at > now => std::thread::sleep(Duration::from_nanos(at - now)),
+            Wake::OnArrival(at) if at > now => self.receiver.wait(at - now),
+            Wake::At(_) | Wake::OnArrival(_) => {}
         }
-        let left = self.next_at(now).saturating_sub(self.clock.now());
-        if left > 0 {
-            self.receiver.wait(left);
-        }
+        self.resumed_at = self.clock.now();
     }
 
-    /// Returns when the next pass is to begin if nothing comes before.
-    fn next_at(&self, now: Mono) -> Mono {
+    /// Returns what the next wake-up depends on.
+    fn state(&self, now: Mono) -> State {
         let can_send = !self.stopping && self.room() > 0;
         let next_new = self
             .backlog
@@ -216,15 +217,14 @@ impl Engine {
             .filter(|_| can_send)
             .map(|at| at.max(self.sender.egress().next_new()));
         let sendable = self.sender.egress().next_other().max(now + QUEUED_WAIT);
-        let due = [
+        State {
+            now,
+            pass: self.resumed_at,
+            read: self.read,
+            in_flight: self.probes.len(),
             next_new,
-            self.probes.next_at(sendable),
-            self.schedule.next_at(),
-            Some(now + LONGEST_WAIT),
-        ];
-        due.into_iter().flatten().min().unwrap_or(now)
+            planned: self.schedule.next_at(),
+            other: self.probes.next_at(sendable),
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;
