@@ -1,10 +1,10 @@
 """Loads record files into the store, idempotently: loading a file again, also after a crash, changes nothing.
 
 Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition), of a
-vantage point with shards by the part of each shard. The load
-log (`load_file`) records `loading` before a unit changes, and `loaded` when its rows are counted in the
-store. A unit that is not `loaded` from the same content, with all its rows present, is deleted and loaded
-again. So a file that a stage wrote again replaces its earlier version.
+vantage point with shards by the part of each shard (store/load/part.py). The load log (`load_file`) records
+`loading` before a unit changes, and `loaded` when its rows are counted in the store. A unit that is not
+`loaded` from the same content, with all its rows present, is deleted and loaded again. So a file that a stage
+wrote again replaces its earlier version.
 
 This requires one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
 lease on the units of its file. Every batch carries a token made of the file's content and the versions in the
