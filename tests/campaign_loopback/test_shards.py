@@ -102,10 +102,12 @@ def test_each_name_is_probed_once_by_the_shard_that_resolved_it(run: Path) -> No
 def test_the_captures_hold_each_connection_once(run: Path) -> None:
     sent = [row for row in rows(run) if row["sent_at"] is not None]
     seen = Counter(row["client_scid"] for row in rows(run, "dissect/quic_connection"))
-    # What the killed shard had in flight is in its first capture, and again in its second.
+    # What the killed shard had in flight is in its first capture, and again in its second; the packets that
+    # the kernel still held when it was killed are in none.
     own = {row["client_cid"] for row in sent if row["shard"] == SHARDS[1]}
-    assert seen.keys() == {row["client_cid"] for row in sent}
-    assert all(number == 1 for cid, number in seen.items() if cid not in own)
+    others = {row["client_cid"] for row in sent} - own
+    assert {cid: number for cid, number in seen.items() if cid not in own} == dict.fromkeys(others, 1)
+    assert seen.keys() & own
 
 
 def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
