@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 import click
@@ -94,12 +95,13 @@ def _entry(run: Any) -> dict[str, Any]:
     for stage in probes:
         for name, count in stage["counts"].items():
             outcomes[name] = outcomes.get(name, 0) + count
-    done = sum(s["state"] == "done" for s in probes)
+    done = _done(run, probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
         # A scheduled run, whose stages ran elsewhere: the counts that its report found in the store.
         count = sum(manifest["rows"].values())
-        done = len(manifest["rows"]) * manifest["repetitions"] - len(manifest["missing"])
+        missing = {part.partition(", shard ")[0] for part in manifest["missing"]}
+        done = len(manifest["rows"]) * manifest["repetitions"] - len(missing)
     return {
         "run": run.id,
         "name": manifest["name"],
@@ -118,6 +120,13 @@ def _entry(run: Any) -> dict[str, Any]:
     }
 
 
+def _done(run: Any, stages: list[dict[str, Any]]) -> int:
+    """Return for how many (vantage point, repetition) the stages that measured are done, in all shards."""
+    shards = {vantage.name: vantage.shards for vantage in run.settings.vantage}
+    done = Counter((s["vantage"], s["repetition"], "shard" in s) for s in stages if s["state"] == "done")
+    return sum(n // (shards.get(vantage, 1) if divided else 1) for (vantage, _, divided), n in done.items())
+
+
 def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
     # A watch may have more periods than its settings name.
     done, wanted = entry["probe_stages_done"], entry["repetitions"] * len(entry["vantages"])
@@ -134,6 +143,7 @@ def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
         return
     for stage in entry["stages"]:
         key = f" {stage['vantage']} {stage['repetition']}" if stage["vantage"] else ""
+        key += f" shard {stage['shard']}" if "shard" in stage else ""
         terminal.echo(f"  {stage['stage']}{key}: {stage['state']}, {_rows(stage)}")
         for text in [*stage["warnings"], *([stage["message"]] if stage["message"] else [])]:
             terminal.echo(f"    {text}")

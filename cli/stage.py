@@ -14,6 +14,7 @@ from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.run import Run
 from firstflight.settings.types import DAY_S
+from firstflight.shard import parse
 from firstflight.system import terminal
 from orchestration import execute, runner, stages
 from orchestration.stages import Scope, Stage
@@ -37,6 +38,13 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
     help="Vantage point (resolve, probe, dissect, watch; load: only its rows).",
 )
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
+@click.option(
+    "--shard",
+    "shard_text",
+    metavar="K/N",
+    help="The part of the names of a vantage point with N shards, K from 0 (resolve, probe, dissect; load: "
+    "only its rows).",
+)
 @click.option(
     "--period",
     type=click.FloatRange(min=1, max=DAY_S),
@@ -65,6 +73,7 @@ def command(
     run_name: str,
     vantage: str | None,
     repetition: int | None,
+    shard_text: str | None,
     period: float | None,
     start: str | None,
     centre_clock: int | None,
@@ -81,7 +90,7 @@ def command(
     chosen = [stages.named(name) for name in names]
     for stage in chosen:
         _check_scope(stage, vantage, repetition)
-    key = _key(run, vantage, repetition)
+    key = _key(run, chosen, vantage, repetition, shard_text)
     if here:
         _check_here(run, chosen, vantage)
     remote = {} if here else execute.remote_commands(run, vantage)
@@ -141,12 +150,32 @@ def _timed() -> str:
     return " or ".join(stage.name for stage in stages.STAGES if stage.timed)
 
 
-def _key(run: Run, vantage: str | None, repetition: int | None) -> StageKey | None:
-    """Return the key that the options name; UsageError for an unknown vantage point."""
+def _key(
+    run: Run, chosen: Sequence[Stage], vantage: str | None, repetition: int | None, shard_text: str | None
+) -> StageKey | None:
+    """Return the key that the options name.
+
+    UsageError for an unknown vantage point, and for a shard that it does not have or whose number is missing.
+    """
     if vantage is None or repetition is None:
+        if shard_text is not None:
+            raise UsageError("--shard needs --vantage and --repetition")
         return None
-    run.settings.vantage_named(vantage)
-    return run.key(vantage, repetition)
+    shards = stages.shards_of(run, vantage)
+    if shard_text is None:
+        if len(shards) > 1 and any(stage.scope is Scope.KEY for stage in chosen):
+            raise UsageError(
+                f"{vantage} has {len(shards)} shards in run {run.id}: give one, --shard 0/{len(shards)} "
+                f"to {shards[-1]}"
+            )
+        return run.key(vantage, repetition)
+    shard = parse(shard_text)
+    if shard not in shards:
+        raise UsageError(
+            f"run {run.id} was begun with vantage.shards = {len(shards)} at {vantage}, so there is no shard "
+            f"{shard}: begin another run for another number of shards"
+        )
+    return run.key(vantage, repetition, shard)
 
 
 def _check_scope(stage: Stage, vantage: str | None, repetition: int | None) -> None:

@@ -22,7 +22,8 @@ def status() -> None:
     stdout.check_open()
     for part in pending_uploads.uploads():
         state = "loaded" if part.loaded else "waits" + (f": {part.message}" if part.message else "")
-        terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}  {state}")
+        shard = part.key.of_shard("  shard ")
+        terminal.echo(f"{part.run.id}  {part.key.vantage}  {part.key.repetition}{shard}  {state}")
 
 
 @command.command(epilog="Example: FIRSTFLIGHT_STORE_FILE=/etc/firstflight/store firstflight uploads load")

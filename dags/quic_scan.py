@@ -30,7 +30,7 @@ with DAG(
     # Runs wait for a vantage point that is down; nothing waits for them. A repetition that has not begun
     # three days after its due time is skipped.
     max_active_runs=64,
-    max_active_tasks=ACTIVE_TASKS,
+    max_active_tasks=ACTIVE_TASKS + sum(2 * (vantage.shards - 1) for vantage in VANTAGE_POINTS),
     dagrun_timeout=LONGEST,
     default_args=RETRIES,
     tags=["firstflight"],
@@ -79,8 +79,8 @@ of each.
 `firstflight sql "SELECT vantage, outcome, count() FROM quic_probe WHERE run = 'RUN' GROUP BY ALL"`.
 
 **Where tasks run:** those of a vantage point only on its worker (queue), one scan at a time (pool
-`scan_NAME`), at most `scan_rate` new probes per second. A vantage point that is down delays no other: its
-tasks wait.
+`scan_NAME`; with shards a pool for each), at most `scan_rate` new probes per second. A vantage point that is
+down delays no other: its tasks wait.
 
 **Stop it:** pause the DAG. Probing ends gracefully within seconds, nothing is lost, and it continues when the
 DAG is unpaused. `firstflight runs stop RUN` at the centre ends one run permanently; its rows are loaded and
@@ -114,17 +114,24 @@ part. A retried stage continues where it stopped; rows are loaded exactly once.
             ).output
             chosen >> here
 
-            @task_group(group_id="repetition")
-            def repetition(number: int, here=here, vantage=vantage) -> None:  # type: ignore[no-untyped-def]
-                """Run one repetition at this vantage point."""
-                common = {"vantage": vantage.name, "run": here, "repetition": number, **at_vantage(vantage)}
-                sends = {"pool": vantage.scan_pool, "max_active_tis_per_dagrun": 1}
-                chain(*stage_tasks(Plan.SCAN, common, sends, rows=ROWS))
+            for part in vantage.scan_parts:
 
-            done = repetition.expand(number=numbers)
-            ends.append(done)
+                @task_group(group_id=part.group)
+                def repetition(number: int, here=here, vantage=vantage, part=part) -> None:  # type: ignore[no-untyped-def]
+                    """Run one repetition at this vantage point, or of one of its shards."""
+                    common = {
+                        "vantage": vantage.name,
+                        "run": here,
+                        "repetition": number,
+                        "shard": str(part.shard),
+                        **at_vantage(vantage),
+                    }
+                    sends = {"pool": part.pool, "max_active_tis_per_dagrun": 1}
+                    chain(*stage_tasks(Plan.SCAN, common, sends, rows=ROWS))
 
-    last = [f"{name}.repetition.load" for name in NAMES]
+                ends.append(repetition.expand(number=numbers))
+
+    last = [f"{vantage.name}.{part.group}.load" for vantage in VANTAGE_POINTS for part in vantage.scan_parts]
     gathered = Gather(task_id="gather", run=run, ends=last)
     report = Report(task_id="report", run=run, outlets=[Asset("quic_report")])
     late = Report(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)

@@ -1,14 +1,17 @@
 """Paths of a run. The only module that builds paths below a run's folder.
 
-RUN/ holds the files of the whole run, RUN/VANTAGE/REPETITION/ those of one vantage point and repetition
-(docs/architecture.md, "A run on disk").
+RUN/ holds the files of the whole run, RUN/VANTAGE/REPETITION/ those of one vantage point and repetition, and
+RUN/VANTAGE/REPETITION/shard-K-of-N/ those of one of its shards (docs/architecture.md, "A run on disk").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from firstflight import shard as shards
+from firstflight.shard import WHOLE, Shard
 
 TARGETS = "targets"
 AS_DATA = "as_data"
@@ -28,15 +31,30 @@ REPORT = "report.json"
 class StageKey:
     """Identifies what a vantage point measures in one repetition of a run (of a watch: one period).
 
-    `run` is the run's id, `repetition` counts from 1. The same three columns identify its rows.
+    `run` is the run's id, `repetition` counts from 1. The same three columns identify its rows. `shard` is
+    the part of the names that it measures.
     """
 
     run: str
     vantage: str
     repetition: int
+    shard: Shard = WHOLE
 
     def __str__(self) -> str:
-        return f"{self.vantage}, repetition {self.repetition}"
+        return f"{self.vantage}, repetition {self.repetition}" + self.of_shard(", shard ")
+
+    def of_shard(self, before: str) -> str:
+        """Return the shard as text, `before` in front of it; empty if there is only one."""
+        return "" if self.shard.is_whole else f"{before}{self.shard}"
+
+    @property
+    def whole(self) -> StageKey:
+        """The key of all shards together."""
+        return replace(self, shard=WHOLE)
+
+    def earlier(self) -> Iterator[StageKey]:
+        """Yield the keys of the same names in earlier repetitions, oldest first."""
+        return (replace(self, repetition=number) for number in range(1, self.repetition))
 
     def columns(self) -> dict[str, str | int]:
         """Return the columns of a row that identify its key."""
@@ -107,6 +125,8 @@ class RunLayout:
     def log(self, name: str, key: StageKey | None = None) -> Path:
         """Return the log file of a process that the campaign ran."""
         where = "" if key is None else f"-{key.vantage}-{key.repetition}"
+        if key is not None and not key.shard.is_whole:
+            where += f"-{key.shard.folder}"
         return self.root / _LOGS / f"{name}{where}.log"
 
     # ---- of a stage
@@ -115,7 +135,8 @@ class RunLayout:
         """Return the folder of all stages of a key. ValueError for the key of another run."""
         if key.run != self.root.name:
             raise ValueError(f"{key} belongs to run {key.run}, not to {self.root.name}")
-        return self.root / key.vantage / str(key.repetition)
+        folder = self.root / key.vantage / str(key.repetition)
+        return folder if key.shard.is_whole else folder / key.shard.folder
 
     def stage(self, name: str, key: StageKey | None = None) -> Path:
         """Return the folder of a stage's output; `key` for the stages of a vantage point and repetition."""
@@ -135,11 +156,19 @@ class RunLayout:
         for path in self.root.glob(f"*/[0-9]*/*/{REPORT}"):
             if path.parts[-3].isdecimal():
                 yield path
+        for path in self.root.glob(f"*/[0-9]*/shard-*-of-*/*/{REPORT}"):
+            if path.parts[-4].isdecimal() and not shards.of_folder(path.parts[-3]).is_whole:
+                yield path
 
     def key_of(self, path: Path) -> StageKey:
         """Return the key whose folder contains `path`. ValueError if there is none."""
         vantage, repetition = path.relative_to(self.root).parts[:2]
-        return StageKey(self.root.name, vantage, int(repetition))
+        return StageKey(self.root.name, vantage, int(repetition), self.shard_of(path))
+
+    def shard_of(self, path: Path) -> Shard:
+        """Return the shard whose folder contains `path`; WHOLE if none does."""
+        parts = path.relative_to(self.root).parts
+        return shards.of_folder(parts[2]) if len(parts) > 3 else WHOLE
 
     def clock(self, key: StageKey) -> Path:
         """Return the path of the vantage point's clock comparison."""

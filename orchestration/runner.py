@@ -61,9 +61,15 @@ def stage_argv(
     argv = [*expand(prefix), *([program] if program else this_program()), "stage", *names, "--run", str(run)]
     argv.append("--here")
     if key is not None:
-        argv += ["--vantage", key.vantage, "--repetition", str(key.repetition)]
+        argv += key_options(key)
         argv += ["--centre-clock", str(time.time_ns())]
     return [*argv, *more]
+
+
+def key_options(key: StageKey) -> list[str]:
+    """Return the options of `firstflight stage` that name a key."""
+    shard = [] if key.shard.is_whole else ["--shard", str(key.shard)]
+    return ["--vantage", key.vantage, "--repetition", str(key.repetition), *shard]
 
 
 async def run_to_end(argv: Sequence[str], log: Path) -> int:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from firstflight import shard as shards
+from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
+from firstflight.shard import Shard
 
 
 class Scope(Enum):
@@ -153,6 +156,20 @@ def measuring(plan: Plan | None = None) -> list[Stage]:
 def plan_of(run: Run) -> Plan:
     """Return whether a run is a watch or a scan."""
     return Plan.WATCH if run.manifest.get("kind") == Plan.WATCH.value else Plan.SCAN
+
+
+def shards_of(run: Run, vantage: str) -> list[Shard]:
+    """Return the shards of a vantage point in a run: of a watch, whose times are fixed, always one.
+
+    UsageError for an unknown vantage point.
+    """
+    declared = run.settings.vantage_named(vantage).shards
+    return shards.all_of(declared if plan_of(run) is Plan.SCAN else 1)
+
+
+def keys(run: Run, vantage: str, repetition: int) -> list[StageKey]:
+    """Return the keys of one vantage point and repetition, one for each of its shards."""
+    return [run.key(vantage, repetition, shard) for shard in shards_of(run, vantage)]
 
 
 def of_reports(run: Run) -> Iterator[tuple[Stage, StageReport]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
+from firstflight.shard import WHOLE, all_of
 from firstflight.system import binaries, path_names
 from firstflight.system.terminal import visible
 
@@ -62,14 +63,15 @@ def trace(
 
     UsageError if there is no such row; InputError if a record file or capture cannot be read.
     """
-    run.settings.vantage_named(vantage)
+    declared = run.settings.vantage_named(vantage)
     wanted = [repetition] if repetition is not None else range(1, int(run.manifest["repetitions"]) + 1)
     found = []
     for number in wanted:
-        path = run.layout.quic_probe(run.key(vantage, number))
-        if path.is_file():
-            rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
-            found += [_with_packets(run, row, path) for row in rows]
+        for shard in sorted({WHOLE, *all_of(declared.shards)}):
+            path = run.layout.quic_probe(run.key(vantage, number, shard))
+            if path.is_file():
+                rows = [row for row in _rows(path, domain, ip) if slot is None or row["slot"] == slot]
+                found += [_with_packets(run, row, path) for row in rows]
     if not found:
         where = f"repetition {repetition}" if repetition is not None else "any repetition"
         raise UsageError(f"run {run.id} has no probe of {domain} at {ip} from {vantage} in {where}")

@@ -1,5 +1,6 @@
 """Limits that hold for all vantage points of a campaign together: who may probe a prefix when.
 
+A vantage point with shards has a turn for each of them, so the limits hold for its shards together too.
 Every vantage point computes the rule independently (docs/design has the reasons and the proof): time is
 divided into turns, in each turn a prefix (/24, /48) belongs to one vantage point, and at the end of a turn
 there is a pause in which nobody probes it. Within its turns a vantage point has the whole limit.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from firstflight.errors import UsageError
 from firstflight.settings import Settings
+from firstflight.shard import WHOLE, Shard
 
 # Length of a turn in pauses: a prefix is idle for 1 / TURN_IN_PAUSES of the time.
 TURN_IN_PAUSES = 5
@@ -19,7 +21,7 @@ TURN_IN_PAUSES = 5
 
 @dataclass(frozen=True)
 class Turn:
-    """Turns of vantage point `index` of `of`: `length_s` seconds, the last `pause_s` of them a pause."""
+    """Turns of vantage point or shard `index` of `of`: `length_s` seconds, the last `pause_s` a pause."""
 
     index: int
     of: int
@@ -30,8 +32,10 @@ class Turn:
         return f"{self.index}/{self.of}:{self.length_s:.3f}:{self.pause_s:.3f}"
 
 
-def turn_of(settings: Settings, vantage: str) -> Turn | None:
-    """Return the turns of that vantage point; None if it shares with nobody, or nothing is limited.
+def turn_of(settings: Settings, vantage: str, shard: Shard = WHOLE) -> Turn | None:
+    """Return the turns of that vantage point's shard; None if it shares with nobody, or nothing is limited.
+
+    Without `campaign.shared_limits` a vantage point shares with no other, but its shards still share.
 
     The pause is the longest gap that a limit requires between two probes, plus the slack for clock
     differences and packet delay, so that the next vantage point cannot shorten a gap.
@@ -39,10 +43,15 @@ def turn_of(settings: Settings, vantage: str) -> Turn | None:
     limits = [
         limit for limit in (settings.probe.per_address_rate, settings.probe.per_prefix_rate) if limit > 0
     ]
-    if len(settings.vantage) < 2 or not settings.campaign.shared_limits or not limits:
+    index, of = shard.index, shard.of
+    if settings.campaign.shared_limits:
+        before = settings.vantage[: settings.index_of(vantage)]
+        index += sum(other.shards for other in before)
+        of = sum(other.shards for other in settings.vantage)
+    if of < 2 or not limits:
         return None
     pause_s = 1 / min(limits) + settings.campaign.clock_slack_s
-    return Turn(settings.index_of(vantage), len(settings.vantage), TURN_IN_PAUSES * pause_s, pause_s)
+    return Turn(index, of, TURN_IN_PAUSES * pause_s, pause_s)
 
 
 def check_watch(settings: Settings, names: int) -> None:

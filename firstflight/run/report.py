@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from firstflight import shard as shards
+from firstflight.errors import UsageError
 from firstflight.layout import StageKey
 from firstflight.settings.types import VantageName
 from firstflight.system.path_names import RelativeName
@@ -26,10 +28,11 @@ class StageReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    # These three determine the report's path.
+    # These four determine the report's path.
     stage: str = Field(pattern=r"^[a-z_]{1,30}$")
     vantage: VantageName | None = None
     repetition: int | None = Field(default=None, ge=1)
+    shard: str | None = None  # K/N; null and not written if the names are not divided
     state: State = "running"
     started_at: datetime
     ended_at: datetime | None = None
@@ -48,10 +51,15 @@ class StageReport(BaseModel):
         """Return the stage's key in the run of that id; None for a stage of the whole run."""
         if self.vantage is None or self.repetition is None:
             return None
-        return StageKey(run, self.vantage, self.repetition)
+        return StageKey(run, self.vantage, self.repetition, shards.parse(self.shard or str(shards.WHOLE)))
 
     @model_validator(mode="after")
     def _has_a_whole_key(self) -> StageReport:
         if (self.vantage is None) != (self.repetition is None):
             raise ValueError("vantage and repetition must both be set, or neither")
+        if self.shard is not None:
+            try:
+                shards.parse(self.shard)
+            except UsageError as error:
+                raise ValueError(str(error)) from error
         return self

@@ -23,6 +23,7 @@ from firstflight.layout import RunLayout, StageKey
 from firstflight.run.provenance import tool_version
 from firstflight.run.report import StageReport
 from firstflight.settings import Settings, check
+from firstflight.shard import WHOLE, Shard
 from firstflight.system import files, lock, path_names
 
 RUN_ID = path_names.RUN_ID
@@ -130,9 +131,9 @@ class Run:
 
     # ---- stages
 
-    def key(self, vantage: str, repetition: int) -> StageKey:
-        """Return the key of a vantage point and repetition of this run."""
-        return StageKey(self.id, vantage, repetition)
+    def key(self, vantage: str, repetition: int, shard: Shard = WHOLE) -> StageKey:
+        """Return the key of a vantage point and repetition of this run, or of one of its shards."""
+        return StageKey(self.id, vantage, repetition, shard)
 
     def report(self, stage: str, key: StageKey | None = None) -> StageReport | None:
         """Read the report of a stage; None if it never started."""
@@ -167,6 +168,7 @@ class Run:
                 stage=stage,
                 vantage=None if key is None else key.vantage,
                 repetition=None if key is None else key.repetition,
+                shard=None if key is None or key.shard.is_whole else str(key.shard),
                 started_at=datetime.now(UTC),
                 pid=os.getpid(),
                 tool_version=tool_version(),
@@ -219,7 +221,8 @@ class Run:
 
     def _write_report(self, report: StageReport) -> None:
         path = self.layout.report(report.stage, report.key(self.id))
-        files.write_json(path, json.loads(report.model_dump_json()))
+        left_out = {"shard"} if report.shard is None else None
+        files.write_json(path, json.loads(report.model_dump_json(exclude=left_out)))
 
 
 def runs_root() -> Path:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from firstflight.settings.types import (
     DAY_S,
@@ -26,6 +33,7 @@ from firstflight.settings.types import (
     VantageName,
     WeightedResolver,
 )
+from firstflight.shard import MOST
 
 # The folder of CrUX's monthly global lists.
 CRUX_URL = "https://raw.githubusercontent.com/zakird/crux-top-lists/main/data/global"
@@ -249,6 +257,16 @@ class VantagePoint(Section):
     sources: tuple[Address, ...] = ()
     # Interface to capture on; None = the one of the default route.
     interface: Interface | None = None
+    # Processes among which the names of a scan are divided; together they keep the limits of one.
+    shards: int = Field(default=1, ge=1, le=MOST)
+
+    @model_serializer(mode="wrap")
+    def _without_one_shard(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `shards` out if there is one: the settings of a run are then those of earlier versions."""
+        values: dict[str, Any] = dump(self)
+        if self.shards == 1:
+            values.pop("shards", None)
+        return values
 
 
 class Vantage(VantagePoint):

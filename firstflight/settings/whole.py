@@ -21,6 +21,7 @@ from firstflight.settings.sections import (
     Vantage,
     Watch,
 )
+from firstflight.shard import WHOLE, Shard
 
 
 class Settings(Section):
@@ -55,6 +56,12 @@ class Settings(Section):
                 "campaign.contact is empty: say how operators can reach you (it is sent in every close), "
                 "or name lab networks in probe.allow_net"
             )
+        for vantage in self.vantage:
+            first, last = map(int, (vantage.ports or self.probe.ports).split("-"))
+            if vantage.shards > 1 and last - first + 1 < 2 * vantage.shards:
+                raise ValueError(
+                    f"{vantage.shards} shards of {vantage.name} need two ports each, not {first}-{last}"
+                )
         return self
 
     def vantage_named(self, name: str) -> Vantage:
@@ -65,13 +72,20 @@ class Settings(Section):
         known = ", ".join(v.name for v in self.vantage)
         raise UsageError(f"no vantage point is called {name}; the settings name {known}")
 
-    def rate_at(self, vantage: Vantage) -> float:
-        """Return the new probes per second at that vantage point."""
-        return self.probe.rate if vantage.rate is None else vantage.rate
+    def rate_at(self, vantage: Vantage, shard: Shard = WHOLE) -> float:
+        """Return the new probes per second at that vantage point, or of one of its shards."""
+        return (self.probe.rate if vantage.rate is None else vantage.rate) / shard.of
 
-    def ports_at(self, vantage: Vantage, half: int | None = None) -> str:
-        """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half."""
+    def ports_at(self, vantage: Vantage, half: int | None = None, shard: Shard = WHOLE) -> str:
+        """Return the source ports there, as FIRST-LAST; `half` 0 or 1: their first or second half.
+
+        With `shard` those of one shard: no two have one in common.
+        """
         ports = vantage.ports or self.probe.ports
+        if not shard.is_whole:
+            first, last = map(int, ports.split("-"))
+            begin, end = (first + (last - first + 1) * n // shard.of for n in (shard.index, shard.index + 1))
+            ports = f"{begin}-{end - 1}"
         if half is None:
             return ports
         first, last = map(int, ports.split("-"))

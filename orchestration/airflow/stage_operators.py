@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
+from firstflight.shard import WHOLE, parse
 from orchestration import stages
 from orchestration.airflow.dag_run import period_of
 from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
@@ -48,12 +49,15 @@ class FetchInputs(FirstflightOperator):
 
 
 class StageOperator(FirstflightOperator):
-    """Runs one stage of a run at a vantage point, unless it is done."""
+    """Runs one stage of a run at a vantage point, or of one of its shards, unless it is done."""
 
     template_fields: Sequence[str] = ("run", "repetition")
 
-    def __init__(self, *, stage: str, vantage: str, run: Any, repetition: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, *, stage: str, vantage: str, run: Any, repetition: Any, shard: str = str(WHOLE), **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.shard = shard
         self.stage = stage
         self.vantage = vantage
         self.run = run
@@ -62,10 +66,12 @@ class StageOperator(FirstflightOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage; return its counts."""
         from firstflight.run.run import Run
+        from orchestration.runner import key_options
 
         with airflow_errors():
             run = Run.with_id(str(self.run))
-            key, stage = run.key(self.vantage, int(self.repetition)), stages.named(self.stage)
+            key = run.key(self.vantage, int(self.repetition), parse(self.shard))
+            stage = stages.named(self.stage)
             stops = partial(self._is_stopped, run)
             if stage.sends:
                 if stops():
@@ -76,8 +82,7 @@ class StageOperator(FirstflightOperator):
             if stage.needs_capture and not captured(run, key):
                 self.log.info("there is no capture to dissect")
                 return {"rows": 0}
-            of_key = ("--vantage", key.vantage, "--repetition", str(key.repetition))
-            arguments = ("stage", self.stage, "--run", run.id, *of_key, *self._more(context))
+            arguments = ("stage", self.stage, "--run", run.id, *key_options(key), *self._more(context))
             self.firstflight(context, *arguments, resumes=True, stops=stops)
             return self._counts(run, key)
 
@@ -155,8 +160,8 @@ def stage_tasks(
 ) -> list[StageOperator]:
     """Create a task for each stage of a plan at one vantage point, in the order of the table of stages.
 
-    `common`: arguments of every task (vantage point, run, repetition, queue); `sends`: further arguments of
-    tasks that send; `rows`: the asset that the last task, which loads, publishes.
+    `common`: arguments of every task (vantage point, run, repetition, shard, queue); `sends`: further
+    arguments of tasks that send; `rows`: the asset that the last task, which loads, publishes.
     """
     tasks = []
     for stage in [*stages.at_vantage(plan), *stages.afterwards(plan), stages.named(stages.LOAD)]:

@@ -23,7 +23,8 @@ from orchestration.airflow import predecessor
 from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
-SLOTS = 5  # concurrent tasks: the sum of its pools' slots (vantage_points.pools)
+# Concurrent tasks: the sum of its pools' slots (vantage_points.pools), and of those of each further shard.
+SLOTS, SLOTS_OF_SHARD = 5, 2
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def main() -> int:
         prog="python -m orchestration.airflow.worker", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--vantage", required=True, metavar="NAME")
-    parser.add_argument("--concurrency", type=int, default=SLOTS, metavar="N")
+    parser.add_argument("--concurrency", type=int, metavar="N")
     options = parser.parse_args()
     lab.enforce()
     try:
@@ -44,7 +45,8 @@ def main() -> int:
         terminal.echo(f"worker {options.vantage}: {error}", err=True)
         return error.exit_status
     argv = ["airflow", "edge", "worker", "--edge-hostname", vantage.name, "--queues", vantage.queue]
-    argv += ["--concurrency", str(options.concurrency)]
+    slots = SLOTS + SLOTS_OF_SHARD * (vantage.shards - 1)
+    argv += ["--concurrency", str(options.concurrency or slots)]
     os.execvp("airflow", argv)
     raise AssertionError("not reached")
 

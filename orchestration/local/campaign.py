@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from firstflight import capture
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
@@ -61,8 +62,9 @@ class Campaign:
         return stages.measuring(self.plan)
 
     def keys(self, repetition: int) -> list[StageKey]:
-        """Return one key for each vantage point."""
-        return [self.run.key(vantage.name, repetition) for vantage in self.settings.vantage]
+        """Return one key for each vantage point and shard."""
+        vantages = [vantage.name for vantage in self.settings.vantage]
+        return [key for name in vantages for key in stages.keys(self.run, name, repetition)]
 
     def measured(self, key: StageKey) -> bool:
         """Return whether the rows of that key exist."""
@@ -112,7 +114,8 @@ class Campaign:
         if waiting:
             await self._wait_until_due(repetition)
             await self._hook(repetition)
-            self.console.print_line(f"repetition {repetition}: {', '.join(key.vantage for key in waiting)}")
+            shown = ", ".join(key.vantage + key.of_shard(" shard ") for key in waiting)
+            self.console.print_line(f"repetition {repetition}: {shown}")
             await together(self.measure(key, str(key)) for key in waiting)
         await self.run_later_stages(repetition)
         await self.load(f"repetition {repetition}")
@@ -158,7 +161,7 @@ class Campaign:
 
         async def one(key: StageKey) -> None:
             for name in names:
-                if self.run.done(name, key):
+                if self.run.done(name, key) or self._has_nothing(name, key):
                     continue
                 async with processors:
                     status = await self.stage([name], (), None, key)
@@ -167,6 +170,11 @@ class Campaign:
                     return
 
         await together(one(key) for key in self.keys(repetition) if self.measured(key))
+
+    def _has_nothing(self, name: str, key: StageKey) -> bool:
+        """Return whether a stage needs a capture, and its shard took none because no name is its own."""
+        needs = stages.named(name).needs_capture and not key.shard.is_whole
+        return needs and not capture.records(self.run.layout.stage("capture", key))
 
     async def _wait_until_due(self, repetition: int) -> None:
         """Wait until the interval since the last repetition's start is over; record this one's start."""
@@ -204,7 +212,9 @@ class Campaign:
         """Run stages in one process; update the manifest when it has ended."""
         argv = runner.stage_argv(prefix, program, names, self.run.path, key, more)
         first = stages.named(names[0])
-        who = names[0] if key is None else key.vantage if first.sends else f"{key.vantage} {names[0]}"
+        who = names[0]
+        if key is not None:
+            who = key.vantage + key.of_shard(" shard ") + ("" if first.sends else f" {who}")
         # The folders of their progress files.
         folders = [self.run.layout.stage(name, key) for name in names if first.sends or first.fetches]
         self.console.begin(who, folders)

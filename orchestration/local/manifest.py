@@ -31,6 +31,7 @@ def _entry(run: Run, report: StageReport) -> dict[str, Any]:
         "stage": report.stage,
         "vantage": report.vantage,
         "repetition": report.repetition,
+        **({} if report.shard is None else {"shard": report.shard}),
         "state": state,
         "started_at": report.started_at.isoformat(),
         "ended_at": report.ended_at.isoformat() if report.ended_at else None,

@@ -51,6 +51,8 @@ def describe(settings: Settings) -> Iterator[str]:
             line += (
                 f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
             )
+        if vantage.shards > 1:
+            line += f"; {vantage.shards} shards"
         if vantage.command:
             line += f"; behind {' '.join(vantage.command)}"
         yield line
@@ -91,10 +93,10 @@ def outstanding(run: Run) -> Iterator[str]:
     wanted = stages.names([*stages.at_vantage(plan), *stages.afterwards(plan, captured=captured)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
-            key = run.key(vantage.name, repetition)
-            missing = [name for name in wanted if not run.done(name, key)]
-            if missing:
-                yield f"to do: {key}: {', '.join(missing)}"
+            for key in stages.keys(run, vantage.name, repetition):
+                missing = [name for name in wanted if not run.done(name, key)]
+                if missing:
+                    yield f"to do: {key}: {', '.join(missing)}"
 
 
 def _names(settings: Settings) -> int | None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from firstflight.layout import StageKey
 from firstflight.run.run import Run
+from firstflight.shard import parse
+from orchestration import stages
 from store import open_store
 
 VARIABLE = "FIRSTFLIGHT_REPORTS"
@@ -45,11 +47,13 @@ def of(run: Run) -> Outcome:
             "WHERE kind = 'quic_probe' AND run = {run:String} AND state = 'loaded'",
             {"run": run.id},
         )
-    # Run, vantage point, repetition (schemas/records/quic_probe.yaml).
-    loaded = {run.key(vantage, int(number)) for _, vantage, number in (json.loads(u["unit"]) for u in units)}
+    # Run, vantage point, repetition (schemas/records/quic_probe.yaml), and the shard of a part.
+    named = [json.loads(unit["unit"]) for unit in units]
+    loaded = {run.key(vantage, int(number), *map(parse, shard)) for _, vantage, number, *shard in named}
     found = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
     names = run.manifest.get("vantage_points") or [vantage.name for vantage in run.settings.vantage]
-    expected = [run.key(name, n) for name in names for n in range(1, run.settings.campaign.repetitions + 1)]
+    numbers = range(1, run.settings.campaign.repetitions + 1)
+    expected = [key for name in names for n in numbers for key in stages.keys(run, name, n)]
     by_vantage = {name: sum(n for part, n in found.items() if part.vantage == name) for name in names}
     return Outcome(by_vantage, [part for part in expected if part not in loaded])
 

@@ -22,7 +22,7 @@ from store import location
 
 @dataclass(frozen=True)
 class Upload:
-    """Record files of one run, vantage point and repetition, and whether they are in the store."""
+    """Record files of one run, vantage point, repetition and shard, and whether they are in the store."""
 
     run: Run
     key: StageKey
@@ -54,7 +54,9 @@ def _is_over(run: Run, report: StageReport) -> bool:
 
 
 def is_loaded(run: Run, key: StageKey) -> bool:
-    """Return whether the output of all stages of a key was loaded after they ended, alone or with the run.
+    """Return whether the output of all stages of a key was loaded after they ended.
+
+    It may have been loaded alone, with the vantage point's other shards, or with the run.
 
     What was loaded into another store than the one that now is in force still waits.
     """
@@ -70,7 +72,7 @@ def is_loaded(run: Run, key: StageKey) -> bool:
             and all(other.ended_at is not None and other.ended_at <= load.started_at for other in others)
         )
 
-    return loaded_after_all(key) or loaded_after_all(None)
+    return any(loaded_after_all(of) for of in (key, key.whole, None))
 
 
 def load_pending() -> tuple[int, list[FirstflightError]]:

@@ -85,6 +85,8 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
 
 def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
     common = set(settings.VantagePoint.model_fields)
+    if watch:  # its planned probes are not divided
+        common.discard("shards")
     return {
         **point.model_dump(mode="json", include=common, exclude_none=True),
         "rate": point.watch_rate if watch else point.scan_rate,

@@ -12,7 +12,7 @@ import os
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -20,6 +20,7 @@ from firstflight import settings
 from firstflight.egress import lists
 from firstflight.errors import UsageError
 from firstflight.settings.types import Address, PortRange
+from firstflight.shard import WHOLE, Shard, all_of
 
 VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
@@ -30,6 +31,14 @@ def _addresses(text: str) -> str:
     if lists.addresses(text) is None:
         raise ValueError(f"{text!r} is no address, network or range")
     return str(ipaddress.ip_network(text)) if "/" in text else text
+
+
+class ScanPart(NamedTuple):
+    """A shard of a scan on a schedule: the group of its tasks, and the pool of those that send."""
+
+    group: str
+    shard: Shard
+    pool: str
 
 
 class VantagePoint(settings.VantagePoint):
@@ -58,6 +67,10 @@ class VantagePoint(settings.VantagePoint):
             raise ValueError(f"scan_ports {self.scan_ports} and watch_ports {self.watch_ports} overlap")
         if end - begin + 1 < 12:
             raise ValueError(f"watch_ports {self.watch_ports} are fewer than twelve")
+        if self.shards > 1 and last - first + 1 < 2 * self.shards:
+            raise ValueError(
+                f"scan_ports {self.scan_ports} are fewer than two for each of {self.shards} shards"
+            )
         return self
 
     def watching(self, *, manual: bool) -> VantagePoint:
@@ -74,6 +87,20 @@ class VantagePoint(settings.VantagePoint):
     def scan_pool(self) -> str:
         """Pool with one slot, for the scan that sends at `scan_rate`."""
         return f"scan_{self.name}"
+
+    @property
+    def scan_parts(self) -> list[ScanPart]:
+        """The parts of a scan that run at once: one for each shard.
+
+        Each has a pool of its own, so that never two scans use the source ports and turns of one shard.
+        """
+        if self.shards == 1:
+            return [ScanPart("repetition", WHOLE, self.scan_pool)]
+        # No name of a vantage point contains a dot.
+        return [
+            ScanPart(f"shard_{one.index}", one, f"{self.scan_pool}.{one.index}")
+            for one in all_of(self.shards)
+        ]
 
     @property
     def watch_pool(self) -> str:
@@ -142,7 +169,8 @@ def load(path: Path) -> VantagePoints:
 
 
 def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
-    """Return the input of `airflow pools import`: three pools per vantage point.
+    """Return the input of `airflow pools import`: three pools per vantage point, and one more for each
+    further shard.
 
     Every task of a vantage point is in one of them, so that waiting tasks of one that is down occupy no slots
     of others.
@@ -151,11 +179,22 @@ def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
     for vantage in points.vantage:
         most = "at most {:g} new probes per second"
         for name, slots, what in (
-            (vantage.scan_pool, 1, f"one scan at a time, {most.format(vantage.scan_rate)}"),
+            *(
+                (
+                    one.pool,
+                    1,
+                    f"{_of_scan(one.shard)} at a time, {most.format(vantage.scan_rate / one.shard.of)}",
+                )
+                for one in vantage.scan_parts
+            ),
             # The running period, and the next one, which starts before it ends.
             (vantage.watch_pool, 2, f"one watch, and the next waiting, {most.format(vantage.watch_rate)}"),
-            (vantage.work_pool, 2, "tasks that send nothing: fetching, dissecting, loading"),
+            (vantage.work_pool, 1 + vantage.shards, "tasks that send nothing: fetching, dissecting, loading"),
         ):
             text = f"{vantage.city}: {what}"
             found[name] = {"slots": slots, "description": text, "include_deferred": False}
     return found
+
+
+def _of_scan(shard: Shard) -> str:
+    return "one scan" if shard.is_whole else f"shard {shard} of one scan"

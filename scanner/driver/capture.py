@@ -12,13 +12,17 @@ from firstflight.run.run import Run
 def probe_capture(
     run: Run, key: StageKey, ports: str | None = None
 ) -> AbstractContextManager[capture.Capture | None]:
-    """Return the capture for the probes of a key; a context of None if the settings disable it."""
+    """Return the capture for the probes of a key; a context of None if the settings disable it.
+
+    It takes the key's own source ports; ICMP, which names no port, is in the captures of all shards, and
+    answers only where its connection is.
+    """
     settings = run.settings
     vantage = settings.vantage_named(key.vantage)
     if not settings.capture.enabled:
         return nullcontext()
     folder = run.layout.stage("capture", key)
-    ports = ports or settings.ports_at(vantage)
+    ports = ports or settings.ports_at(vantage, shard=key.shard)
     return capture.Capture(
         capture.next_path(folder),
         vantage.interface or capture.default_interface(),

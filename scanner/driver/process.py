@@ -14,6 +14,7 @@ from firstflight.egress.shared_limits import Turn
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.settings import Settings, Vantage
+from firstflight.shard import WHOLE, Shard
 from firstflight.system import binaries, children, files
 from firstflight.system.clock import Offset
 from firstflight.system.noted_signals import noted_signals
@@ -52,12 +53,13 @@ def arguments(
     ports: str | None = None,
     turn: Turn | None = None,
     clock: Offset | None = None,
+    shard: Shard = WHOLE,
 ) -> list[str]:
     """Return the argument list of `firstflight-prober`, with its files in `folder`.
 
     `listed` False: there is no targets.csv, all probes come by the feed. `ports`: source ports, if not all of
     the vantage point's. `turn`: how limits are shared with other vantage points. `clock`: the offset of the
-    local clock, which corrects the turns.
+    local clock, which corrects the turns. `shard` has its share of the rate and of the source ports.
     """
     probe = settings.probe
     argv = [str(binaries.find("firstflight-prober")), "--feed"]
@@ -67,13 +69,13 @@ def arguments(
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
         ("--progress", folder / STATE),
-        ("--rate", _number(settings.rate_at(vantage))),
+        ("--rate", _number(settings.rate_at(vantage, shard))),
         ("--per-address-rate", _number(probe.per_address_rate)),
         ("--per-prefix-rate", _number(probe.per_prefix_rate)),
         ("--timeout", _number(probe.timeout_s)),
         ("--settle-ms", probe.settle_ms),
         ("--attempts", probe.attempts),
-        ("--ports", ports or settings.ports_at(vantage)),
+        ("--ports", ports or settings.ports_at(vantage, shard=shard)),
         ("--seed", seed),
         ("--cid-key", cid_key),
     ]
@@ -107,7 +109,8 @@ def limit_of(folder: Path) -> str | None:
 
 def derive(secret: str, key: StageKey, size: int) -> str:
     """Derive `size` bytes (hex) for one stage from the run's secret: no two stages share connection IDs."""
-    digest = hmac.digest(bytes.fromhex(secret), f"{key.vantage}/{key.repetition}".encode(), "sha256")
+    name = f"{key.vantage}/{key.repetition}" + key.of_shard("/")
+    digest = hmac.digest(bytes.fromhex(secret), name.encode(), "sha256")
     return digest[:size].hex()
 
 

@@ -87,18 +87,18 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         seed=(int(manifest["seed"]) ^ int(process.derive(secret, key, 7), 16)),
         cid_key=process.derive(secret, key, 16),
         resume=bool(closed_segments(segments)),
-        turn=shared_limits.turn_of(settings, vantage.name),
+        turn=shared_limits.turn_of(settings, vantage.name, key.shard),
         clock=clock.of(run, key),
+        shard=key.shard,
     )
     feed, label = Feed(), str(key)
+    shown = f"{key.vantage} probe {key.repetition}" + key.of_shard(" shard ")
     controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
         running = stack.enter_context(probe_capture(run, key))
-        shown = Progress(
-            folder, f"{key.vantage} probe {key.repetition}", targets, partial(process.limit_of, folder)
-        )
-        progress = stack.enter_context(shown)
+        limit = partial(process.limit_of, folder)
+        progress = stack.enter_context(Progress(folder, shown, targets, limit))
 
         def watch() -> None:
             if running is not None:

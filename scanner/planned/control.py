@@ -42,7 +42,8 @@ class Controls:
     def __enter__(self) -> Self:
         settings = self._run.settings
         names = settings.manners.control
-        if not names or not settings.manners.enabled:
+        # One process of a vantage point probes them, so that there are not more probes with more shards.
+        if not names or not settings.manners.enabled or self._key.shard.index:
             return self
         families = settings.probe.families
         common = {

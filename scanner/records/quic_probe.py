@@ -103,7 +103,7 @@ def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
 
 def _earlier(run: Run, key: StageKey) -> list[Path]:
     """Return the record files of the vantage point's earlier repetitions."""
-    paths = [run.layout.quic_probe(run.key(key.vantage, n)) for n in range(1, key.repetition)]
+    paths = map(run.layout.quic_probe, key.earlier())
     return [path for path in paths if path.is_file()]
 
 

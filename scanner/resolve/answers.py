@@ -47,7 +47,7 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
     kept = _kept(found, names.num_rows)
     ranks = names["rank"].cast(schema.field("rank").type).combine_chunks()
     list_ids = names["list_id"].cast(pa.string()).combine_chunks()
-    counts: Counter[str] = Counter(names=0)
+    counts: Counter[str] = Counter(rows=0, names=0)
     with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
         for segment in found:
             table = _read(segment)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Settings
+from firstflight.shard import WHOLE, Shard
 from firstflight.system import binaries, files
 from scanner.driver import process
 from scanner.driver.feed import Feed
@@ -45,16 +46,20 @@ def write_names(names: pa.Table, folder: Path) -> None:
             )
 
 
-def arguments(settings: Settings, folder: Path) -> list[str]:
-    """Return the argument list of `firstflight-resolve`, with its files in `folder`."""
+def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[str]:
+    """Return the argument list of `firstflight-resolve`, with its files in `folder`.
+
+    A shard has its share of the rate and of the questions under way; rate 0, no limit, stays.
+    """
     resolve = settings.resolve
+    rate = resolve.rate if shard.is_whole else resolve.rate / shard.of
     options: list[tuple[str, object]] = [
         ("--names", folder / "names.txt"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
         ("--progress", folder / process.STATE),
-        ("--rate", resolve.rate),
-        ("--concurrency", resolve.concurrency),
+        ("--rate", rate),
+        ("--concurrency", max(1, resolve.concurrency // shard.of)),
         ("--timeout", resolve.timeout_s),
         ("--attempts", resolve.attempts),
         ("--silence", SILENCE),
@@ -70,8 +75,8 @@ def arguments(settings: Settings, folder: Path) -> list[str]:
     return argv
 
 
-def run(run: Run, folder: Path, watch: Callable[[], None]) -> None:
-    """Resolve the names of names.txt until every one has rows in a closed segment.
+def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None:
+    """Resolve the names of names.txt, those of `shard`, until every one has rows in a closed segment.
 
     Calls `watch` ten times a second. Raises ResolverDown if no resolver answers; otherwise as `process.run`.
     """
@@ -83,7 +88,7 @@ def run(run: Run, folder: Path, watch: Callable[[], None]) -> None:
         watch()
 
     try:
-        process.run(arguments(run.settings, folder), folder / "resolve.log", Feed(), look, ENGINE)
+        process.run(arguments(run.settings, folder, shard), folder / "resolve.log", Feed(), look, ENGINE)
     except process.EngineFailed as error:
         if _is_down(summary):
             reason = str(error).removeprefix(f"the {ENGINE.name} failed: firstflight resolve: ")

@@ -31,7 +31,7 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("resolve", key) as report:
         path = run.layout.dns_answer(key)
         rules.check_lists(run)  # before the first query: with a bad list nothing could be probed
-        names = read_list(run)
+        names = read_list(run, key.shard)
         count = report.rows_in = names.num_rows
         folder = path.parent
         segments = folder / "segments"
@@ -40,9 +40,10 @@ def stage(run: Run, key: StageKey) -> None:
         finished = answers.Finished(segments)
         try:
             limit = partial(process.limit_of, folder)
-            with Progress(folder, f"{key.vantage} resolve {key.repetition}", count, limit) as progress:
+            shown = f"{key.vantage} resolve {key.repetition}" + key.of_shard(" shard ")
+            with Progress(folder, shown, count, limit) as progress:
                 if count:
-                    native.run(run, folder, lambda: progress.update(min(finished.count(), count)))
+                    native.run(run, key.shard, folder, lambda: progress.update(min(finished.count(), count)))
         except native.ResolverDown as error:
             done = min(finished.count(), count)
             kept = f"; {done} of {count} names are done and kept, run the stage again for the rest"

@@ -12,7 +12,11 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Resolve
+from firstflight.shard import WHOLE, Shard
 from scanner.resolver.query import Resolver
+
+# Names that are in memory as Python's bytes at a time.
+BATCH = 65_536
 
 
 class Name(NamedTuple):
@@ -23,16 +27,27 @@ class Name(NamedTuple):
     list_id: str
 
 
-def read_list(run: Run) -> pa.Table:
-    """Return the columns rank, domain and list_id of the run's list, in its order. InputError without one."""
+def read_list(run: Run, shard: Shard = WHOLE) -> pa.Table:
+    """Return the columns rank, domain and list_id of the run's list, or of a shard's names, in its order.
+
+    InputError without a list.
+    """
     if not run.layout.targets.is_file():
         raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
     try:
-        return pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"])
+        names = pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"])
     except (OSError, pa.ArrowException) as error:
         raise InputError(
             f"cannot read {run.layout.targets} ({error}): run the targets stage again"
         ) from error
+    return names if shard.is_whole else names.filter(_held(names, shard))
+
+
+def _held(names: pa.Table, shard: Shard) -> pa.ChunkedArray:
+    """Return which names belong to a shard; of their texts few are in memory as Python's at a time."""
+    batches = names.select(["domain"]).to_batches(max_chunksize=BATCH)
+    held = (shard.holds(batch["domain"].cast(pa.binary()).to_pylist()) for batch in batches)
+    return pa.chunked_array([pa.array(mask, pa.bool_()) for mask in held], pa.bool_())
 
 
 def read_targets(run: Run) -> list[Name]:

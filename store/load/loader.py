@@ -1,9 +1,10 @@
 """Loads record files into the store, idempotently: loading a file again, also after a crash, changes nothing.
 
-Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition). The load
-log (`load_file`) records `loading` before a unit changes, and `loaded` when its rows are counted in the
-store. A unit that is not `loaded` from the same content, with all its rows present, is deleted and loaded
-again. So a file that a stage wrote again replaces its earlier version.
+Rows are loaded and replaced by the unit of their kind (for probes: run, vantage point, repetition), of a
+vantage point with shards by the part of each shard (store/load/part.py). The load log (`load_file`) records
+`loading` before a unit changes, and `loaded` when its rows are counted in the store. A unit that is not
+`loaded` from the same content, with all its rows present, is deleted and loaded again. So a file that a stage
+wrote again replaces its earlier version.
 
 This requires one loader at a time per unit. An embedded store's lock ensures it; on a server a loader holds a
 lease on the units of its file. Every batch carries a token made of the file's content and the versions in the
@@ -26,6 +27,7 @@ from store import Store, lease, location, migrate, open_store
 from store.errors import StoreError, StoreHeld
 from store.lease import Lease
 from store.load import record_file, run_row
+from store.load.part import ALL, Part
 from store.load.record_file import Contradiction, RecordFile
 from store.load.units import Units
 
@@ -149,7 +151,7 @@ def _load_each(
     for path in paths:
         result: Result
         try:
-            opened = RecordFile(path, _filled(path))
+            opened = RecordFile(path, *_filled(path))
             if written.get(path, opened.sha256) != opened.sha256:
                 raise InputError(f"{path} is not what its stage wrote (SHA-256 differs): run the stage again")
             result = load_one(store, opened)
@@ -163,14 +165,19 @@ def _load_each(
         yield result
 
 
-def _filled(path: Path) -> dict[str, str]:
-    """Return the values of the loader's columns for a file: its name, and its run if it is in one."""
+def _filled(path: Path) -> tuple[dict[str, str], Part]:
+    """Return the values of the loader's columns for a file, its name and its run if it is in one, and its
+    part."""
     path = path.resolve()
     for folder in path.parents:
         if RunLayout(folder).manifest.is_file():
             run = Run(folder)
-            return {"source_file": run.layout.name_of(path), "run": run.id}
-    return {"source_file": str(path)}
+            filled = {"source_file": run.layout.name_of(path), "run": run.id}
+            shard = run.layout.shard_of(path)
+            if shard.is_whole:
+                return filled, ALL
+            return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(run.layout.key_of(path)))}/")
+    return {"source_file": str(path)}, ALL
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:

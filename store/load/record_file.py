@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.system import files
 from schemas import records
+from store.load.part import ALL, Part
 
 BATCH_ROWS = 1 << 16
 _METADATA_KEY = b"firstflight.kind"
@@ -46,11 +47,15 @@ class Content:
 
 
 class RecordFile:
-    """One record file. `filled` has the loader's values: source_file (its name in the load log) and run."""
+    """One record file. `filled` has the loader's values: source_file (its name in the load log) and run.
 
-    def __init__(self, path: Path, filled: dict[str, str] | None = None) -> None:
+    `part` is the part of its units that it holds.
+    """
+
+    def __init__(self, path: Path, filled: dict[str, str] | None = None, part: Part = ALL) -> None:
         """Open the file and check its columns; InputError if it is not a whole record file."""
         self.path = path
+        self.part = part
         self.name = (filled or {}).get("source_file", str(path))
         try:
             self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)

@@ -1,4 +1,8 @@
-"""The units of a record file: their rows in the store, and their entries in the load log (`load_file`)."""
+"""The units of a record file: their rows in the store, and their entries in the load log (`load_file`).
+
+A file of a shard has a part of its units. The part is loaded and replaced alone; what is derived from a unit
+is derived from all its rows, so loaders lease whole units.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,16 @@ class Units:
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
         # Only the entries for this file: the load log grows with every loaded file.
-        units = ", ".join(literal(_named(unit)) for unit in content.rows) or "''"
+        units = ", ".join(literal(self._named(unit)) for unit in content.rows) or "''"
         rows = store.rows(
             f"SELECT * FROM {self._load_log} FINAL WHERE kind = {{kind:String}} "
             f"AND (unit IN ({units}) OR source_file = {{source:String}})",
             {"kind": opened.kind.name, "source": opened.name},
         )
-        self._logged: dict[Unit, dict[str, Any]] = {tuple(json.loads(row["unit"])): row for row in rows}
+        length = len(opened.kind.unit)
+        self._logged: dict[Unit, dict[str, Any]] = {
+            tuple(json.loads(row["unit"])[:length]): row for row in rows
+        }
         # Units that an earlier version of this file contained are removed, too.
         removed = {u for u, row in self._logged.items() if row["source_file"] == opened.name and row["rows"]}
         self._units: list[Unit] = sorted(set(content.rows) | removed)
@@ -45,14 +52,14 @@ class Units:
             and self._logged[unit]["state"] == "loaded"
             and self._logged[unit]["sha256"] == self._file.sha256
             and self._in_store(unit) == self._content.rows[unit]
-            and derived.complete(self._store, self._file.kind.name, self._is(unit), self._content.rows[unit])
+            and self._is_derived(unit)
             for unit in self._units
         )
 
     def subjects(self) -> list[str]:
         """Return the subjects that a loader of this file must lease."""
         kind = self._file.kind.name
-        subjects = [f"{kind} {_named(unit)}" for unit in self._units]
+        subjects = [f"{kind} {_json(unit)}" for unit in self._units]
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
@@ -68,7 +75,7 @@ class Units:
         """Delete the rows of the units from the store; return whether there were any."""
         full = [unit for unit in self._units if self._in_store(unit)]
         for unit in full:
-            self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is(unit)}")
+            self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is_part(unit)}")
         return bool(full)
 
     def end(self, leases: Sequence[Lease]) -> int:
@@ -88,8 +95,24 @@ class Units:
         return in_store
 
     def _in_store(self, unit: Unit) -> int:
-        found = self._store.rows(f"SELECT count() AS n FROM {self._table} WHERE {self._is(unit)}")
+        return self._count(self._is_part(unit))
+
+    def _is_derived(self, unit: Unit) -> bool:
+        """Return whether the derived tables cover the unit, with the rows of other parts."""
+        rows = self._content.rows[unit] if not self._file.part.name else self._count(self._is(unit))
+        return derived.complete(self._store, self._file.kind.name, self._is(unit), rows)
+
+    def _count(self, condition: str) -> int:
+        found = self._store.rows(f"SELECT count() AS n FROM {self._table} WHERE {condition}")
         return int(found[0]["n"])
+
+    def _is_part(self, unit: Unit) -> str:
+        """Return the SQL condition for the file's part of a unit's rows."""
+        return self._is(unit) + self._file.part.condition(self._file.kind)
+
+    def _named(self, unit: Unit) -> str:
+        """Return the name of the file's part of a unit in the load log."""
+        return _json((*unit, *self._file.part.name))
 
     def _is(self, unit: Unit) -> str:
         """Return the SQL condition for a unit's rows. It has literals, because a mutation stores its text."""
@@ -102,7 +125,7 @@ class Units:
             version = int(self._logged.get(unit, {"version": 0})["version"]) + 1
             values = {
                 "kind": kind.name,
-                "unit": _named(unit),
+                "unit": self._named(unit),
                 "run": unit[kind.unit.index("run")] if "run" in kind.unit else "",
                 "source_file": self._file.name,
                 "sha256": self._file.sha256,
@@ -119,8 +142,8 @@ class Units:
             self._logged[unit] = values
 
 
-def _named(unit: Unit) -> str:
-    """Return the name of a unit in the load log and in leases."""
+def _json(unit: Unit) -> str:
+    """Return a unit as text, as in the load log and in leases."""
     return json.dumps(unit, ensure_ascii=False)
 
 

@@ -15,8 +15,8 @@ TREE = Path(__file__).resolve().parents[2]
 SITE = TREE / "lab" / "site"
 
 
-def airflow_environment(home: Path) -> dict[str, str]:
-    """An isolated Airflow with the lab's vantage points and without a database."""
+def airflow_environment(home: Path, site: Path = SITE) -> dict[str, str]:
+    """An isolated Airflow with the lab's vantage points, or those of `site`, and without a database."""
     return {
         **os.environ,
         "AIRFLOW_HOME": str(home),
@@ -24,7 +24,7 @@ def airflow_environment(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(TREE / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor,airflow.providers.edge3.executors.EdgeExecutor",
-        "FIRSTFLIGHT_SITE": str(SITE),
+        "FIRSTFLIGHT_SITE": str(site),
     }
 
 
@@ -44,6 +44,7 @@ def of(task):
     return {"task_id": task.task_id, "queue": task.queue, "executor": task.executor, "pool": task.pool,
         "retries": task.retries, "backoff": bool(task.retry_exponential_backoff),
         "delay_s": task.retry_delay.total_seconds(), "most_s": task.max_retry_delay.total_seconds(),
+        "shard": getattr(task, "shard", None),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": task.trigger_rule.value}
 print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_errors, "heavy": heavy,
@@ -62,10 +63,14 @@ print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_err
 @pytest.fixture(scope="session")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All DAGs as Airflow loads them: errors, cost, and each DAG's tasks and parameters."""
-    home = tmp_path_factory.mktemp("airflow")
+    return parse_dags(tmp_path_factory.mktemp("airflow"), SITE)
+
+
+def parse_dags(home: Path, site: Path) -> dict[str, Any]:
+    """Load all DAGs for the vantage points of a site's folder, as the fixture `parsed`."""
     done = subprocess.run(
         [sys.executable, "-c", _PARSE, str(TREE / "dags")],
-        env=airflow_environment(home),
+        env=airflow_environment(home, site),
         capture_output=True,
         text=True,
         check=False,

@@ -15,7 +15,7 @@ from orchestration.site.vantage_points import load
 from orchestration.site.vantage_points import pools as pools_of
 from reports import query
 from schemas import sql
-from tests.airflow.conftest import SITE, TREE, airflow_environment
+from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
 
@@ -99,6 +99,29 @@ def test_no_vantage_point_holds_up_the_report(parsed: dict[str, Any]) -> None:
         for task_id, task in tasks.items():
             others = [u for u in task["upstream"] if "." in u and not u.startswith(f"{vantage.name}.")]
             assert not (task_id.startswith(f"{vantage.name}.") and others), task
+
+
+def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
+    text = (SITE / "vantage_points.toml").read_text()
+    (tmp_path / "vantage_points.toml").write_text(
+        text.replace('queue = "hamburg"', 'queue = "hamburg"\nshards = 3')
+    )
+    parsed = parse_dags(tmp_path, tmp_path)
+    assert parsed["errors"] == {} and parsed["warnings"] == []
+    tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
+    for stage in ("resolve", "probe", "dissect", "load"):
+        assert f"hamburg.repetition.{stage}" not in tasks
+        for index in range(3):
+            task = tasks[f"hamburg.shard_{index}.{stage}"]
+            assert (task["shard"], task["queue"]) == (f"{index}/3", "hamburg")
+            sends = stage in ("resolve", "probe")
+            assert task["pool"] == (f"scan_hamburg.{index}" if sends else "work_hamburg")
+        assert tasks[f"hong_kong.repetition.{stage}"]["shard"] == "0/1"
+    ends = {*(f"hamburg.shard_{index}.load" for index in range(3)), "hong_kong.repetition.load"}
+    assert ends < set(tasks["late_report"]["upstream"])
+    # A watch is not divided.
+    watch = {task["task_id"] for task in parsed["dags"]["cdn_watch"]["tasks"]}
+    assert "hamburg.watch" in watch
 
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:

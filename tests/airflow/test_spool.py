@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from firstflight import settings
+from firstflight.layout import StageKey
 from firstflight.run.run import Run
 from firstflight.system import files
-from orchestration.site import pending_uploads, site, vantage_points
+from orchestration import stages
+from orchestration.site import outcome, pending_uploads, site, vantage_points
 from store import open_store
 from store.load import loader
 from tests import minimal
@@ -229,3 +231,41 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_goes_on(place: Path) -> No
     first = (place / "first.out").read_text()
     assert first.startswith("error: the disk that holds") and "is full" in first and first.count("\n") == 1
     assert "whole True" in (place / "second.out").read_text()
+
+
+def test_a_shard_that_did_not_come_in_is_missing(place: Path) -> None:
+    run = Run(place / "runs" / "sharded")
+    run.path.mkdir(parents=True)
+    in_force, _ = settings.load(minimal.write(run.path), ["campaign.repetitions=1"])
+    stored = in_force.model_dump(mode="json")
+    stored["vantage"][0]["shards"] = 3
+    files.write_json(run.layout.settings, stored)
+    begun = {"id": run.id, "name": "x", "state": "running", "started_at": datetime.now(UTC).isoformat()}
+    files.write_json(run.layout.manifest, {**begun, "repetitions": 1})
+    first, second, third = stages.keys(run, "here", 1)
+    everything = rows.many(30, run=run.id, vantage="here")
+
+    def measure(key: StageKey) -> int:
+        held = key.shard.holds(row["domain"].encode() for row in everything)
+        own = [row for row, mine in zip(everything, held, strict=True) if mine]
+        with run.stage("probe", key) as report:
+            path = run.layout.quic_probe(key)
+            name = run.layout.name_of(path)
+            rows.write(path, [{**row, "source_file": name} for row in own])
+            report.rows_in = len(own)
+            run.add_output(report, path)
+        return len(own)
+
+    measured_rows = measure(first) + measure(third)
+    assert pending_uploads.load_pending() == (2, [])
+    assert [part.key for part in pending_uploads.uploads()] == [first, third]
+    found = outcome.of(run)
+    assert (found.rows, found.missing) == ({"here": measured_rows}, [second])
+    assert "missing: here, repetition 1, shard 1/3" in found.sentences()
+    measure(second)
+    assert pending_uploads.load_pending() == (1, [])
+    found = outcome.of(run)
+    assert (found.rows, found.missing) == ({"here": 30}, [])
+    with open_store() as store:
+        assert store.rows("SELECT sum(probes) AS n, sum(names) AS m FROM probe_day") == [{"n": 30, "m": 30}]
+    assert pending_uploads.load_pending() == (0, [])

@@ -32,6 +32,22 @@ def test_pools_for_scans_for_watches_and_for_what_sends_nothing() -> None:
     assert "150 new probes per second" in pools["scan_hamburg"]["description"]
 
 
+def test_each_shard_of_a_scan_has_a_pool_of_its_own() -> None:
+    point = vantage_points.load(SITE / "vantage_points.toml").named("hamburg")
+    divided = point.model_copy(update={"shards": 3})
+    assert [tuple(map(str, part)) for part in divided.scan_parts] == [
+        ("shard_0", "0/3", "scan_hamburg.0"),
+        ("shard_1", "1/3", "scan_hamburg.1"),
+        ("shard_2", "2/3", "scan_hamburg.2"),
+    ]
+    pools = vantage_points.pools(vantage_points.VantagePoints(vantage=(divided,)))
+    slots = {name: pool["slots"] for name, pool in pools.items()}
+    scans = {f"scan_hamburg.{index}": 1 for index in range(3)}
+    assert slots == {**scans, "watch_hamburg": 2, "work_hamburg": 4}
+    assert sum(slots.values()) <= worker.SLOTS + 2 * worker.SLOTS_OF_SHARD
+    assert "shard 0/3 of one scan at a time, at most 50 new" in pools["scan_hamburg.0"]["description"]
+
+
 def test_a_watch_by_hand_has_ports_of_its_own() -> None:
     point = vantage_points.load(SITE / "vantage_points.toml").named("hamburg")
     assert point.model_copy(update={"watch_ports": "61064-61075"}).watching(manual=False).watch_ports == (
@@ -61,6 +77,8 @@ def test_a_watch_by_hand_has_ports_of_its_own() -> None:
             "watch_ports 61050-61080 overlap",
         ),
         (GOOD + 'watch_ports = "61064-61074"\n', "watch_ports 61064-61074 are fewer than twelve"),
+        (GOOD + "shards = 0\n", "vantage.0.shards: Input should be greater than or equal to 1"),
+        (GOOD + "shards = 33\n", "scan_ports 61000-61063 are fewer than two for each of 33 shards"),
         (GOOD + "scan_rate = 0\n", "vantage.0.scan_rate: Input should be greater than 0"),
         (GOOD.replace('"a"\ncity', '"A b"\ncity'), "vantage.0.name: String should match pattern"),
         (GOOD.replace('city = "A"\n', ""), "vantage.0.city: missing"),
@@ -108,7 +126,12 @@ def test_the_day_becomes_the_date_of_list_and_table(tmp_path: Path, monkeypatch:
         '[as_data]\nrib = "routeviews"\n'
     )
     points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    points = (points[0].model_copy(update={"shards": 3}), *points[1:])
     settings, _ = site.settings_for(date(2024, 8, 7), points)
+    assert [v.shards for v in settings.vantage] == [3, 1, 1, 1]
+    (tmp_path / site.WATCH_FILE).write_text((tmp_path / "site.toml").read_text())
+    watched, _ = site.settings_for(date(2024, 8, 7), points, file=site.WATCH_FILE)
+    assert [v.shards for v in watched.vantage] == [1, 1, 1, 1]
     assert settings.targets.date == settings.as_data.date == date(2024, 8, 7)
     assert [settings.rate_at(v) for v in settings.vantage] == [150.0] * 4
     assert settings.vantage_named("hamburg").sources == ("198.18.0.11", "2001:db8:0:11::1")

@@ -1,0 +1,79 @@
+"""Shards: the names of one vantage point divided among several processes (ZMap's word).
+
+A name belongs to a shard by a hash of the name alone, not by its place in the list, so lists in another order
+are divided alike, and all addresses of a name are probed by the shard that resolved it. The store computes
+the same hash in SQL (store/load/part.py). docs/design/0016 has the reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from zlib import crc32
+
+from firstflight.errors import UsageError
+
+MOST = 64
+_GIVEN = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
+_FOLDER = re.compile(r"shard-([0-9]{1,2})-of-([0-9]{1,2})")
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Shard `index` of `of`, from 0 as ZMap counts. 0 of 1 is the whole list."""
+
+    index: int = 0
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.index < self.of <= MOST:
+            raise UsageError(
+                f"there is no shard {self}: write K/N, with N from 1 to {MOST} and K from 0 to N - 1"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.of}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is no other shard."""
+        return self.of == 1
+
+    @property
+    def folder(self) -> str:
+        """The name of the shard's folder."""
+        return f"shard-{self.index}-of-{self.of}"
+
+    def holds(self, names: Iterable[bytes]) -> list[bool]:
+        """Return for each name (UTF-8) whether it belongs to this shard: to exactly one of `of`."""
+        index, of = self.index, self.of
+        return [crc32(name) % of == index for name in names]
+
+
+WHOLE = Shard()
+
+
+def parse(text: str) -> Shard:
+    """Return the shard that `K/N` names; UsageError if it names none."""
+    found = _GIVEN.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text!r} is no shard: write K/N, for example 0/3 for the first of three")
+    return Shard(int(found[1]), int(found[2]))
+
+
+def of_folder(name: str) -> Shard:
+    """Return the shard whose folder has that name; WHOLE if it is no shard's."""
+    found = _FOLDER.fullmatch(name)
+    if found is None:
+        return WHOLE
+    try:
+        shard = Shard(int(found[1]), int(found[2]))
+    except UsageError:
+        return WHOLE
+    return shard if shard.folder == name else WHOLE
+
+
+def all_of(shards: int) -> list[Shard]:
+    """Return the shards of a list that is divided into so many."""
+    return [Shard(index, shards) for index in range(shards)]

@@ -1,0 +1,182 @@
+"""A vantage point with three shards on loopback: disjoint, complete, within its limits, each row once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight.shard import Shard, all_of
+from tests.segments import rows_of
+from tests.waiting import until
+
+from .test_campaign import TARGETS, manifest
+from .world import FIRSTFLIGHT, SILENT, World, addresses
+
+SHARDS = all_of(3)
+RATE = 24
+PREFIX_RATE = 15
+VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = 3\n'
+SECOND_NS = 1_000_000_000
+
+
+def part(run: Path, shard: Shard) -> Path:
+    return run / "east" / "1" / shard.folder
+
+
+def rows(run: Path, kind: str = "probe/quic_probe") -> list[dict[str, Any]]:
+    return [
+        {**row, "shard": shard}
+        for shard in SHARDS
+        for row in pq.read_table(part(run, shard) / f"{kind}.parquet").to_pylist()
+    ]
+
+
+def firstflight(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+    return subprocess.run([*FIRSTFLIGHT, *arguments], capture_output=True, text=True, env=env)
+
+
+def sql(world: World, query: str) -> list[str]:
+    done = firstflight(world, "sql", query, "--format", "TSV")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def run(world: World) -> Path:
+    """A campaign of three shards at once; kill -9 ends one while it probes, and the campaign is resumed."""
+    settings = world.settings("shards.toml", rate=RATE, vantages=VANTAGES)
+    limits = (
+        "probe.per_address_rate=0",
+        f"probe.per_prefix_rate={PREFIX_RATE}",
+        "campaign.clock_slack_s=0.2",
+    )
+    process = world.start_campaign("--config", str(settings), *(f"--set={limit}" for limit in limits))
+    until(world.runs, "a run folder")
+    (run,) = world.runs()
+    probing = [part(run, shard) / "probe" / "segments" for shard in SHARDS]
+    until(
+        lambda: all(folder.is_dir() and rows_of(folder) for folder in probing), "three shards probe at once"
+    )
+    killed = json.loads((part(run, SHARDS[1]) / "probe" / "report.json").read_text())
+    assert killed["state"] == "running"
+    os.kill(killed["pid"], signal.SIGKILL)
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 1, err
+    assert "east, repetition 1, shard 1/3: killed by SIGKILL" in err
+    assert manifest(run)["state"] == "failed"
+    (entry,) = firstflight(world, "runs", run.name).stdout.splitlines()[:1]
+    assert "0 of 1 (vantage point, repetition) done" in entry
+    left = firstflight(world, "campaign", "run", "--resume", run.name, "--dry-run").stdout
+    assert "to do: east, repetition 1, shard 1/3: probe, dissect" in left and "shard 0/3" not in left
+    kept = Counter(row["target"] for row in rows_of(probing[1]))
+    done = world.campaign("--resume", run.name)
+    assert done.returncode == 0, done.stderr
+    after = Counter(row["target"] for row in rows_of(probing[1]))
+    assert set(after.values()) == {1} and kept.keys() <= after.keys()
+    assert out.splitlines()[-1] == run.name
+    return run
+
+
+def test_each_name_is_probed_once_by_the_shard_that_resolved_it(run: Path) -> None:
+    probed = rows(run)
+    assert Counter(row["domain"] for row in probed) == Counter(list(addresses()))
+    asked = {row["domain"]: row["shard"] for row in rows(run, "resolve/dns_answer")}
+    assert asked.keys() == {*addresses(), "none.camp.test"}
+    assert all(row["shard"] == asked[row["domain"]] for row in probed)
+    assert {row["shard"] for row in probed} == set(SHARDS)
+    counts = manifest(run)["counts"]
+    assert isinstance(counts, dict)
+    assert (counts["targets"], counts["refused"]) == (TARGETS, SILENT)
+
+
+def test_the_captures_hold_each_connection_once(run: Path) -> None:
+    sent = [row for row in rows(run) if row["sent_at"] is not None]
+    seen = Counter(row["client_scid"] for row in rows(run, "dissect/quic_connection"))
+    # What the killed shard had in flight is in its first capture, and again in its second; the packets that
+    # the kernel still held when it was killed are in none.
+    own = {row["client_cid"] for row in sent if row["shard"] == SHARDS[1]}
+    others = {row["client_cid"] for row in sent} - own
+    assert {cid: number for cid, number in seen.items() if cid not in own} == dict.fromkeys(others, 1)
+    assert seen.keys() & own
+
+
+def test_the_limits_hold_for_all_shards_together(run: Path) -> None:
+    probed = [row for row in rows(run) if row["sent_at"] is not None]
+    times = sorted(row["sent_at"] for row in probed)
+    most = max(sum(begin <= time < begin + SECOND_NS for time in times) for begin in times)
+    assert most <= RATE + len(SHARDS)
+    for prefix in ("127.9.1.", "127.9.2."):
+        to_prefix = sorted(
+            (row["sent_at"], row["shard"]) for row in probed if str(row["ip"]).startswith(prefix)
+        )
+        between = [(after[0] - one[0], one[1] != after[1]) for one, after in pairwise(to_prefix)]
+        assert any(other for _, other in between), "shards take turns"
+        # A stamp of the kernel is later than the decision to send by up to some milliseconds.
+        assert all(gap >= 0.7 * SECOND_NS / PREFIX_RATE for gap, _ in between)
+
+
+def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
+    where = f"WHERE run = '{run.name}'"
+
+    def stored() -> list[list[str]]:
+        return [
+            sql(world, f"SELECT count(), uniqExact(domain) FROM quic_probe {where}"),
+            sql(world, f"SELECT uniqExact(domain) FROM dns_answer {where}"),
+            sql(world, f"SELECT count() FROM quic_connection {where}"),
+            sql(world, f"SELECT sum(probes) FROM probe_day {where}"),
+            sql(
+                world,
+                f"SELECT unit, state, version FROM load_file FINAL {where} AND kind LIKE 'q%' ORDER BY 1",
+            ),
+        ]
+
+    before = stored()
+    assert before[0] == [f"{TARGETS}\t{TARGETS}"] and before[1] == [str(TARGETS + 1)]
+    assert before[2] == [str(len(rows(run, "dissect/quic_connection")))]
+    assert before[3] == [str(TARGETS)]
+    assert len(before[4]) == 2 * len(SHARDS) and all("loaded" in line for line in before[4])
+    key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
+    for more in (["--shard", "2/3"], []):
+        done = firstflight(world, "stage", "load", *key, *more)
+        assert done.returncode == 0, done.stderr
+        assert stored() == before
+    # A shard that is measured again replaces its own rows.
+    done = firstflight(world, "stage", "probe", "load", *key, "--shard", "2/3", "--again")
+    assert done.returncode == 0, done.stderr
+    after = stored()
+    assert after[:4] == before[:4]
+    changed = [one for one, other in zip(before[4], after[4], strict=True) if one != other]
+    assert len(changed) == 1 and "2/3" in changed[0]
+
+
+@pytest.mark.parametrize(
+    ("shard", "message"),
+    [
+        ([], "east has 3 shards in run"),
+        (["--shard", "0/4"], "was begun with vantage.shards = 3 at east, so there is no shard 0/4"),
+        (["--shard", "0/1"], "there is no shard 0/1"),
+        (["--shard", "3/3"], "there is no shard 3/3: write K/N"),
+        (["--shard", "first"], "'first' is no shard: write K/N"),
+    ],
+)
+def test_a_shard_that_there_is_not_is_refused(
+    world: World, run: Path, shard: list[str], message: str
+) -> None:
+    key = ("--run", run.name, "--vantage", "east", "--repetition", "1")
+    done = firstflight(world, "stage", "probe", *key, *shard)
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_trace_finds_a_row_in_its_shard(world: World, run: Path) -> None:
+    done = firstflight(world, "trace", run.name, "east", "edge3.camp.test", addresses()["edge3.camp.test"])
+    assert done.returncode == 0 and "initial" in done.stdout, done.stderr
