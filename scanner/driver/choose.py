@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError, UsageError
 from firstflight.system import files
 from scanner.driver.mapped import BATCH, mapped
-from scanner.driver.pairs import Integers, Pairs
+from scanner.driver.pairs import Integers, repeated
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 # Columns of the plan that have another name in DNS answers.
@@ -49,7 +49,7 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scrat
         found = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
     except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
-    again = Pairs(found).repeated()
+    again = repeated(found)
     return mapped(_without(found, again), PLAN, scratch) if len(again) else found
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from firstflight.system import files
 
 # Rows that are in memory at a time, about.
-BATCH = 65_536
+BATCH = 32_768
 
 
 def mapped(tables: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> pa.Table:

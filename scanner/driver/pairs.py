@@ -25,23 +25,9 @@ class Pairs:
     def __init__(self, table: pa.Table) -> None:
         """Take the table, which may be mapped; 16 bytes per row are in memory."""
         self._table = table.select(["domain", "ip"])
-        found = [hashes(*batch.columns) for batch in self._table.to_batches()]
-        unsorted = np.concatenate(found) if found else np.empty(0, np.int64)
+        unsorted = _hashes_of(self._table)
         self._order = np.argsort(unsorted, kind="stable")
         self._hashes = unsorted[self._order]
-
-    def repeated(self) -> Integers:
-        """Return the places of the rows whose name and address an earlier row has, ascending."""
-        same = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
-        places = np.sort(self._order[np.union1d(same, same + 1)])
-        rows = self._table.take(pa.array(places))
-        seen: set[tuple[str, str]] = set()
-        again = []
-        for place, *pair in zip(places, rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
-            if tuple(pair) in seen:
-                again.append(place)
-            seen.add(tuple(pair))
-        return np.array(again, np.int64)
 
     def find(self, domains: pa.Array, ips: pa.Array) -> tuple[Integers, Integers]:
         """Return which of these pairs the table has, and in which row each of those is."""
@@ -63,3 +49,30 @@ class Pairs:
         if not of:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate(of), np.concatenate(at)
+
+
+def repeated(table: pa.Table) -> Integers:
+    """Return the places of the rows whose `domain` and `ip` an earlier row has, ascending."""
+    ordered = _hashes_of(table)
+    ordered.sort()
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(twice):
+        return np.empty(0, np.int64)
+    places = np.flatnonzero(np.isin(_hashes_of(table), twice))
+    rows = table.select(["domain", "ip"]).take(pa.array(places))
+    seen: set[tuple[str, str]] = set()
+    again = []
+    for place, *pair in zip(places, rows["domain"].to_pylist(), rows["ip"].to_pylist(), strict=True):
+        if tuple(pair) in seen:
+            again.append(place)
+        seen.add(tuple(pair))
+    return np.array(again, np.int64)
+
+
+def _hashes_of(table: pa.Table) -> Integers:
+    found = np.empty(table.num_rows, np.int64)
+    begin = 0
+    for batch in table.select(["domain", "ip"]).to_batches():
+        found[begin : begin + batch.num_rows] = hashes(*batch.columns)
+        begin += batch.num_rows
+    return found
