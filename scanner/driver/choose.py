@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -107,9 +108,9 @@ def write_targets(
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["ip", "domain", "port", "group", "asn"])
             for batch in plan.select(["ip", "domain"]).to_batches(max_chunksize=BATCH):
-                for ip, domain in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    asn = asn_of(ip) or ""
-                    writer.writerow([ip, domain, port, asn, asn])
+                ips, domains = (column.to_pylist() for column in batch.columns)
+                asns = [asn_of(ip) or "" for ip in ips]
+                writer.writerows(zip(ips, domains, repeat(port), asns, asns))
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(

@@ -50,7 +50,7 @@ def stage(run: Run, key: StageKey) -> None:
             plan,
             settings.probe.port,
             folder / "targets.csv",
-            lambda ip: mapper.origin(ip).asn,
+            mapper.asn,
             probed_already=bool(earlier),
         )
         in_force = rules.rule_files(run)
@@ -90,7 +90,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
         clock=clock.of(run, key),
     )
     feed, label = Feed(), str(key)
-    controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
+    controller = Controller(settings.manners, folder, mapper.asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
         running = stack.enter_context(probe_capture(run, key))
