@@ -23,14 +23,14 @@ def mapped(tables: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> pa.Ta
     with files.explain_os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         path = f"/proc/self/fd/{file.fileno()}"
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for table in _joined(tables):
+            for table in joined(tables):
                 writer.write_table(table)
         with pa.memory_map(path) as source:
             return pa.ipc.open_file(source).read_all()
 
 
-def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Join small tables: each column of each chunk of a mapped table takes memory."""
+def joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of `tables` in tables of BATCH rows or more; each column of each table takes memory."""
     waiting: list[pa.Table] = []
     rows = 0
     for table in tables:

@@ -18,7 +18,7 @@ from firstflight.system.progress import Progress
 from scanner.driver import rules
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
-from scanner.resolver.names import read_list
+from scanner.resolver.names import domains, read_list
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -35,7 +35,7 @@ def stage(run: Run, key: StageKey) -> None:
         folder = path.parent
         segments = folder / "segments"
         _prepare(segments)
-        native.write_names(names, folder)
+        native.write_names(domains(run), folder)
         finished = answers.Finished(segments)
         try:
             with Progress(folder, f"{key.vantage} resolve {key.repetition}", count) as progress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import dns.exception
@@ -14,6 +16,9 @@ from firstflight.run.run import Run
 from firstflight.settings import Resolve
 from scanner.resolver.query import Resolver
 
+# Names that are in memory as Python's strings at a time.
+BATCH = 65_536
+
 
 class Name(NamedTuple):
     """One name to resolve."""
@@ -24,21 +29,37 @@ class Name(NamedTuple):
 
 
 def read_list(run: Run) -> pa.Table:
-    """Return the columns rank, domain and list_id of the run's list, in its order. InputError without one."""
-    if not run.layout.targets.is_file():
-        raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
-    try:
-        return pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"])
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"cannot read {run.layout.targets} ({error}): run the targets stage again"
-        ) from error
+    """Return the columns rank and list_id of the run's list, in its order; list_id as a dictionary.
+
+    InputError without a list, or if it cannot be read.
+    """
+    with _opened(run) as file:
+        return file.read(["rank", "list_id"])
+
+
+def domains(run: Run) -> Iterator[list[str]]:
+    """Yield the names of the run's list, in its order, in batches. InputError as `read_list`."""
+    with _opened(run) as file:
+        for batch in file.iter_batches(BATCH, columns=["domain"]):
+            yield batch["domain"].to_pylist()
 
 
 def read_targets(run: Run) -> list[Name]:
     """Return the names of the run's list, in its order: for the few of a watch."""
-    columns = read_list(run).to_pydict()
+    with _opened(run) as file:
+        columns = file.read(["rank", "domain", "list_id"]).to_pydict()
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
+
+
+@contextmanager
+def _opened(run: Run) -> Iterator[pq.ParquetFile]:
+    path = run.layout.targets
+    if not path.is_file():
+        raise InputError(f"there is no {path}: run the targets stage of this run first")
+    try:
+        yield pq.ParquetFile(path, read_dictionary=["list_id"])
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path} ({error}): run the targets stage again") from error
 
 
 def configured_resolver(settings: Resolve) -> Resolver:
