@@ -9,6 +9,8 @@ import idna
 
 # LDH labels (RFC 1123 2.1), plus the underscore, which names in use have although host names may not.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+# Almost all names in lists are as they are to be; a last label that begins with a letter is of no address.
+_NORMAL = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 
 
 class NotAName(ValueError):
@@ -21,6 +23,8 @@ def normalise(text: str) -> str:
     Raises NotAName for anything that cannot be resolved as a host's name: addresses, URLs, wildcards,
     labels over 63 bytes, names over 253 (RFC 1035 2.3.4).
     """
+    if len(text) <= 253 and _NORMAL.fullmatch(text):
+        return text
     name = text.strip()
     if not name:
         raise NotAName("the name is empty")

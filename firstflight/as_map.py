@@ -51,10 +51,16 @@ class Mapper:
 
     def origin(self, ip: str) -> Origin:
         """Return origin AS and CDN of the longest matching prefix. ValueError if `ip` is not an address."""
-        asn = self._routes.lookup(ip)[0]
+        asn = self.asn(ip)
         if asn is None:
             return Origin(None, None)
         return Origin(asn, self._cdn_of.get(asn, OTHERS))
+
+    def asn(self, ip: str) -> int | None:
+        """Return the origin AS of the longest matching prefix. ValueError if `ip` is not an address."""
+        # Not pyasn's `lookup`, which writes the prefix as text as well.
+        found = self._routes.radix.search_best(ip)
+        return None if found is None else int(found.asn)
 
 
 def read_cdn_map(path: Path) -> dict[int, str]:

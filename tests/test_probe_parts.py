@@ -14,8 +14,10 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
 from scanner.driver import choose
-from scanner.driver.segments import NewSegments, closed_segments, read_segments, targets_in
+from scanner.driver.rows import Rows
+from scanner.driver.segments import NewSegments, closed_segments, count_below
 from scanner.records import merge
+from scanner.records.last_probe import LastProbes
 from schemas import records
 
 SECOND = 1_000_000_000
@@ -50,7 +52,7 @@ ANSWERS = [
 def chosen(tmp_path: Path, families: tuple[int, ...] = (4, 6), all_addresses: bool = False) -> pa.Table:
     path = tmp_path / "dns_answer.parquet"
     pq.write_table(pa.Table.from_pylist(ANSWERS), path)
-    return choose.choose(path, families, all_addresses)
+    return choose.choose(path, families, all_addresses, tmp_path)
 
 
 def pairs(plan: pa.Table) -> list[tuple[str, str]]:
@@ -81,7 +83,7 @@ def test_what_is_there_twice_is_probed_once_where_it_stood_first(tmp_path: Path)
         answer("b.test", "A", "192.0.2.1", 0) | again,
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "twice.parquet")
-    plan = choose.choose(tmp_path / "twice.parquet", (4,), True)
+    plan = choose.choose(tmp_path / "twice.parquet", (4,), True, tmp_path)
     assert pairs(plan) == [("z.test", "192.0.2.9"), ("a.test", "192.0.2.1"), ("b.test", "192.0.2.1")]
     assert plan["target"].to_pylist() == [2, 3, 4]
     assert plan["rank"].to_pylist() == [5, 5, 9]
@@ -93,7 +95,7 @@ def test_what_is_there_twice_is_probed_once_where_it_stood_first(tmp_path: Path)
 def test_a_broken_dns_answer_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match="run the resolve stage again"):
-        choose.choose(tmp_path / "x.parquet", (4,), False)
+        choose.choose(tmp_path / "x.parquet", (4,), False, tmp_path)
 
 
 def test_targets_csv_and_its_line_numbers_do_not_change_under_segments(tmp_path: Path) -> None:
@@ -163,9 +165,13 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             probe(2, "a.test", "192.0.2.1", "timeout", 10 * SECOND + shift),
         ),
     )
-    assert [targets_in(path) for path in (one, two)] == [[4], [3, 2]]
+    assert [[count_below(path, target) for target in (3, 4, 5)] for path in (one, two)] == [
+        [0, 0, 1],
+        [1, 2, 2],
+    ]
+    rows = Rows(closed_segments(tmp_path / "segments"), tmp_path)
     return merge.merge(
-        read_segments(closed_segments(tmp_path / "segments")),
+        rows.slice(0, 3),
         plan,
         merge.Provenance(StageKey("R", "here", 2), "0.1", "abc", "R/quic_probe.parquet", host="vm"),
         origin=lambda ip: (64500, "Others") if ip == "192.0.2.1" else (None, None),
@@ -174,7 +180,7 @@ def merged(tmp_path: Path, earlier: list[Path], shift: int = 0) -> pa.Table:
             CaptureRecord("probe-2.pcap", "lo", "udp", 65535, started_ns=20 * SECOND),
         ],
         capture_name=lambda name: f"R/{name}",
-        earlier=earlier,
+        last=LastProbes(rows, earlier).slice(0, 3),
     )
 
 
@@ -193,7 +199,7 @@ def test_merging_keeps_every_row_and_adds_where_it_comes_from(tmp_path: Path) ->
 
 def test_seconds_since_the_last_probe_come_from_earlier_repetitions(tmp_path: Path) -> None:
     earlier = tmp_path / "earlier.parquet"
-    merge.write(merged(tmp_path, []), earlier)
+    assert merge.write([merged(tmp_path, [])], earlier) == 3
     (tmp_path / "later").mkdir()
     rows = merged(tmp_path / "later", [earlier], shift=5 * SECOND // 2).to_pylist()
     assert [row["since_last_probe_s"] for row in rows] == [2.5, 2.5, None]
@@ -203,10 +209,10 @@ def test_a_target_with_two_rows_and_a_foreign_segment_are_refused(tmp_path: Path
     row = prober_rows(probe(2, "a.test", "192.0.2.1"))
     paths = [write_segment(tmp_path / "segments" / f"seg-00000{n}.arrow", row) for n in (1, 2)]
     with pytest.raises(InputError, match="two rows"):
-        read_segments(paths)
+        Rows(paths, tmp_path)
     paths[0].write_bytes(b"broken")
     with pytest.raises(InputError, match="cannot read the segment"):
-        read_segments(paths[:1])
+        Rows(paths[:1], tmp_path)
 
 
 @pytest.mark.parametrize(

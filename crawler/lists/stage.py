@@ -16,6 +16,9 @@ from firstflight.system import files
 from firstflight.system.progress import print_line
 from schemas import records
 
+# Names of a row group of targets.parquet.
+BATCH = 65_536
+
 
 def stage(run: Run) -> None:
     """Write RUN/targets/targets.parquet (record kind `target`), in the list's order.
@@ -62,15 +65,20 @@ def _crux(targets: Targets, session: https.Session) -> TargetList:
 
 
 def _write(run: Run, found: TargetList) -> None:
-    rows = {
-        "rank": [target.rank for target in found.targets],
-        "domain": [target.domain for target in found.targets],
-        "list_id": [found.list_id] * len(found.targets),
-        "rank_bucket": [target.rank_bucket for target in found.targets],
-    }
-    table = pa.table(rows, schema=records.load("target").arrow_schema())
-    with files.replacing(run.layout.targets) as part:
-        pq.write_table(table, part, compression="zstd")
+    schema = records.load("target").arrow_schema()
+    with (
+        files.replacing(run.layout.targets) as part,
+        pq.ParquetWriter(part, schema, compression="zstd") as writer,
+    ):
+        for begin in range(0, len(found.targets), BATCH):
+            targets = found.targets[begin : begin + BATCH]
+            rows = {
+                "rank": [target.rank for target in targets],
+                "domain": [target.domain for target in targets],
+                "list_id": [found.list_id] * len(targets),
+                "rank_bucket": [target.rank_bucket for target in targets],
+            }
+            writer.write_table(pa.table(rows, schema=schema))
 
 
 def _empty_list(found: TargetList) -> str:

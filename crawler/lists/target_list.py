@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -71,7 +72,7 @@ def data_lines(content: bytes) -> Iterator[tuple[int, str]]:
     that are not UTF-8 become U+FFFD, which no name may hold, so the line is rejected.
     """
     first = True
-    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, raw in enumerate(io.BytesIO(content.removeprefix(b"\xef\xbb\xbf")), start=1):
         text = raw.decode("utf-8", errors="replace").partition("#")[0].strip()
         if not text:
             continue

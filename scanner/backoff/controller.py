@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firstflight.run.accounting import NOT_SENT
 from firstflight.settings import Backoff
 from firstflight.system import files, progress
-from scanner.backoff.detector import SECOND_NS, Detector, SentProbe
+from scanner.backoff.detector import SECOND_NS, Detector
 from scanner.backoff.pauses import PAUSES_FILE, Pause, read_pauses
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import NewSegments
+from scanner.driver.segments import NewSegments, read_segment
+
+_NOT_SENT = pa.array(NOT_SENT)
+_COLUMNS = ("outcome", "retried", "sent_at", "ip", "asn")
 
 
 class Controller:
@@ -97,19 +101,21 @@ class Controller:
             self._feed.refuse(asn)
 
     def _read_segment(self, path: Path) -> None:
-        with pa.memory_map(str(path)) as source:
-            rows = pa.ipc.open_file(source).read_all()
-        columns = [rows[name].to_pylist() for name in ("target", "outcome", "retried", "sent_at")]
-        for target, outcome, retried, sent_at, asn in zip(*columns, self._asns(rows), strict=True):
-            if target < FIRST_SLOT:
-                self.listed_rows += 1
-            else:
-                self.planned_rows += 1
-            if not self._settings.enabled or sent_at is None or outcome in NOT_SENT:
-                continue
+        rows = read_segment(path)
+        listed = pc.sum(pc.less(rows["target"], pa.scalar(FIRST_SLOT, pa.int64()))).as_py() or 0
+        self.listed_rows += listed
+        self.planned_rows += rows.num_rows - listed
+        if not self._settings.enabled:
+            return
+        sent = pc.invert(pc.is_in(rows["outcome"], _NOT_SENT))
+        rows = rows.select([name for name in _COLUMNS if name in rows.column_names])
+        rows = rows.filter(pc.and_(sent, pc.is_valid(rows["sent_at"])))
+        timeouts = pc.equal(rows["outcome"], "timeout")
+        retries = pc.or_(rows["retried"], pc.equal(rows["outcome"], "retry"))
+        columns = [column.to_pylist() for column in (rows["sent_at"], timeouts, retries)]
+        for asn, *probe in zip(self._asns(rows), *columns, strict=True):
             if asn is not None:
-                probe = SentProbe(sent_at, outcome == "timeout", bool(retried) or outcome == "retry")
-                self._detector.add(asn, probe)
+                self._detector.add(asn, *probe)
 
     def _asns(self, rows: pa.Table) -> list[int | None]:
         """Return the AS of each row: as the prober returns it, or looked up where its input had none."""

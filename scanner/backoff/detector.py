@@ -7,10 +7,10 @@ the rule.
 from __future__ import annotations
 
 import math
-from collections import deque
+from bisect import bisect_right, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from firstflight.settings import Backoff
 
@@ -20,14 +20,6 @@ SECOND_NS = 10**9
 
 # Significance level: the largest p-value at which the share counts as risen.
 CHANCE = 0.01
-
-
-class SentProbe(NamedTuple):
-    """One sent probe: when it was sent, and whether it timed out or received a Retry."""
-
-    sent_ns: int
-    timeout: bool
-    retry: bool
 
 
 @dataclass(frozen=True)
@@ -52,12 +44,46 @@ class Verdict:
         )
 
 
-@dataclass
+class _Tally:
+    """Numbers of probes, by sign."""
+
+    __slots__ = ("probes", "retries", "timeouts")
+
+    def __init__(self) -> None:
+        self.probes = self.timeouts = self.retries = 0
+
+    def of(self, sign: Sign) -> tuple[int, int]:
+        return (self.timeouts if sign == "timeout" else self.retries), self.probes
+
+
 class _Network:
-    first_ns: int
-    baseline: list[SentProbe] = field(default_factory=list)
-    window: deque[SentProbe] = field(default_factory=deque)
-    newest_ns: int = 0
+    """Probes of one AS: the number of its first ones, and those of its window.
+
+    A probe of the window is one integer, by time: 4 x its nanoseconds, and 2 for a timeout, 1 for a Retry.
+    """
+
+    __slots__ = ("baseline", "baseline_until_ns", "newest_ns", "tally", "window")
+
+    def __init__(self, baseline_until_ns: int) -> None:
+        self.baseline_until_ns = baseline_until_ns
+        self.baseline = _Tally()
+        self.window: list[int] = []
+        self.tally = _Tally()
+        self.newest_ns = 0
+
+    def slide(self, oldest_ns: int) -> None:
+        """Leave out the probes of the window that were sent at `oldest_ns` or before."""
+        end = bisect_right(self.window, oldest_ns << 2 | 3)
+        for probe in self.window[:end]:
+            self.tally.timeouts -= probe >> 1 & 1
+            self.tally.retries -= probe & 1
+        self.tally.probes -= end
+        del self.window[:end]
+
+    def clear(self) -> None:
+        """Empty the window."""
+        self.window.clear()
+        self.tally = _Tally()
 
 
 class Detector:
@@ -65,29 +91,35 @@ class Detector:
 
     def __init__(self, settings: Backoff) -> None:
         self._settings = settings
+        self._baseline_ns = settings.baseline_s * SECOND_NS
+        self._window_ns = settings.window_s * SECOND_NS
         self._networks: dict[int, _Network] = {}
         self._updated: set[int] = set()
         self._not_before: dict[int, int] = {}
 
-    def add(self, asn: int, probe: SentProbe) -> None:
-        """Add the outcome of a probe to `asn`."""
-        network = self._networks.setdefault(asn, _Network(probe.sent_ns))
-        settings = self._settings
-        early = probe.sent_ns < network.first_ns + settings.baseline_s * SECOND_NS
-        if early or len(network.baseline) < settings.least_probes:
-            network.baseline.append(probe)
+    def add(self, asn: int, sent_ns: int, timeout: bool, retry: bool) -> None:
+        """Add a sent probe to `asn`: when it was sent, and whether it timed out or received a Retry."""
+        network = self._networks.get(asn)
+        if network is None:
+            network = self._networks[asn] = _Network(math.ceil(sent_ns + self._baseline_ns))
+        if sent_ns < network.baseline_until_ns or network.baseline.probes < self._settings.least_probes:
+            tally = network.baseline
+        elif sent_ns < self._not_before.get(asn, 0):
             return
-        if probe.sent_ns < self._not_before.get(asn, 0):
-            return
-        network.window.append(probe)
-        network.newest_ns = max(network.newest_ns, probe.sent_ns)
-        self._updated.add(asn)
+        else:
+            tally = network.tally
+            insort(network.window, sent_ns << 2 | timeout << 1 | retry)
+            network.newest_ns = max(network.newest_ns, sent_ns)
+            self._updated.add(asn)
+        tally.probes += 1
+        tally.timeouts += timeout
+        tally.retries += retry
 
     def restart_window(self, asn: int, since_ns: int) -> None:
         """Restart the window of an AS at `since_ns`, after a pause; its baseline is kept."""
         self._not_before[asn] = since_ns
         if asn in self._networks:
-            self._networks[asn].window.clear()
+            self._networks[asn].clear()
 
     def verdicts(self) -> Iterator[Verdict]:
         """Yield a verdict for each AS with new outcomes since the last call whose share rose."""
@@ -98,16 +130,14 @@ class Detector:
                 yield verdict
 
     def _verdict(self, asn: int, network: _Network) -> Verdict | None:
-        oldest = network.newest_ns - self._settings.window_s * SECOND_NS
-        # Probes end out of order (an answer sooner than a timeout), so all are checked.
-        network.window = deque(probe for probe in network.window if probe.sent_ns > oldest)
-        if len(network.window) < self._settings.least_probes:
+        # Probes end out of order: an answer sooner than a timeout.
+        network.slide(math.floor(network.newest_ns - self._window_ns))
+        if network.tally.probes < self._settings.least_probes:
             return None
         for sign in SIGNS:
-            before = _count(network.baseline, sign), len(network.baseline)
-            now = _count(network.window, sign), len(network.window)
+            before, now = network.baseline.of(sign), network.tally.of(sign)
             if self._has_risen(before, now):
-                return Verdict(asn, sign, before, now, min(probe.sent_ns for probe in network.window))
+                return Verdict(asn, sign, before, now, network.window[0] >> 2)
         return None
 
     def _has_risen(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
@@ -136,7 +166,3 @@ def fisher(before: tuple[int, int], now: tuple[int, int]) -> float:
 
 def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _count(probes: deque[SentProbe] | list[SentProbe], sign: Sign) -> int:
-    return sum(1 for probe in probes if getattr(probe, sign))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from firstflight.system import files
@@ -40,22 +41,17 @@ def paused_at(segments: pa.Table, asn: pa.Array, pauses: Sequence[Pause]) -> pa.
     A pause affects the probes sent from the first one of the window that caused it until probing resumed, and
     the targets that were refused because of it.
     """
-    if not pauses:
-        return pa.nulls(segments.num_rows, pa.int64())
-    by_asn: dict[int, list[Pause]] = {}
+    result = pa.nulls(segments.num_rows, pa.int64())
+    named = pc.is_in(asn, value_set=pa.array([pause.asn for pause in pauses], asn.type))
+    if not pc.any(named).as_py():
+        return result
+    sent, detail = segments["sent_at"].combine_chunks(), segments["detail"].combine_chunks()
+    refused = pc.and_(pc.is_null(sent), pc.fill_null(pc.equal(detail, REFUSED_DETAIL), False))
     for pause in pauses:
-        by_asn.setdefault(pause.asn, []).append(pause)
-
-    def one(number: int | None, sent_ns: int | None, detail: str | None) -> int | None:
-        for pause in by_asn.get(number or 0, ()):
-            if sent_ns is None:
-                if detail == REFUSED_DETAIL:
-                    return pause.paused_at_ns
-            elif sent_ns >= pause.suspect_from_ns and (
-                pause.resumed_at_ns is None or sent_ns < pause.resumed_at_ns
-            ):
-                return pause.paused_at_ns
-        return None
-
-    columns = (asn.to_pylist(), segments["sent_at"].to_pylist(), segments["detail"].to_pylist())
-    return pa.array([one(*row) for row in zip(*columns, strict=True)], pa.int64())
+        during = pc.greater_equal(sent, pause.suspect_from_ns)
+        if pause.resumed_at_ns is not None:
+            during = pc.and_(during, pc.less(sent, pause.resumed_at_ns))
+        affected = pc.and_(pc.equal(asn, pause.asn), pc.or_(refused, pc.fill_null(during, False)))
+        # Of several pauses the first one counts.
+        result = pc.coalesce(result, pc.if_else(affected, pause.paused_at_ns, None))
+    return result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,15 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import InputError, UsageError
 from firstflight.system import files
+from scanner.driver.mapped import BATCH, mapped
+from scanner.driver.pairs import Integers, repeated
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
+# Columns of the plan that have another name in DNS answers.
+OF_ANSWER = {"ip": "address", "address_rank": "answer_rank"}
 
 # targets.csv has its header in line 1; the prober names a target by its line.
 FIRST_LINE = 2
-# Lines that are in memory as Python's strings at a time.
-BATCH = 65_536
 
 # One row per line of targets.csv; `target` is the line's number (the prober's first column).
 PLAN = pa.schema(
@@ -35,35 +38,58 @@ PLAN = pa.schema(
 )
 
 
-def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool) -> pa.Table:
+def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scratch: Path) -> pa.Table:
     """Choose the addresses to probe from a resolve stage's record file.
 
     Per name and family the first address of the answer, or with `all_addresses` each one, once. Returns a
-    table with the columns of PLAN, in the order of the file. InputError if the file cannot be read.
+    table with the columns of PLAN, in the order of the file, mapped from a temporary file in the folder
+    `scratch`. InputError if the file cannot be read.
     """
-    columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
+    qtypes = pa.array([QTYPE_OF_FAMILY[family] for family in families])
     try:
-        answers = pq.ParquetFile(dns_answer).read(columns)
-    except (OSError, pa.ArrowException) as error:
+        found = mapped(_usable(dns_answer, qtypes, all_addresses), PLAN, scratch)
+    except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
-    wanted = pc.is_in(answers["qtype"], value_set=pa.array([QTYPE_OF_FAMILY[family] for family in families]))
-    usable = pc.and_(pc.equal(answers["status"], "NOERROR"), pc.is_valid(answers["address"]))
-    answers = answers.filter(pc.and_(wanted, usable))
-    if not all_addresses:
-        answers = answers.filter(pc.equal(answers["answer_rank"], 0))
-    answers = _once(answers)
-    targets = pa.array(range(FIRST_LINE, FIRST_LINE + answers.num_rows), pa.uint32())
-    named = {"ip": "address", "address_rank": "answer_rank"}
-    columns = [answers[named.get(name, name)] for name in PLAN.names[1:]]
+    again = repeated(found)
+    return mapped(_without(found, again), PLAN, scratch) if len(again) else found
+
+
+def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator[pa.Table]:
+    """Yield the rows with an address to probe, numbered as lines of targets.csv."""
+    columns = ["domain", "qtype", "status", "address", "answer_rank", "list_id", "rank", "resolver"]
+    line = FIRST_LINE
+    for batch in _batches(dns_answer, columns):
+        wanted = pc.and_(pc.is_in(batch["qtype"], value_set=qtypes), pc.is_valid(batch["address"]))
+        wanted = pc.and_(wanted, pc.equal(batch["status"], "NOERROR"))
+        if not all_addresses:
+            wanted = pc.and_(wanted, pc.equal(batch["answer_rank"], 0))
+        answers = batch.filter(wanted)
+        yield _numbered([answers[OF_ANSWER.get(name, name)] for name in PLAN.names[1:]], line)
+        line += answers.num_rows
+
+
+def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from pq.ParquetFile(dns_answer).iter_batches(BATCH, columns=columns)
+    except OSError as error:
+        raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
+
+
+def _without(plan: pa.Table, places: Integers) -> Iterator[pa.Table]:
+    """Yield the rows of a plan without those at `places`, numbered again."""
+    kept = np.ones(plan.num_rows, dtype=bool)
+    kept[places] = False
+    begin, line = 0, FIRST_LINE
+    for batch in plan.to_batches():
+        rows = batch.filter(pa.array(kept[begin : begin + batch.num_rows]))
+        yield _numbered(rows.columns[1:], line)
+        begin += batch.num_rows
+        line += rows.num_rows
+
+
+def _numbered(columns: list[pa.Array], line: int) -> pa.Table:
+    targets = pa.array(np.arange(line, line + len(columns[0]), dtype=np.uint32))
     return pa.Table.from_arrays([targets, *columns], names=PLAN.names).cast(PLAN)
-
-
-def _once(answers: pa.Table) -> pa.Table:
-    """Leave out what is there already: a name twice in a list, or an address twice in an answer."""
-    pairs = pc.binary_join_element_wise(answers["domain"], answers["address"], " ").combine_chunks()
-    codes = pairs.dictionary_encode().indices.to_numpy()
-    _, first = np.unique(codes, return_index=True)
-    return answers if len(first) == len(codes) else answers.take(pa.array(np.sort(first)))
 
 
 def write_targets(
@@ -82,9 +108,9 @@ def write_targets(
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["ip", "domain", "port", "group", "asn"])
             for batch in plan.select(["ip", "domain"]).to_batches(max_chunksize=BATCH):
-                for ip, domain in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    asn = asn_of(ip) or ""
-                    writer.writerow([ip, domain, port, asn, asn])
+                ips, domains = (column.to_pylist() for column in batch.columns)
+                asns = [asn_of(ip) or "" for ip in ips]
+                writer.writerows(zip(ips, domains, repeat(port), asns, asns))
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,25 +39,16 @@ class NewSegments:
         return found
 
 
-def read_segments(paths: Sequence[Path]) -> pa.Table:
-    """Read all segments, sorted by `target`. InputError if one cannot be read or a target has two rows."""
-    tables = []
-    for path in paths:
-        try:
-            with pa.memory_map(str(path)) as source:
-                tables.append(pa.ipc.open_file(source).read_all())
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"cannot read the segment {path}: {error}") from error
-    if not tables:
-        raise InputError("the prober wrote no segment")
-    table = pa.concat_tables(tables).sort_by("target")
-    if pc.count_distinct(table["target"]).as_py() != table.num_rows:
-        raise InputError(f"a target has two rows in the segments of {paths[0].parent}")
-    return table
+def read_segment(path: Path) -> pa.Table:
+    """Return a segment's rows, mapped from it. InputError if it cannot be read."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            return pa.ipc.open_file(source).read_all()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read the segment {path}: {error}") from error
 
 
-def targets_in(path: Path) -> list[int]:
-    """Return the targets whose rows a segment holds."""
-    with pa.memory_map(str(path)) as source:
-        targets: list[int] = pa.ipc.open_file(source).read_all()["target"].to_pylist()
-        return targets
+def count_below(path: Path, target: int) -> int:
+    """Return how many rows of a segment are of smaller targets."""
+    below = pc.less(read_segment(path)["target"], pa.scalar(target, pa.uint32()))
+    return int(pc.sum(below).as_py() or 0)

@@ -24,7 +24,7 @@ from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
 from scanner.driver.capture import probe_capture
 from scanner.driver.feed import FIRST_SLOT, Feed
-from scanner.driver.segments import closed_segments, targets_in
+from scanner.driver.segments import closed_segments, count_below
 from scanner.planned import control
 from scanner.records import quic_probe
 
@@ -42,7 +42,7 @@ def stage(run: Run, key: StageKey) -> None:
         dns_answer = run.layout.dns_answer(key)
         if not dns_answer.is_file():
             raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
-        plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses)
+        plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses, folder)
         report.rows_in = plan.num_rows
         segments = folder / "segments"
         earlier = closed_segments(segments)
@@ -51,12 +51,12 @@ def stage(run: Run, key: StageKey) -> None:
             plan,
             settings.probe.port,
             folder / "targets.csv",
-            lambda ip: mapper.origin(ip).asn,
+            mapper.asn,
             probed_already=bool(earlier),
         )
         in_force = rules.rule_files(run)
         rules.copy_into_run(run, in_force)
-        answered = sum(1 for path in earlier for target in targets_in(path) if target < FIRST_SLOT)
+        answered = sum(count_below(path, FIRST_SLOT) for path in earlier)
         stopped: Interrupted | None = None
         # Killed before the summary was written: the prober, with nothing left to send, writes it now.
         if plan.num_rows > answered or (plan.num_rows and not (folder / "summary.json").is_file()):
@@ -93,7 +93,7 @@ def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: M
     )
     feed, label = Feed(), str(key)
     shown = f"{key.vantage} probe {key.repetition}" + key.of_shard(" shard ")
-    controller = Controller(settings.manners, folder, lambda ip: mapper.origin(ip).asn, feed, label)
+    controller = Controller(settings.manners, folder, mapper.asn, feed, label)
     with ExitStack() as stack:
         controls = stack.enter_context(control.Controls(run, key, feed, mapper))
         running = stack.enter_context(probe_capture(run, key))

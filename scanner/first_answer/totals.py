@@ -21,7 +21,7 @@ def count(run: Run, report: StageReport) -> dict[str, int]:
     assert key is not None
     with (run.layout.stage("probe", key) / "targets.csv").open("rb") as file:
         lines = sum(1 for _ in file) - 1
-    rows = pq.ParquetFile(run.layout.quic_probe(key)).read(["outcome", "attempts"])
+    rows = pq.ParquetFile(run.layout.quic_probe(key)).iter_batches(columns=["outcome", "attempts"])
     found = counts.of(rows)
     rejected = len(report.rejected)
     accounting.balance(lines - rejected, found.sent, found.by_outcome, str(key))

@@ -71,7 +71,7 @@ class Controls:
             log,
             plan(of, time.time_ns(), first=first),
             address=addresses.of,
-            asn_of=lambda ip: self._mapper.origin(ip).asn,
+            asn_of=self._mapper.asn,
             grace_ms=lambda _: int(GRACE_SHARE * every_s * 1000),
             port=settings.probe.port,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,10 +22,12 @@ class Counts:
         return {"sent": self.sent, **dict(sorted(self.by_outcome.items()))}
 
 
-def of(rows: pa.Table) -> Counts:
-    """Count a table with the columns `outcome` and `attempts`."""
-    by_outcome = {
-        str(entry["values"]): int(entry["counts"]) for entry in pc.value_counts(rows["outcome"]).to_pylist()
-    }
-    sent = pc.sum(pc.greater(rows["attempts"], 0).cast(pa.uint32())).as_py()
-    return Counts(sent or 0, by_outcome)
+def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Counts:
+    """Count the rows of tables with the columns `outcome` and `attempts`."""
+    by_outcome: Counter[str] = Counter()
+    sent = 0
+    for rows in tables:
+        for entry in pc.value_counts(rows["outcome"]).to_pylist():
+            by_outcome[str(entry["values"])] += int(entry["counts"])
+        sent += pc.sum(pc.greater(rows["attempts"], 0).cast(pa.uint32())).as_py() or 0
+    return Counts(sent, dict(by_outcome))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,16 @@ def merge(
     origin: Callable[[str], tuple[int | None, str | None]],
     captures: Sequence[CaptureRecord],
     capture_name: Callable[[str], str],
-    earlier: Sequence[Path],
+    last: pa.Array | None = None,
     pauses: Sequence[Pause] = (),
     slots: pa.Array | None = None,
 ) -> pa.Table:
     """Merge the prober's columns with the stage's, in the order of the record kind quic_probe.
 
-    `segments` is from read_segments; `plan` from choose, or for a watch one row per segment row, with `slots`
-    as their slot numbers; `origin` returns AS and CDN of an address; `pauses` are those of networks;
-    `captures` are the captures taken, oldest first, named in rows by `capture_name`; `earlier` are the record
-    files of this vantage point's earlier repetitions.
+    `segments` are rows of segments; `plan` is from choose, or for a watch one row per segment row, with
+    `slots` as their slot numbers; `origin` returns AS and CDN of an address; `pauses` are those of networks;
+    `captures` are the captures taken, oldest first, named in rows by `capture_name`; `last` is when the name
+    and address of each row were probed before (ns), null if they were not.
     """
     kind = records.load("quic_probe")
     if slots is None:
@@ -75,7 +75,7 @@ def merge(
         "resolver": own["resolver"],
         "asn": asn,
         "cdn": cdn,
-        "since_last_probe_s": _since_last(segments, earlier),
+        "since_last_probe_s": _since_last(segments, last),
         "tool_version": _same(provenance.tool_version, pa.string(), length),
         "host": _same(provenance.host, pa.string(), length),
         "worker": _same(provenance.worker, pa.string(), length),
@@ -91,10 +91,14 @@ def merge(
     return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
-def write(table: pa.Table, path: Path) -> None:
-    """Write the record file in one step."""
-    with files.replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+def write(tables: Iterable[pa.Table], path: Path) -> int:
+    """Write the record file in one step, with a row group for each table; return the number of rows."""
+    schema, rows = records.load("quic_probe").arrow_schema(), 0
+    with files.replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as out:
+        for table in tables:
+            out.write_table(table)
+            rows += table.num_rows
+    return rows
 
 
 def _same(value: Any, type_: pa.DataType, length: int) -> pa.Array:
@@ -128,25 +132,10 @@ def _capture_files(
     return combined
 
 
-def _since_last(segments: pa.Table, earlier: Sequence[Path]) -> pa.Array:
+def _since_last(segments: pa.Table, last: pa.Array | None) -> pa.Array:
     """Return the seconds since the last probe of the same name and address, as float32; null without one."""
-    if not earlier:
+    if last is None:
         return pa.nulls(segments.num_rows, pa.float32())
-    keys = _name_and_address(segments)
-    last = pa.nulls(segments.num_rows, pa.int64())
-    for path in earlier:
-        # ParquetFile, not read_table: the latter imports pyarrow.dataset, which takes half a second.
-        before = pq.ParquetFile(path).read(["domain", "ip", "sent_at"])
-        before = before.filter(pc.is_valid(before["sent_at"]))
-        found = before["sent_at"].combine_chunks().take(pc.index_in(keys, _name_and_address(before)))
-        last = pc.coalesce(pc.max_element_wise(last, found), last)
     nanoseconds = pc.subtract(segments["sent_at"].combine_chunks(), last)
     seconds: pa.Array = pc.divide(nanoseconds.cast(pa.float64()), 1e9).cast(pa.float32())
     return seconds
-
-
-def _name_and_address(table: pa.Table) -> pa.Array:
-    joined: pa.Array = pc.binary_join_element_wise(
-        table["domain"].combine_chunks(), table["ip"].combine_chunks(), " "
-    )
-    return joined

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from firstflight import capture
 from firstflight.as_map import Mapper
@@ -16,11 +18,14 @@ from firstflight.run.report import Rejected, StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from scanner.backoff import pauses
+from scanner.driver.choose import FIRST_LINE
 from scanner.driver.feed import FIRST_SLOT
-from scanner.driver.segments import closed_segments, read_segments
+from scanner.driver.rows import Rows
+from scanner.driver.segments import closed_segments
 from scanner.planned import control
 from scanner.planned import records as planned_records
 from scanner.records import counts, merge
+from scanner.records.last_probe import LastProbes
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
 
@@ -55,7 +60,7 @@ def write(
     """
     out = run.layout.quic_probe(key)
     if plan.num_rows == 0:
-        merge.write(records.load("quic_probe").arrow_schema().empty_table(), out)
+        merge.write([records.load("quic_probe").arrow_schema().empty_table()], out)
         report.rows_out = 0
         report.counts = {"sent": 0}
         run.add_output(report, out)
@@ -64,33 +69,48 @@ def write(
     closed = closed_segments(folder / "segments")
     if stopped and not (closed and (folder / "summary.json").is_file()):
         return
-    everything = read_segments(closed)
-    segments = _listed(everything)
+    rows = Rows(closed, folder)
+    # The rows of control names come after those of listed targets.
+    listed = int(np.searchsorted(rows.targets, FIRST_SLOT))
     summary = files.read_json(folder / "summary.json")
     copy_summary(summary, report)
     if stopped:
-        report.facts["not_probed"] = plan.num_rows - segments.num_rows
+        report.facts["not_probed"] = plan.num_rows - listed
     else:
-        report.rejected = _rejected(segments, plan, summary)
-    _count(segments, plan.num_rows, report, str(key))
-    table = merge.merge(
-        segments,
-        plan,
-        provenance(run, key, report.tool_version, ruleset, out),
-        origin=mapper.origin,
-        pauses=pauses.read_pauses(folder),
-        captures=capture.records(run.layout.stage("capture", key)),
-        capture_name=capture_name(run, key),
-        earlier=_earlier(run, key),
-    )
-    merge.write(table, out)
-    report.rows_out = table.num_rows
+        report.rejected = _rejected(rows.targets[:listed], plan, summary)
+    _count(counts.of(rows.blocks(listed, ["outcome", "attempts"])), plan.num_rows, report, str(key))
+    common = provenance(run, key, report.tool_version, ruleset, out)
+    report.rows_out = merge.write(_merged(run, key, rows, listed, plan, common, mapper), out)
     report.warnings = list(dict.fromkeys(report.warnings))
     run.add_output(report, out)
-    common = slot_columns(run, key, report)
-    slots = control.write_slots(folder, planned_records.of_segments(everything), common, mapper)
+    columns = slot_columns(run, key, report)
+    probed = planned_records.of_segments(rows.slice(listed, len(rows)))
+    slots = control.write_slots(folder, probed, columns, mapper)
     if slots is not None:
         run.add_output(report, slots)
+
+
+def _merged(
+    run: Run, key: StageKey, rows: Rows, listed: int, plan: pa.Table, common: merge.Provenance, mapper: Mapper
+) -> Iterator[pa.Table]:
+    """Yield the records of the first `listed` rows, in tables of at most BATCH rows."""
+    folder = run.layout.stage("probe", key)
+    paused = pauses.read_pauses(folder)
+    captures = capture.records(run.layout.stage("capture", key))
+    last = LastProbes(rows, _earlier(run, key))
+    begin = 0
+    for block in rows.blocks(listed):
+        yield merge.merge(
+            block,
+            plan,
+            common,
+            origin=mapper.origin,
+            pauses=paused,
+            captures=captures,
+            capture_name=capture_name(run, key),
+            last=last.slice(begin, begin + block.num_rows),
+        )
+        begin += block.num_rows
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
@@ -107,24 +127,19 @@ def _earlier(run: Run, key: StageKey) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _listed(segments: pa.Table) -> pa.Table:
-    """Return the rows of the listed targets, without those of control names."""
-    return segments.filter(pc.less(segments["target"], pa.scalar(FIRST_SLOT, pa.uint32())))
-
-
-def _rejected(segments: pa.Table, plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
+def _rejected(with_row: npt.NDArray[np.uint32], plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
     """Return the lines without a row, if the prober rejected as many; prober.log has the reasons."""
-    has_row = pc.is_in(plan["target"], value_set=segments["target"].combine_chunks())
-    lines = plan["target"].filter(pc.invert(has_row))
-    if len(lines) != summary["rejected"]:
+    without = np.ones(plan.num_rows, dtype=bool)
+    places = with_row.astype(np.int64) - FIRST_LINE
+    without[places[(places >= 0) & (places < plan.num_rows)]] = False
+    if np.count_nonzero(without) != summary["rejected"]:
         return []  # rows are missing for another reason: the sums will not hold
     reason = "rejected by the prober; prober.log says why"
-    return [Rejected(line=line, reason=reason) for line in lines.to_pylist()]
+    return [Rejected(line=int(place) + FIRST_LINE, reason=reason) for place in np.flatnonzero(without)]
 
 
-def _count(segments: pa.Table, targets: int, report: StageReport, where: str) -> None:
+def _count(found: counts.Counts, targets: int, report: StageReport, where: str) -> None:
     """Set the report's counts by outcome; FirstflightError if the sums of definitions.md do not hold."""
-    found = counts.of(segments)
     not_probed = int(report.facts.get("not_probed") or 0)
     accounting.balance(targets - len(report.rejected) - not_probed, found.sent, found.by_outcome, where)
     report.counts = found.for_report()

@@ -6,7 +6,7 @@ All of it segment by segment: of a name only a bit is in memory, and what its li
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from firstflight.errors import InputError
 from firstflight.system import files
+from scanner.driver.mapped import joined
 from scanner.driver.segments import NewSegments, closed_segments
 from schemas import records
 
@@ -38,27 +39,34 @@ class Finished:
 def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) -> Counter[str]:
     """Write all rows, with the columns `common`, list_id and rank, to `path` (record kind `dns_answer`).
 
-    `names` has rank and list_id of each line of names.txt. Of a name in several segments the last one counts.
-    Returns the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...). InputError if
-    a segment cannot be read, or answers lines that there are not.
+    `names` is read_list's: rank and list_id of each line of names.txt. Of a name in several segments the last
+    one counts. Returns the counts: `rows`, `names`, and names by query type and status (`A_NOERROR`, ...).
+    InputError if a segment cannot be read, or answers lines that there are not.
     """
     found = closed_segments(segments)
     schema = records.load("dns_answer").arrow_schema()
     kept = _kept(found, names.num_rows)
-    ranks = names["rank"].cast(schema.field("rank").type).combine_chunks()
-    list_ids = names["list_id"].cast(pa.string()).combine_chunks()
-    counts: Counter[str] = Counter(rows=0, names=0)
-    with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+    # Of dictionaries, because a list's id is as long as a name, and the same for all.
+    own = names.unify_dictionaries().combine_chunks()
+    counts: Counter[str] = Counter(names=0)
+
+    def stamped() -> Iterator[pa.Table]:
         for segment in found:
             table = _read(segment)
             if segment in kept:
                 table = table.filter(kept[segment])
-            places = pc.subtract(table["target"].combine_chunks(), pa.scalar(1, pa.uint32()))
-            columns = {"rank": ranks.take(places), "list_id": list_ids.take(places)}
-            writer.write_table(_stamped(table, common, columns, schema))
             counts["rows"] += table.num_rows
             counts["names"] += pc.count_distinct(table["target"]).as_py()
             counts.update(_statuses(table))
+            places = pc.subtract(table["target"].combine_chunks(), pa.scalar(1, pa.uint32()))
+            columns = {
+                name: own[name].take(places).cast(schema.field(name).type) for name in own.column_names
+            }
+            yield _stamped(table, common, columns, schema)
+
+    with files.replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+        for table in joined(stamped()):
+            writer.write_table(table)
     return counts
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import pyarrow as pa
 
 from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
@@ -20,24 +18,22 @@ from scanner.resolver.names import configured_resolvers
 ENGINE = process.Engine("resolver", "what was resolved is kept, and the stage continues there")
 # After so many unanswered questions in a row the engine checks whether the resolver answers at all.
 SILENCE = 50
-# Names that are in memory as Python's strings at a time.
-BATCH = 65_536
 
 
 class ResolverDown(InputError):
     """No resolver answers (exit 3); earlier answers are kept."""
 
 
-def write_names(names: pa.Table, folder: Path) -> None:
-    """Write names.txt, a name (column `domain`) per line: segments refer to its line numbers.
+def write_names(names: Iterable[list[str]], folder: Path) -> None:
+    """Write names.txt, a name per line: segments refer to its line numbers.
 
     UsageError if there are segments and the list has changed since.
     """
     path = folder / "names.txt"
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
-            for batch in names.select(["domain"]).to_batches(max_chunksize=BATCH):
-                file.writelines(f"{name}\n" for name in batch["domain"].to_pylist())
+            for batch in names:
+                file.writelines(f"{name}\n" for name in batch)
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if closed_segments(folder / "segments") and not same:
             raise UsageError(

@@ -19,7 +19,7 @@ from firstflight.system.progress import Progress
 from scanner.driver import process, rules
 from scanner.resolve import answers, native
 from scanner.resolver.answer import QTYPES
-from scanner.resolver.names import read_list
+from scanner.resolver.names import domains, read_list
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -36,7 +36,7 @@ def stage(run: Run, key: StageKey) -> None:
         folder = path.parent
         segments = folder / "segments"
         _prepare(segments)
-        native.write_names(names, folder)
+        native.write_names(domains(run, key.shard), folder)
         finished = answers.Finished(segments)
         try:
             limit = partial(process.limit_of, folder)

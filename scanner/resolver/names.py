@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import compress
 from typing import NamedTuple
 
 import dns.exception
@@ -15,7 +18,7 @@ from firstflight.settings import Resolve
 from firstflight.shard import WHOLE, Shard
 from scanner.resolver.query import Resolver
 
-# Names that are in memory as Python's bytes at a time.
+# Names that are in memory as Python's strings at a time.
 BATCH = 65_536
 
 
@@ -28,32 +31,52 @@ class Name(NamedTuple):
 
 
 def read_list(run: Run, shard: Shard = WHOLE) -> pa.Table:
-    """Return the columns rank, domain and list_id of the run's list, or of a shard's names, in its order.
+    """Return the columns rank and list_id of a shard's names, in the order of the list.
 
-    InputError without a list.
+    list_id is a dictionary. InputError without a list, or if it cannot be read.
     """
-    if not run.layout.targets.is_file():
-        raise InputError(f"there is no {run.layout.targets}: run the targets stage of this run first")
-    try:
-        names = pq.ParquetFile(run.layout.targets).read(["rank", "domain", "list_id"])
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"cannot read {run.layout.targets} ({error}): run the targets stage again"
-        ) from error
-    return names if shard.is_whole else names.filter(_held(names, shard))
+    with _opened(run) as file:
+        names = file.read(["rank", "list_id"])
+        if shard.is_whole:
+            return names
+        held = [pa.array(mask, pa.bool_()) for _, mask in _batches(file, shard)]
+        return names.filter(pa.chunked_array(held, pa.bool_()))
 
 
-def _held(names: pa.Table, shard: Shard) -> pa.ChunkedArray:
-    """Return which names belong to a shard; of their texts few are in memory as Python's at a time."""
-    batches = names.select(["domain"]).to_batches(max_chunksize=BATCH)
-    held = (shard.holds(batch["domain"].cast(pa.binary()).to_pylist()) for batch in batches)
-    return pa.chunked_array([pa.array(mask, pa.bool_()) for mask in held], pa.bool_())
+def domains(run: Run, shard: Shard = WHOLE) -> Iterator[list[str]]:
+    """Yield a shard's names, in the order of the list, in batches. InputError as `read_list`."""
+    with _opened(run) as file:
+        if shard.is_whole:
+            for batch in file.iter_batches(BATCH, columns=["domain"]):
+                yield batch["domain"].to_pylist()
+        else:
+            for names, mask in _batches(file, shard):
+                yield list(compress(names, mask))
+
+
+def _batches(file: pq.ParquetFile, shard: Shard) -> Iterator[tuple[list[str], list[bool]]]:
+    """Yield the names of the list, and which of them the shard has."""
+    for batch in file.iter_batches(BATCH, columns=["domain"]):
+        names = batch["domain"].to_pylist()
+        yield names, shard.holds(name.encode() for name in names)
 
 
 def read_targets(run: Run) -> list[Name]:
     """Return the names of the run's list, in its order: for the few of a watch."""
-    columns = read_list(run).to_pydict()
+    with _opened(run) as file:
+        columns = file.read(["rank", "domain", "list_id"]).to_pydict()
     return list(map(Name, columns["rank"], columns["domain"], columns["list_id"]))
+
+
+@contextmanager
+def _opened(run: Run) -> Iterator[pq.ParquetFile]:
+    path = run.layout.targets
+    if not path.is_file():
+        raise InputError(f"there is no {path}: run the targets stage of this run first")
+    try:
+        yield pq.ParquetFile(path, read_dictionary=["list_id"])
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path} ({error}): run the targets stage again") from error
 
 
 def configured_resolver(settings: Resolve) -> Resolver:

@@ -58,7 +58,7 @@ class Period:
 
     def asn_of(self, ip: str) -> int | None:
         """Return the AS that announces an address."""
-        return self.mapper.origin(ip).asn
+        return self.mapper.asn(ip)
 
 
 def watch(period: Period, watched: Sequence[Name], precedence: Precedence) -> None:

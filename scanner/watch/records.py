@@ -14,7 +14,8 @@ from firstflight.system import files
 from scanner.backoff import pauses
 from scanner.driver import choose
 from scanner.driver.feed import FIRST_SLOT
-from scanner.driver.segments import closed_segments, read_segments
+from scanner.driver.rows import Rows
+from scanner.driver.segments import closed_segments
 from scanner.planned import records as planned_records
 from scanner.records import counts, merge, provenance, quic_probe
 from scanner.resolver.names import Name, configured_resolver
@@ -32,7 +33,10 @@ def write(period: Period, ruleset: str, unfed_reason: str) -> None:
     """
     run, report, folder = period.run, period.report, period.folder
     closed = closed_segments(folder / "segments")
-    rows: pa.Table | None = read_segments(closed) if closed else None
+    rows: pa.Table | None = None
+    if closed:
+        found = Rows(closed, folder)
+        rows = found.slice(0, len(found))
     fed = {entry["slot"]: entry for entry in planned_records.fed(folder)}
     unfed = planned_records.planned(probe for probe in period.probes if probe.number not in fed)
     table = planned_records.build(
@@ -67,7 +71,7 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
     """Write quic_probe.parquet; return the counts by outcome, checked to balance."""
     run, key = period.run, period.key
     out = period.folder / "quic_probe.parquet"
-    found = counts.of(rows)
+    found = counts.of([rows])
     accounting.balance(rows.num_rows, found.sent, found.by_outcome, period.label)
     merged = merge.merge(
         rows,
@@ -77,10 +81,9 @@ def _write_probes(period: Period, rows: pa.Table, ruleset: str) -> dict[str, int
         pauses=pauses.read_pauses(period.folder),
         captures=captures_in(run.layout.stage("capture", key)),
         capture_name=provenance.capture_name(run, key),
-        earlier=[],
         slots=pc.subtract(rows["target"], pa.scalar(FIRST_SLOT, pa.uint32())).combine_chunks(),
     )
-    merge.write(merged, out)
+    merge.write([merged], out)
     run.add_output(period.report, out)
     return found.for_report()
 

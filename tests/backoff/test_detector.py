@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firstflight.settings import Backoff
-from scanner.backoff.detector import SECOND_NS, Detector, SentProbe, Verdict, fisher
+from scanner.backoff.detector import SECOND_NS, Detector, Verdict, fisher
 
 RULE = Backoff()  # 300 s of first minutes, windows of 120 s, 30 probes, twice, 10 %
 
@@ -18,9 +18,7 @@ def judged(before: tuple[int, int], now: tuple[int, int], sign: str = "timeout")
         bad, probes = counts
         for n in range(probes):
             sent_ns = round((first_s + (last_s - first_s) * n / probes) * SECOND_NS)
-            detector.add(
-                64500, SentProbe(sent_ns, n < bad and sign == "timeout", n < bad and sign == "retry")
-            )
+            detector.add(64500, sent_ns, n < bad and sign == "timeout", n < bad and sign == "retry")
 
     add(before, 1, 300)
     add(now, 400, 500)
@@ -55,9 +53,9 @@ def test_less_than_that_is_not(before: tuple[int, int], now: tuple[int, int]) ->
 def test_timeouts_and_retries_are_not_added_up() -> None:
     detector = Detector(RULE)
     for n in range(60):
-        detector.add(1, SentProbe(n * SECOND_NS, False, n % 2 == 0))
+        detector.add(1, n * SECOND_NS, False, n % 2 == 0)
     for n in range(60):
-        detector.add(1, SentProbe((400 + n) * SECOND_NS, n % 5 == 0, n % 2 == 0))
+        detector.add(1, (400 + n) * SECOND_NS, n % 5 == 0, n % 2 == 0)
     (verdict,) = detector.verdicts()
     assert (verdict.sign, verdict.window) == ("timeout", (12, 60))
 
@@ -66,38 +64,57 @@ def test_the_window_slides_and_first_minutes_are_long_enough() -> None:
     detector = Detector(RULE)
     # Few probes a minute: the first minutes last until there are 30.
     for n in range(30):
-        detector.add(1, SentProbe(n * 60 * SECOND_NS, False, False))
+        detector.add(1, n * 60 * SECOND_NS, False, False)
     # Bad for two minutes, then good again: only probes in the last 120 s count.
     for n in range(40):
-        detector.add(1, SentProbe((2000 + n) * SECOND_NS, n < 20, False))
+        detector.add(1, (2000 + n) * SECOND_NS, n < 20, False)
     assert [verdict.window for verdict in detector.verdicts()] == [(20, 40)]
     for n in range(60):
-        detector.add(1, SentProbe((2200 + n) * SECOND_NS, False, False))
+        detector.add(1, (2200 + n) * SECOND_NS, False, False)
     assert list(detector.verdicts()) == []
 
 
 def test_after_a_pause_the_window_restarts_and_the_first_minutes_stand() -> None:
     detector = Detector(RULE)
     for n in range(60):
-        detector.add(1, SentProbe(n * 5 * SECOND_NS, False, False))
+        detector.add(1, n * 5 * SECOND_NS, False, False)
     for n in range(40):
-        detector.add(1, SentProbe((400 + n) * SECOND_NS, True, False))
+        detector.add(1, (400 + n) * SECOND_NS, True, False)
     assert len(list(detector.verdicts())) == 1
     detector.restart_window(1, 1000 * SECOND_NS)
-    detector.add(1, SentProbe(450 * SECOND_NS, True, False))  # in flight when the pause began
+    detector.add(1, 450 * SECOND_NS, True, False)  # in flight when the pause began
     assert list(detector.verdicts()) == []
     for n in range(30):
-        detector.add(1, SentProbe((1001 + n) * SECOND_NS, True, False))
+        detector.add(1, (1001 + n) * SECOND_NS, True, False)
     assert [(v.baseline, v.window) for v in detector.verdicts()] == [((0, 60), (30, 30))]
+
+
+def test_probes_count_in_the_window_in_which_they_were_sent_whatever_ends_first() -> None:
+    detector = Detector(RULE)
+    for n in range(60):
+        detector.add(1, n * SECOND_NS, False, False)
+    # Timeouts end after answers that were sent later; those of 380 s and before are out of the window.
+    for n in range(40):
+        detector.add(1, (500 - n) * SECOND_NS, n % 2 == 0, False)
+    for at in (379, 380, 381, 381):
+        detector.add(1, at * SECOND_NS, True, True)
+    assert [(v.sign, v.window, v.since_ns) for v in detector.verdicts()] == [
+        ("timeout", (22, 42), 381 * SECOND_NS)
+    ]
+    detector.add(1, 560 * SECOND_NS, False, False)
+    assert [v.window for v in detector.verdicts()] == [(20, 41)]
+    # What comes late and is too old counts no more.
+    detector.add(1, 440 * SECOND_NS, True, False)
+    assert [v.window for v in detector.verdicts()] == [(20, 41)]
 
 
 def test_networks_are_judged_apart() -> None:
     detector = Detector(RULE)
     for asn in (1, 2):
         for n in range(60):
-            detector.add(asn, SentProbe(n * SECOND_NS, False, False))
+            detector.add(asn, n * SECOND_NS, False, False)
         for n in range(60):
-            detector.add(asn, SentProbe((400 + n) * SECOND_NS, asn == 2, False))
+            detector.add(asn, (400 + n) * SECOND_NS, asn == 2, False)
     assert [verdict.asn for verdict in detector.verdicts()] == [2]
 
 

@@ -49,6 +49,10 @@ last.example"""
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ("ai", "ai"),
         ("a" * 63 + ".example", "a" * 63 + ".example"),
+        ("example." + "a" * 63, "example." + "a" * 63),
+        ("a." * 126 + "b", "a." * 126 + "b"),
+        ("1.2.3.4a", "1.2.3.4a"),
+        ("1.2.3.a4", "1.2.3.a4"),
     ],
 )
 def test_names(given: str, expected: str) -> None:

@@ -1,0 +1,135 @@
+"""Records of more rows than memory holds at a time: the same, whatever the size of a block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight.errors import InputError
+from scanner.driver import choose, mapped, pairs, rows
+from scanner.driver.pairs import Pairs
+from scanner.driver.rows import Rows
+from scanner.records import counts, last_probe, merge
+from scanner.records.last_probe import LastProbes
+from schemas import records
+from tests.test_probe_parts import SECOND, answer, merged, probe, prober_rows, write_segment
+
+MODULES = (choose, last_probe, mapped, rows)
+
+
+@pytest.fixture(params=[1, 2, 3, 32_768])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows of a block."""
+    size: int = request.param
+    for module in MODULES:
+        monkeypatch.setattr(module, "BATCH", size)
+    return size
+
+
+def table_of(*found: tuple[str, str]) -> pa.Table:
+    return pa.table({"domain": [name for name, _ in found], "ip": [ip for _, ip in found]})
+
+
+@pytest.fixture(params=["other hashes", "one hash for all"])
+def hashed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "one hash for all":
+        monkeypatch.setattr(pairs, "hashes", lambda domains, _: np.zeros(len(domains), np.int64))
+
+
+@pytest.mark.usefixtures("hashed")
+def test_pairs_are_found_as_strings_whatever_their_hashes() -> None:
+    table = pa.concat_tables([table_of(("a", "1"), ("b", "2")), table_of(("a", "2"), ("b", "2"))])
+    known = Pairs(table)
+    assert pairs.repeated(table).tolist() == [3]
+    wanted = table_of(("b", "2"), ("a", "3"), ("a", "2"), ("", "1"), ("a", "1")).combine_chunks()
+    of, at = known.find(*(column.combine_chunks() for column in wanted.columns))
+    assert sorted(zip(of.tolist(), at.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 2), (4, 0)]
+    assert [len(pairs.repeated(table.slice(0, rows))) for rows in range(4)] == [0, 0, 0, 0]
+
+
+@pytest.mark.usefixtures("block", "hashed")
+def test_addresses_are_chosen_once_where_they_stood_first(tmp_path: Path) -> None:
+    rows = [
+        answer("z.test", "A", "192.0.2.9", 0),
+        answer("a.test", "A", None, None, "NXDOMAIN"),
+        answer("a.test", "A", "192.0.2.1", 0),
+        answer("z.test", "A", "192.0.2.9", 0),
+        answer("b.test", "A", "192.0.2.1", 0),
+        answer("b.test", "AAAA", "2001:db8::1", 0),
+        answer("a.test", "A", "192.0.2.1", 0),
+        answer("c.test", "A", "192.0.2.3", 0),
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "answers.parquet")
+    plan = choose.choose(tmp_path / "answers.parquet", (4,), True, tmp_path)
+    assert plan.schema.equals(choose.PLAN)
+    assert plan["domain"].to_pylist() == ["z.test", "a.test", "b.test", "c.test"]
+    assert plan["target"].to_pylist() == [2, 3, 4, 5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.parquet"]
+
+
+def sent_rows() -> list[dict[str, Any]]:
+    return [
+        probe(5, "d.test", "192.0.2.4", "timeout", 9 * SECOND),
+        probe(2, "a.test", "192.0.2.1", "iack", 10 * SECOND),
+        probe(4, "c.test", "192.0.2.3", "send_failed", None),
+        probe(3, "b.test", "192.0.2.2", "blocked", None),
+        probe(6, "e.test", "192.0.2.5", "iack", 14 * SECOND),
+    ]
+
+
+def read(tmp_path: Path) -> Rows:
+    folder, given = tmp_path / "segments", sent_rows()
+    parts: tuple[list[dict[str, Any]], ...] = (given[:3], [], given[3:])
+    paths = [write_segment(folder / f"seg-{n:06}.arrow", prober_rows(*part)) for n, part in enumerate(parts)]
+    return Rows(paths, tmp_path)
+
+
+@pytest.mark.usefixtures("block")
+def test_rows_come_in_the_order_of_their_targets(tmp_path: Path, block: int) -> None:
+    found = read(tmp_path)
+    expected = prober_rows(*sorted(sent_rows(), key=lambda row: int(row["target"])))
+    assert (len(found), found.targets.tolist()) == (5, [2, 3, 4, 5, 6])
+    blocks = list(found.blocks(5))
+    assert pa.concat_tables(blocks).combine_chunks().equals(expected)
+    assert max(table.num_rows for table in blocks) <= block
+    assert found.slice(1, 4).equals(expected.slice(1, 3))
+    assert [table.num_rows for table in found.blocks(0)] == [0]
+    counted = counts.of(found.blocks(5, ["outcome", "attempts"]))
+    assert counted.for_report() == {"sent": 3, "blocked": 1, "iack": 2, "send_failed": 1, "timeout": 1}
+    with pytest.raises(InputError, match="wrote no segment"):
+        Rows([], tmp_path)
+
+
+@pytest.mark.usefixtures("block", "hashed")
+def test_the_last_probe_is_the_latest_of_all_earlier_ones(tmp_path: Path) -> None:
+    found = read(tmp_path)
+    before: list[list[tuple[str, str, int | None]]] = [
+        [("b.test", "192.0.2.2", 4), ("a.test", "192.0.2.1", 3), ("e.test", "192.0.2.5", 6)],
+        [("a.test", "192.0.2.1", None), ("e.test", "192.0.2.9", 7), ("e.test", "192.0.2.5", 5)],
+    ]
+    earlier = []
+    for number, known in enumerate(before):
+        earlier.append(tmp_path / f"{number}.parquet")
+        columns = [dict(zip(("domain", "ip", "sent_at"), row, strict=True)) for row in known]
+        pq.write_table(pa.Table.from_pylist(columns), earlier[-1])
+    assert LastProbes(found, earlier).slice(0, 5).to_pylist() == [3, 4, None, None, 6]
+    assert LastProbes(found, earlier[1:]).slice(3, 5).to_pylist() == [None, 5]
+    assert LastProbes(found, []).slice(1, 3).to_pylist() == [None, None]
+
+
+def test_a_record_file_of_one_block_is_what_parquet_writes_of_a_table(tmp_path: Path) -> None:
+    table = merged(tmp_path, [])
+    for expected in (table, table.slice(0, 0)):
+        pq.write_table(expected, tmp_path / "expected.parquet", compression="zstd")
+        assert merge.write([expected], tmp_path / "found.parquet") == expected.num_rows
+        assert (tmp_path / "found.parquet").read_bytes() == (tmp_path / "expected.parquet").read_bytes()
+    assert merge.write([table.slice(0, 2), table.slice(2)], tmp_path / "blocks.parquet") == 3
+    blocks = pq.ParquetFile(tmp_path / "blocks.parquet")
+    assert blocks.metadata.num_row_groups == 2
+    assert blocks.read().equals(table)
+    assert blocks.schema_arrow.equals(records.load("quic_probe").arrow_schema(), check_metadata=True)
