@@ -82,8 +82,9 @@ _CHANGE = (
     *(f"GRANT TABLE ENGINE ON {name}" for name in ENGINES),
 )
 READER = Role((_ASK,), limits=_QUERY_LIMITS)
-LOADER = Role((*_CHANGE, "GRANT READ ON FILE"))
-SERVER = Role(LOADER.grants, limits=_QUERY_LIMITS)
+_CHANGE_BY_FILE = (*_CHANGE, "GRANT READ ON FILE")
+LOADER = Role((*_CHANGE_BY_FILE, "GRANT SYSTEM JEMALLOC ON *.*"))
+SERVER = Role(_CHANGE_BY_FILE, limits=_QUERY_LIMITS)
 # The engine treats a table function as a temporary table.
 FORMATTER = Role((_ASK, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE ON *.*"))
 

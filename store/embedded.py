@@ -29,6 +29,9 @@ _SETTINGS = {
 }
 # Rows must be on disk before the load log records them.
 _WRITE_SETTINGS = {"mutations_sync": 2, "alter_sync": 2}
+# After a batch of this size the engine's allocator returns what inserts and merges have freed; otherwise it
+# keeps pages for seconds, and memory grows with the number of batches.
+_PURGED_BYTES = 1 << 20
 
 
 class EmbeddedStore:
@@ -115,6 +118,8 @@ class EmbeddedStore:
             f"insert_deduplication_token = {literal(token or uuid.uuid4().hex)}",
             records=batch,
         )
+        if batch.nbytes >= _PURGED_BYTES:
+            self._run("SYSTEM JEMALLOC PURGE")
 
     def count_in(self, batch: pa.Table, conditions: Sequence[str]) -> list[int]:
         """Count the rows of `batch` for which each SQL condition holds."""

@@ -224,6 +224,27 @@ def test_a_file_damaged_in_the_middle_is_refused_whole(
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
 
 
+def test_small_row_groups_are_joined_within_the_bounds_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "quic_probe.parquet"
+    table = pa.Table.from_pylist(many(1_000), schema=records.load("quic_probe").arrow_schema())
+    pq.write_table(table, path, row_group_size=30)
+
+    def sizes(rows: int, size: int) -> list[int]:
+        monkeypatch.setattr(record_file, "BATCH_ROWS", rows)
+        monkeypatch.setattr(record_file, "BATCH_BYTES", size)
+        batches = list(record_file.RecordFile(path, {"source_file": "x"}).batches())
+        assert pa.concat_tables(batches).equals(table)
+        assert all(column.num_chunks == 1 for batch in batches for column in batch.columns)
+        return [batch.num_rows for batch in batches]
+
+    assert sizes(1 << 16, 1 << 30) == [1_000]
+    assert sizes(100, 1 << 30) == [90] * 10 + [100]
+    assert sizes(20, 1 << 30) == [20, 10] * 32 + [20, 20]
+    assert sizes(1 << 16, 1) == [30] * 33 + [10]
+
+
 def _with(path: Path, column: str, values: pa.Array) -> Path:
     """Write three probes with one column replaced, of any type."""
     table = pa.Table.from_pylist(many(3), schema=records.load("quic_probe").arrow_schema())
@@ -285,8 +306,11 @@ def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "quic_probe.parquet").endswith("it has run twice")
 
 
-def test_memory_does_not_grow_with_the_row_groups_of_a_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_row_groups_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Arrow's own batch reader keeps everything that it has read: 0.6 GB of a file of ten million rows."""
+    monkeypatch.setattr(record_file, "BATCH_ROWS", 4_000)
     folder = tmp_path / "quic_probe.parquet"
     table = pa.Table.from_pylist(many(4_000), schema=records.load("quic_probe").arrow_schema())
     cids = [f"{number * 0x9E3779B97F4A7C15 % 2**160:040x}" for number in range(4_000)]
