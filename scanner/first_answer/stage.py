@@ -2,6 +2,7 @@
 
 Survives being killed at any moment: closed segments are kept, the next start skips the targets in them, and
 the record file is written in one step at the end. A stage that is stopped gracefully writes the rows it has.
+The segments of a stage that is done are removed: its record file holds their rows.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def stage(run: Run, key: StageKey) -> None:
         quic_probe.write(run, key, plan, ruleset_hash(in_force), report, mapper, stopped is not None)
         if stopped is not None:
             raise stopped
+    # Not before the report says that the stage is done: without segments it would probe everything again.
+    quic_probe.remove_segments(run, key, report.rows_out)
 
 
 def _probe(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:

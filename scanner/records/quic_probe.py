@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from firstflight import capture
 from firstflight.as_map import Mapper
+from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
 from firstflight.run.report import Rejected, StageReport
@@ -111,6 +115,23 @@ def _merged(
             last=last.slice(begin, begin + block.num_rows),
         )
         begin += block.num_rows
+
+
+def remove_segments(run: Run, key: StageKey, rows: int | None) -> None:
+    """Remove the segments of a probe stage that is done, if its record file on disk has `rows` rows.
+
+    FirstflightError if it has not; the segments are kept then.
+    """
+    out = run.layout.quic_probe(key)
+    try:
+        found = pq.ParquetFile(out).metadata.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise FirstflightError(f"cannot read {out}, the segments are kept: {error}") from error
+    if found != rows:
+        raise FirstflightError(f"{out} has {found} rows instead of {rows}: the segments are kept")
+    segments = run.layout.stage("probe", key) / "segments"
+    with files.explain_os_errors(segments), suppress(FileNotFoundError):
+        shutil.rmtree(segments)
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
