@@ -2,7 +2,7 @@
 
 A name belongs to a shard by a hash of the name alone, not by its place in the list, so lists in another order
 are divided alike, and all addresses of a name are probed by the shard that resolved it. The store computes
-the same hash in SQL (store/load/part.py). docs/design/0016 has the reasons.
+the same hash in SQL (store/load/part.py). docs/design/0017 has the reasons.
 """
 
 from __future__ import annotations
