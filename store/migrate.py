@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from firstflight.errors import UsageError
-from schemas import records, sharding, sql
+from schemas import records, sql
 from store import lease
 from store.base import Store
 from store.sql import literal
@@ -102,9 +102,12 @@ def _tables(store: Store) -> set[str]:
 
 def _check_shards(store: Store) -> None:
     """UsageError if the tables were made with another value of the option `sharded`."""
-    name = "quic_probe"  # the first table of the first migration
-    tables = _tables(store)
-    if (sharding.local(name) in tables) != store.dialect.sharded and name in tables:
+    rows = store.rows(
+        "SELECT engine = 'Distributed' AS sharded FROM system.tables "
+        "WHERE database = {database:String} AND name = 'quic_probe'",
+        {"database": store.dialect.database},
+    )
+    if rows and bool(rows[0]["sharded"]) != store.dialect.sharded:
         made = "without" if store.dialect.sharded else "with"
         raise UsageError(
             f"the tables in {store.location} were made {made} sharded=1: "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chdb.state.sqlitelike import Connection
@@ -26,11 +27,11 @@ class Recorder:
     location = "nowhere"
     dialect = SHARDED
 
-    def __init__(self, *answers: list[dict[str, str]]) -> None:
+    def __init__(self, *answers: Sequence[dict[str, Any]]) -> None:
         self.answers = list(answers)
         self.told: list[str] = []
 
-    def rows(self, _sql: str, _parameters: object = None) -> list[dict[str, str]]:
+    def rows(self, _sql: str, _parameters: object = None) -> Sequence[dict[str, Any]]:
         return self.answers.pop(0)
 
     def execute(self, text: str, _parameters: object = None) -> None:
@@ -160,19 +161,19 @@ def test_the_address_says_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "tables", "refused"),
+    ("dialect", "found", "refused"),
     [
         (SHARDED, [], None),
-        (SHARDED, ["quic_probe", "quic_probe_local"], None),
-        (SHARDED, ["quic_probe"], "were made without sharded=1"),
-        (sql.Dialect("firstflight", "one"), ["quic_probe"], None),
-        (sql.Dialect("firstflight", "one"), ["quic_probe", "quic_probe_local"], "were made with sharded=1"),
+        (SHARDED, [{"sharded": 1}], None),
+        (SHARDED, [{"sharded": 0}], "were made without sharded=1"),
+        (sql.Dialect("firstflight", "one"), [{"sharded": 0}], None),
+        (sql.Dialect("firstflight", "one"), [{"sharded": 1}], "were made with sharded=1"),
     ],
 )
 def test_tables_of_the_other_kind_are_refused(
-    dialect: sql.Dialect, tables: list[str], refused: str | None
+    dialect: sql.Dialect, found: list[dict[str, int]], refused: str | None
 ) -> None:
-    recorder = Recorder([{"name": name} for name in tables])
+    recorder = Recorder(found)
     recorder.dialect = dialect
     store: Store = recorder  # type: ignore[assignment]
     if refused is None:
