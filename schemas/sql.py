@@ -5,7 +5,7 @@ SELECT, and `views/NAME.yaml` describes its columns; a view is recreated wheneve
 `derived/NAME.sql` fills tables from others (store/load/derived.py); `${derived_NAME}` in a view includes it.
 `fragments/NAME.sql` has SQL that several `queries/` and `views/` share; `${NAME}` in them includes it. All
 are templates: with `${database}`, `${on_cluster}` and `${replicated}`, the same text works for the embedded
-store, a single server and a replicated cluster.
+store, a single server, and a cluster of one or several shards.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from string import Template
 
 import yaml
 
-from schemas import records
+from schemas import records, sharding
 
 HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Database and cluster of the statements. `cluster` is None for an embedded store or a single server."""
+    """Database and cluster of the statements. `cluster` is None for an embedded store or a single server.
+
+    `sharded`: the cluster has several shards (schemas/sharding.py).
+    """
 
     database: str
     cluster: str | None = None
+    sharded: bool = False
 
     def render(self, text: str) -> str:
         """Fill the templates in `text`; KeyError for an unknown one."""
@@ -37,6 +41,37 @@ class Dialect:
             on_cluster=f"ON CLUSTER '{self.cluster}'" if self.cluster else "",
             replicated="Replicated" if self.cluster else "",
         )
+
+    def each(self, statement: str) -> list[str]:
+        """Return the statements for a rendered one that defines or changes a table: for shards one or two."""
+        if self.cluster and self.sharded:
+            return sharding.spread(statement, self.database, self.cluster)
+        return [statement]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings with which all shards answer as one store; none for a store that is not sharded."""
+        return dict(sharding.SETTINGS) if self.sharded else {}
+
+    def stored(self, table: str) -> str:
+        """Return the name of the table that has the rows of `table` on this server."""
+        return sharding.local(table) if self.sharded else table
+
+    def table_of(self, stored: str) -> str:
+        """Return the table whose rows `stored` has: the inverse of `stored`."""
+        table = stored.removesuffix(sharding.LOCAL)
+        return table if self.stored(table) == stored else stored
+
+    def rows_of(self, table: str) -> str:
+        """Return what ALTER names to delete rows of `table`: a sharded one on the whole cluster."""
+        stored = self.stored(table)
+        return f"{self.database}.{stored}" + (f" ON CLUSTER '{self.cluster}'" if stored != table else "")
+
+    def caught_up(self, table: str) -> str:
+        """Return the statement that waits for the connected replica; of a sharded table, for all replicas."""
+        stored = self.stored(table)
+        where = f"ON CLUSTER '{self.cluster}' " if stored != table else ""
+        return f"SYSTEM SYNC REPLICA {where}{self.database}.{stored}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +199,7 @@ def _derivation(name: str) -> str:
 def _statements(text: str, dialect: Dialect) -> list[str]:
     """Split at semicolons at the end of a line, the convention of these files."""
     parts = re.split(r";[ \t]*(?:\n|$)", dialect.render(_without_comments(text)))
-    return [part.strip() for part in parts if part.strip()]
+    return [statement for part in parts if part.strip() for statement in dialect.each(part.strip())]
 
 
 def _without_comments(text: str) -> str:

@@ -46,6 +46,7 @@ def pending(store: Store) -> list[Step]:
 
 def migrate(store: Store) -> list[Step]:
     """Apply the pending steps and return them. The store is open for writing."""
+    _check_shards(store)
     if not _has_logs(store):
         for statement in sql.bootstrap(store.dialect):
             store.execute(statement)
@@ -99,6 +100,21 @@ def _tables(store: Store) -> set[str]:
     return {str(row["name"]) for row in rows}
 
 
+def _check_shards(store: Store) -> None:
+    """UsageError if the tables were made with another value of the option `sharded`."""
+    rows = store.rows(
+        "SELECT engine = 'Distributed' AS sharded FROM system.tables "
+        "WHERE database = {database:String} AND name = 'quic_probe'",
+        {"database": store.dialect.database},
+    )
+    if rows and bool(rows[0]["sharded"]) != store.dialect.sharded:
+        made = "without" if store.dialect.sharded else "with"
+        raise UsageError(
+            f"the tables in {store.location} were made {made} sharded=1: "
+            "use the same option, or another database"
+        )
+
+
 def _steps(store: Store) -> list[Step]:
     """Return all steps for an empty store, in order."""
     steps = [
@@ -126,7 +142,8 @@ def _comment(
     actions = [f"MODIFY COMMENT {literal(meaning)}"]
     actions += [f"COMMENT COLUMN `{name}` {literal(comment)}" for name, comment in columns]
     target = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}} ")
-    return [target + (", ".join(actions))] if together else [target + action for action in actions]
+    statements = [target + (", ".join(actions))] if together else [target + action for action in actions]
+    return [each for statement in statements for each in store.dialect.each(statement)]
 
 
 def _migration_name(migration: sql.Migration) -> str:

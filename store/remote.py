@@ -74,13 +74,13 @@ class ServerStore:
         """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login."""
         self._location = location
         self._write = write
-        self.dialect = Dialect(location.database, location.cluster)
+        self.dialect = Dialect(location.database, location.cluster, location.sharded)
         self._local: Engine | None = None
         self._settings: dict[str, object] = {}
         self._client = BlockClient(location, "" if write else location.database)
         self._warned = self._answered = False
         if write:
-            self._settings = _SETTINGS | _WRITE_SETTINGS
+            self._settings = _SETTINGS | self.dialect.settings | _WRITE_SETTINGS
             self.execute(self.dialect.render("CREATE DATABASE IF NOT EXISTS ${database} ${on_cluster}"))
             self._client.disconnect()
             self._client = BlockClient(location, location.database)
@@ -151,9 +151,9 @@ class ServerStore:
         return [int(count) for count in answer.split()]
 
     def catch_up(self, table: str) -> None:
-        """In a cluster, wait until the connected replica has all rows of `table`."""
+        """In a cluster, wait until the replicas that answer for `table` here have all its rows."""
         if self.dialect.cluster:
-            self.execute(f"SYSTEM SYNC REPLICA {self.dialect.database}.{table}")
+            self.execute(self.dialect.caught_up(table))
 
     @property
     def shared(self) -> bool:
@@ -181,7 +181,8 @@ class ServerStore:
         """Return the settings for reading; none for a user who may not change settings."""
         *_, answer = self._ask("SELECT toUInt8(getSetting('readonly')) AS readonly")
         rights = answer.values[0][0]
-        return {} if rights == 1 else _SETTINGS if rights == 2 else _SETTINGS | {"readonly": 1}
+        settings = _SETTINGS | self.dialect.settings
+        return {} if rights == 1 else settings if rights == 2 else settings | {"readonly": 1}
 
     def _ask(
         self, sql: str, parameters: Parameters | None = None, settings: Mapping[str, object] | None = None

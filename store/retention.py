@@ -32,7 +32,7 @@ def each(store: Store) -> list[Retention]:
         if _MONTHLY.fullmatch(row["partition_key"]):
             ttl = _TTL.search(row["made"])
             months = int(ttl["function"] or ttl["literal"]) if ttl else None
-            found.append(Retention(row["name"], months))
+            found.append(Retention(store.dialect.table_of(row["name"]), months))
     return found
 
 
@@ -44,7 +44,8 @@ def keep(store: Store, table: str, months: int | None) -> None:
     known = {kept.table: kept.months for kept in each(store)}
     if table not in known:
         raise UsageError(f"{table} is not kept by month; these are: {', '.join(known) or 'none'}")
-    name = store.dialect.render(f"ALTER TABLE ${{database}}.{table} ${{on_cluster}}")
+    stored = store.dialect.stored(table)
+    name = store.dialect.render(f"ALTER TABLE ${{database}}.{stored} ${{on_cluster}}")
     if months is None:
         if known[table] is not None:
             store.execute(f"{name} REMOVE TTL")
@@ -52,7 +53,7 @@ def keep(store: Store, table: str, months: int | None) -> None:
     (row,) = store.rows(
         "SELECT partition_key FROM system.tables "
         "WHERE database = {database:String} AND name = {table:String}",
-        {"database": store.dialect.database, "table": table},
+        {"database": store.dialect.database, "table": stored},
     )
     time = _MONTHLY.fullmatch(row["partition_key"])
     assert time is not None  # it is among `each`

@@ -21,7 +21,7 @@ _METHODS = ("lz4", "zstd")
 
 @dataclass(frozen=True)
 class ServerLocation:
-    """A server, or with `cluster` a server of a replicated cluster. Times are in seconds."""
+    """A server, or with `cluster` one of a cluster, of several shards if `sharded`. Times are in seconds."""
 
     host: str
     port: int
@@ -29,6 +29,7 @@ class ServerLocation:
     user: str = "default"
     password: str = field(default="", repr=False)
     cluster: str | None = None
+    sharded: bool = False
     secure: bool = False
     verify: bool = True
     ca_certs: str | None = None
@@ -70,6 +71,8 @@ def parse(url: str, database: str) -> ServerLocation:
                 f"the store's address has the unknown option {name!r}; the options are: "
                 + ", ".join(sorted([*_OPTIONS, "password_file"]))
             )
+    if given.get("sharded") and "cluster" not in given:
+        raise UsageError("the store's option sharded needs the option cluster, which names the cluster")
     return ServerLocation(host, port or (SECURE_PORT if given["secure"] else PORT), **given)
 
 
@@ -126,6 +129,7 @@ def _file(value: str, name: str) -> str:
 
 _OPTIONS: dict[str, Callable[[str, str], Any]] = {
     "cluster": _identifier,
+    "sharded": _switch,
     "secure": _switch,
     "verify": _switch,
     "ca_certs": _file,

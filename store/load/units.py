@@ -27,6 +27,7 @@ class Units:
         self._file = opened
         self._content = content
         self._table = f"{store.dialect.database}.{opened.kind.name}"
+        self._rows = store.dialect.rows_of(opened.kind.name)
         self._load_log = f"{store.dialect.database}.load_file"
         for table in ("load_file", opened.kind.name):
             store.catch_up(table)
@@ -75,13 +76,14 @@ class Units:
         """Delete the rows of the units from the store; return whether there were any."""
         full = [unit for unit in self._units if self._in_store(unit)]
         for unit in full:
-            self._store.execute(f"ALTER TABLE {self._table} DELETE WHERE {self._is_part(unit)}")
+            self._store.execute(f"ALTER TABLE {self._rows} DELETE WHERE {self._is_part(unit)}")
         return bool(full)
 
     def end(self, leases: Sequence[Lease]) -> int:
         """Check that the store has as many rows of the units as the file, and log them as loaded."""
         for held in leases:
             held.confirm()
+        self._store.catch_up(self._file.kind.name)
         in_store = sum(self._in_store(unit) for unit in self._units)
         if in_store != self._file.rows:
             raise FirstflightError(
