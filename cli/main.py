@@ -6,6 +6,7 @@ imported when used, so that `firstflight lab exec` starts fast.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import sys
@@ -92,6 +93,7 @@ def root() -> None:
 def main() -> None:
     """Run the command line; a `FirstflightError` becomes one sentence and its exit status."""
     stdout.replace_closed()
+    atexit.register(_drop_messages)
     try:
         lab.enforce()
         _check_arguments(sys.argv[1:])
@@ -175,3 +177,13 @@ def _likely_cause() -> str:
 def _drop_output() -> None:
     """Redirect standard output to /dev/null: Python flushes it at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _drop_messages() -> None:
+    """Redirect standard error to /dev/null if it takes no more: flushing it would change the status."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

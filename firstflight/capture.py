@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.errors import FirstflightError, InputError, OutputError, UsageError
 from firstflight.system import children, files, path_names
 
 # With less free disk space than this, the capture and the probe are stopped.
@@ -122,19 +122,19 @@ class Capture:
             raise FirstflightError(self._failure("ended badly"))
         # tcpdump does not notice when its file cannot be written.
         if error is None and self.record.captured is not None and whole < self.record.captured:
-            raise FirstflightError(
+            raise OutputError(
                 f"{self.path} holds {whole} of {self.record.captured} captured packets: is the disk full?"
             )
 
     def check(self) -> None:
-        """Raise FirstflightError if tcpdump has ended (interface removed) or its disk is almost full."""
+        """Raise FirstflightError if tcpdump has ended (interface removed), OutputError if its disk fills."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise FirstflightError(self._failure("ended while the probe ran"))
         disk = os.statvfs(self.path.parent)
         free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
         if free < LEAST_FREE_BYTES:
-            raise FirstflightError(
+            raise OutputError(
                 f"the disk that holds {self.path} is full; what was written is kept: "
                 "free space, then --resume"
             )

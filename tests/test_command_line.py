@@ -78,6 +78,27 @@ def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -
 @pytest.mark.parametrize(
     "words",
     [
+        ("runs", "--nonsense"),
+        ("trace", "RUN", "V", "D", "I"),
+        ("dissect", "/nonexistent.pcap"),
+        ("dissect", "--nonsense"),
+        ("probe", "--nonsense"),
+        ("probe", "--targets", "/nonexistent.csv"),
+        ("resolve", "--names", "/nonexistent", "--resolver", "127.0.0.1"),
+    ],
+)
+def test_a_full_disk_behind_the_messages_does_not_change_the_status(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        statuses = [
+            subprocess.run([FIRSTFLIGHT, *words], stderr=to, stdin=subprocess.DEVNULL, check=False).returncode
+            for to in (subprocess.PIPE, full)
+        ]
+    assert statuses[0] in (2, 3) and statuses[0] == statuses[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ("schema", "quic_probe", "--format", "json"),
         ("sql", "SELECT 1"),
         ("query",),

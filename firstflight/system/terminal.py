@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import nullcontext, suppress
 from typing import Any
 
 # Control characters (C0, DEL, C1), separators of lines and paragraphs, marks and overrides of direction, and
@@ -37,12 +38,17 @@ def as_json(value: Any, indent: int | None = None) -> str:
 
 
 def echo(text: object, *, err: bool = False, end: str = "\n") -> None:
-    """Print text, made safe for terminals, on standard output or (`err`) standard error."""
+    """Print text, made safe for terminals, on standard output or (`err`) standard error.
+
+    Nobody misses a line for people that standard error cannot take, as a log on a full disk; OSError for
+    standard output.
+    """
     stream = sys.stderr if err else sys.stdout
     if stream is None:  # standard error was closed
         return
-    stream.write(lines(str(text)) + end)
-    stream.flush()
+    with suppress(OSError) if err else nullcontext():
+        stream.write(lines(str(text)) + end)
+        stream.flush()
 
 
 def answer(content: bytes, output_format: str, *, terminal: bool) -> bytes:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from firstflight import capture
-from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.errors import FirstflightError, InputError, OutputError, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.run import Run
@@ -236,7 +236,11 @@ class Campaign:
             return f"killed by {signal.Signals(-status).name}" + (
                 f"; its last output: {line}" if line else ""
             )
-        return line or f"ended with status {status}"
+        if line:
+            return line
+        # Neither has the stage's sentence a place on a full disk.
+        why = "; its log is empty: is the disk full?" if status == OutputError.exit_status else ""
+        return f"ended with status {status}{why}"
 
     def _failed(self, sentence: str) -> None:
         self.failures.append(sentence)

@@ -1,5 +1,7 @@
 //! `firstflight-rib`: reads routing tables for the as_data stage.
 
+#![warn(clippy::print_stderr)]
+
 mod attributes;
 mod database;
 mod decompress;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use firstflight_usage::stdout;
+use firstflight_usage::{stdout, tell};
 
 use failure::Failure;
 use table::Table;
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{NAME}: {failure}");
+            tell!("{NAME}: {failure}");
             ExitCode::from(failure.exit_status())
         }
     }

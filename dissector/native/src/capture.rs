@@ -4,6 +4,8 @@ use std::array;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use firstflight_usage::tell;
+
 use crate::args::Args;
 use crate::flow::expiry::Bounds;
 use crate::flow_rows::FlowRows;
@@ -147,7 +149,7 @@ fn report_skipped(name: &str, skipped: &Skipped, counters: &Counters, evicted: u
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
     if !found.is_empty() {
-        eprintln!(
+        tell!(
             "firstflight-dissect: {name}: of {} frames, {}",
             skipped.frames,
             found.join(", ")

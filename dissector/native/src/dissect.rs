@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use firstflight_usage::stdout;
+use firstflight_usage::{stdout, tell};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         match end {
             Ok(()) => {}
             Err(End::Broken(error)) => {
-                eprintln!("firstflight-dissect: {error}");
+                tell!("firstflight-dissect: {error}");
                 status = UNREADABLE;
             }
             Err(End::Interrupted) => status = INTERRUPTED,
@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
     }
     if interrupted.load(Ordering::Relaxed) {
         outputs.finish(false)?;
-        eprintln!("firstflight-dissect: interrupted; the records so far are written");
+        tell!("firstflight-dissect: interrupted; the records so far are written");
         return Ok(INTERRUPTED);
     }
     outputs.finish(true)?;
@@ -201,9 +201,7 @@ impl Job<'_> {
         let shown = input::name(path);
         let source = input::open(path).map_err(End::Broken)?;
         let keyring = Keyring::new(&self.logs, path).unwrap_or_else(|error| {
-            eprintln!(
-                "firstflight-dissect: {shown}: the key log beside it cannot be read: {error}"
-            );
+            tell!("firstflight-dissect: {shown}: the key log beside it cannot be read: {error}");
             Keyring::default()
         });
         let name = CaptureName {

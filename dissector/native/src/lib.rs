@@ -14,6 +14,7 @@
 //! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
 //! tests/layers.rs fails when a module uses one that it may not.
 
+#![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 pub mod args;

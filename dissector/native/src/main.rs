@@ -1,8 +1,11 @@
 //! `firstflight-dissect`: the native program behind `firstflight dissect`.
 
+#![warn(clippy::print_stderr)]
+
 use std::process::ExitCode;
 
 use firstflight_dissect::{args::Args, dissect};
+use firstflight_usage::tell;
 
 /// Connections are many small allocations, made and freed in any order. Its second version gives memory back
 /// after 10 ms, the third after a second: a quarter more resident, for no less time.
@@ -19,7 +22,7 @@ fn main() -> ExitCode {
         // The reader of standard output has closed it (`| head`): this is no error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("firstflight-dissect: {error}");
+            tell!("firstflight-dissect: {error}");
             ExitCode::from(error.exit_status())
         }
     }

@@ -1,9 +1,12 @@
 //! How the native programs are used: wrong use, which clap tells on several lines, is one sentence; whether standard output was
 //! closed.
 
+#![warn(clippy::print_stderr)]
+
 pub mod stdout;
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -14,13 +17,27 @@ const WRONG_USE: u8 = 2;
 /// Longer words (a whole file given as a contact) are cut to this many characters.
 const LONGEST_WORD: usize = 60;
 
+/// Prints a line on standard error. Unlike `eprintln!` it does not end the program if nobody can read the line: a log on a full
+/// disk must not cost records.
+#[macro_export]
+macro_rules! tell {
+    ($($words:tt)*) => {
+        $crate::write_line(format_args!($($words)*))
+    };
+}
+
+/// What [`tell!`] calls.
+pub fn write_line(line: fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Reads the arguments of this process. What is wrong with them is printed on standard error, after `name` (the program's) and with
 /// `command` (what people type) to ask for help; what comes back then is the exit status. Help and version are printed, and
 /// end the process.
 pub fn parse<P: Parser>(name: &str, command: &str) -> Result<P, ExitCode> {
     P::try_parse().map_err(|error| match sentence(&error, command) {
         Some(sentence) => {
-            eprintln!("{name}: {sentence}");
+            tell!("{name}: {sentence}");
             ExitCode::from(WRONG_USE)
         }
         None => error.exit(),

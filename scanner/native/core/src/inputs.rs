@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use firstflight_usage::tell;
+
 use crate::Failure;
 use crate::policy::Namespace;
 use crate::policy::{Policy, Refusal};
@@ -141,9 +143,9 @@ impl<'a> Rejected<'a> {
         let Rejected { program, list, .. } = self;
         self.count += 1;
         if self.count <= NAMED {
-            eprintln!("{program}: {list}, line {number} rejected: {why}");
+            tell!("{program}: {list}, line {number} rejected: {why}");
         } else if self.count == NAMED + 1 {
-            eprintln!("{program}: more lines of {list} rejected; they are counted");
+            tell!("{program}: more lines of {list} rejected; they are counted");
         }
     }
 }

@@ -18,6 +18,8 @@
 //!
 //! `examples/echo_ping` is the smallest engine.
 
+#![warn(clippy::print_stderr)]
+
 pub mod clock;
 pub mod connected;
 pub mod egress;

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::whole_file::replace;
+use firstflight_usage::tell;
 pub use limit::Limit;
 use limit::Span;
 
@@ -92,7 +93,7 @@ impl Progress {
                 bar.set_position(state.done);
                 bar.set_message(format!("{} in flight, limit: {limit}", state.in_flight));
             }
-            None => eprintln!("{}: {}", self.name, line(state, per_s, limit)),
+            None => tell!("{}: {}", self.name, line(state, per_s, limit)),
         }
     }
 

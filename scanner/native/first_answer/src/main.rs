@@ -1,5 +1,6 @@
 //! `firstflight-prober`: how QUIC servers answer the first flight of a connection.
 
+#![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 mod cid;
@@ -19,6 +20,7 @@ mod summary;
 
 use std::process::ExitCode;
 
+use firstflight_usage::tell;
 use options::Options;
 
 fn main() -> ExitCode {
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
     match setup::run(&options) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            eprintln!("firstflight probe: {failure}");
+            tell!("firstflight probe: {failure}");
             ExitCode::from(failure.exit_status())
         }
     }

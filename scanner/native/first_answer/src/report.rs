@@ -4,11 +4,12 @@ use crate::counts::Counts;
 use crate::outcome::Outcome;
 use crate::summary::Summary;
 use firstflight_core::inputs::Lists;
+use firstflight_usage::tell;
 
 /// Reports what came of a run.
 pub fn finished(summary: &Summary) {
     for line in lines(summary) {
-        eprintln!("probe: {line}");
+        tell!("probe: {line}");
     }
 }
 
@@ -52,7 +53,7 @@ fn lines(summary: &Summary) -> Vec<String> {
 
 /// Reports what a run with these lists would do, at `rate` new probes per second.
 pub fn dry_run(lists: &Lists, rate: f64) {
-    eprintln!("probe: {}", plan(lists, rate));
+    tell!("probe: {}", plan(lists, rate));
 }
 
 /// Returns what a run with these lists would do.

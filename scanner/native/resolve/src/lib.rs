@@ -11,6 +11,7 @@
 //! | `names`, `resume`, `row` | names in, rows out |
 //! | `options`, `setup`, `summary`, `report`, `counts` | the program around it |
 
+#![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 pub mod answer;

@@ -1,6 +1,7 @@
 //! Reports on standard error: of a finished run, of a dry run.
 
 use firstflight_core::connected::Server;
+use firstflight_usage::tell;
 
 use crate::resolvers::Named;
 use crate::summary::Summary;
@@ -19,25 +20,29 @@ pub fn finished(summary: &Summary) {
     } else {
         some.join(", ")
     };
-    eprintln!(
+    tell!(
         "resolve: {} names in {:.1} s: {statuses}",
-        counts.names, summary.duration_s
+        counts.names,
+        summary.duration_s
     );
     if counts.rejected > 0 {
-        eprintln!(
+        tell!(
             "resolve: {} lines of {} were rejected",
-            counts.rejected, summary.names_file
+            counts.rejected,
+            summary.names_file
         );
     }
     if counts.unmatched + counts.foreign + summary.sent.from_elsewhere > 0 {
-        eprintln!(
+        tell!(
             "resolve: {} messages belong to no open question, {} answer another one, {} came from \
              elsewhere; they were ignored",
-            counts.unmatched, counts.foreign, summary.sent.from_elsewhere
+            counts.unmatched,
+            counts.foreign,
+            summary.sent.from_elsewhere
         );
     }
     if summary.interrupted {
-        eprintln!(
+        tell!(
             "resolve: interrupted; {} names that were begun have no rows",
             counts.not_done
         );
@@ -52,11 +57,11 @@ pub fn dry_run(resolvers: &[Named], servers: &[Server], types: &[QType]) {
             Some(rate) => format!("at most {rate} questions per second"),
             None => "without a limit of the rate".to_owned(),
         };
-        eprintln!(
+        tell!(
             "resolve: dry run: {} would be asked for {}, {rate}",
             resolver.label(),
             types.join(", ")
         );
     }
-    eprintln!("resolve: dry run: nothing was sent");
+    tell!("resolve: dry run: nothing was sent");
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub use line::{Secret, Secrets};
 
 use crate::temporary::nameless;
+use firstflight_usage::tell;
 use line::{LONGEST, Line, random_text};
 
 /// Lines of one connection that are read at a time: those of TLS 1.3 are five, with two exporter secrets.
@@ -218,9 +219,7 @@ impl KeyLog {
         index.read(&file)?;
         if index.places.is_empty() && index.end > 0 {
             let path = path.display();
-            eprintln!(
-                "firstflight-dissect: the key log {path} holds no secret of a QUIC connection"
-            );
+            tell!("firstflight-dissect: the key log {path} holds no secret of a QUIC connection");
         }
         Ok(KeyLog {
             source: Source::File(file),
