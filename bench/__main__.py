@@ -14,6 +14,7 @@ MEASUREMENTS = {
     "resolve": "the engine of the resolve stage: names per CPU second, beside zdns and hickory-resolver",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
     "lab": "times over the lab: stamps of prober, captures and link compared with each other",
+    "scale": "arithmetic, by the costs of a million names: many names, vantage points and years",
     "database": "the database with 10 million probes: loading, bytes per row, each named query",
 }
 

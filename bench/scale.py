@@ -1,0 +1,152 @@
+"""What a measurement of many names costs, by the costs of a million: `python -m bench scale`.
+
+Nothing is measured here. The table at the top holds what `python -m bench campaign` and `python -m bench
+database` measured (docs/measured.md); what follows from it is arithmetic, so that docs/scale.md can be made
+again when the costs have changed. Memory is left out: it does not grow with the names, or is named in
+docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DAY_S = 86_400
+DAYS = 5 * 365 + 1
+# A disk of a server of the store, filled to three quarters: merges need room.
+SHARD_TB = 8 * 0.75
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of a million names at one vantage point in one repetition."""
+
+    resolve_cpu_s: float
+    probe_cpu_s: float
+    dissect_cpu_s: float
+    load_cpu_s: float
+    centre_cpu_s: float
+    targets: float
+    rows: float
+    row_bytes: float
+    file_bytes: float
+    capture_bytes: float
+    network_bytes: float
+
+    @property
+    def vantage_cpu_s(self) -> float:
+        """CPU seconds at a vantage point."""
+        return self.resolve_cpu_s + self.probe_cpu_s + self.dissect_cpu_s + self.load_cpu_s
+
+
+# docs/measured.md, the last campaign. Rows: three of dns_answer a name, one of quic_probe and one of
+# quic_connection a target.
+MEASURED = Costs(
+    resolve_cpu_s=0,
+    probe_cpu_s=0,
+    dissect_cpu_s=0,
+    load_cpu_s=0,
+    centre_cpu_s=0,
+    targets=920_000,
+    rows=3_000_000 + 2 * 920_000,
+    row_bytes=0,
+    file_bytes=0,
+    capture_bytes=0,
+    # Both directions of a probe, as captured, and 300 bytes for each of three questions and its answer.
+    network_bytes=920_000 * 5_100 + 3 * 1_000_000 * 300,
+)
+# CPU seconds of named queries over so many probes, and how they grew from a tenth of them (docs/measured.md).
+QUERY_ROWS = 10_014_720
+QUERIES = {
+    "ack_to_sh_quantiles": (0.37, 7.8),
+    "amplification": (0.34, 5.4),
+    "changed_behaviour": (0.69, 6.9),
+    "iack_share (of roll-ups)": (0.12, 1.2),
+}
+MILLIONS = (1, 30, 300)
+VANTAGES = (4, 20)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A daily measurement: millions of names, vantage points, new probes per second at each."""
+
+    millions: float
+    vantages: int
+    rate: float = 500
+
+
+def lines(costs: Costs, scale: Scale) -> Iterator[tuple[str, str]]:
+    """Yield what a scale costs: what, and how much."""
+    n, v = scale.millions, scale.vantages
+    targets, rows = n * costs.targets, n * v * costs.rows
+    yield "targets per vantage point and day", _many(targets)
+    yield f"sending at {scale.rate:,.0f} probes per second", f"{targets / scale.rate / 3600:,.1f} h"
+    yield "rate for sending within 12 h", f"{targets / (DAY_S / 2):,.0f} per second"
+    yield "CPU at a vantage point per day", f"{n * costs.vantage_cpu_s / 3600:,.1f} h"
+    yield "cores there, if all is to end within a day", f"{n * costs.vantage_cpu_s / DAY_S:.2f}"
+    yield "CPU at the centre per day", f"{n * costs.centre_cpu_s / 3600:,.2f} h"
+    yield "network of a vantage point per day", _bytes(n * costs.network_bytes)
+    yield "record files of a vantage point per day", _bytes(n * costs.file_bytes)
+    yield "captures of a vantage point per day", _bytes(n * costs.capture_bytes)
+    yield "rows per day, all vantage points", _many(rows)
+    yield "store per day", _bytes(rows * costs.row_bytes)
+    total = rows * costs.row_bytes * DAYS
+    yield "rows in five years", _many(rows * DAYS)
+    yield "store in five years", _bytes(total)
+    yield f"shards of {SHARD_TB:.0f} TB for that", f"{max(1, -(-total // (SHARD_TB * 1e12))):,.0f}"
+
+
+def grown(measured_s: float, growth: float, rows: float, measured_rows: float) -> float:
+    """Return a query's CPU seconds over `rows`; `growth`: factor that was measured for ten times the rows.
+
+    A power of the rows through two measured points; beyond them it is an extrapolation.
+    """
+    return float(measured_s * (rows / measured_rows) ** math.log10(growth))
+
+
+def _many(count: float) -> str:
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:,.2f} {name}"
+    return f"{count:,.0f}"
+
+
+def _bytes(count: float) -> str:
+    for size, name in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB")):
+        if count >= size:
+            return f"{count / size:,.1f} {name}"
+    return f"{count / 1e6:,.0f} MB"
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="bench scale")
+    parser.add_argument("--rate", type=float, default=500, help="new probes per second of a vantage point")
+    options = parser.parse_args()
+    scales = [Scale(n, v, options.rate) for n in MILLIONS for v in VANTAGES]
+    heads = [f"{scale.millions:g} million, {scale.vantages} points" for scale in scales]
+    columns = [dict(lines(MEASURED, scale)) for scale in scales]
+    print(_row(["every day", *heads]))
+    print(_row(["---"] * (1 + len(heads))))
+    for what in columns[0]:
+        print(_row([what, *(column[what] for column in columns)]))
+    print()
+    probes = [10**8, 10**9, 10**10]
+    print(_row(["query, CPU s over this many probes", *map(_many, probes)]))
+    print(_row(["---"] * (1 + len(probes))))
+    for name, (measured_s, growth) in QUERIES.items():
+        times = (grown(measured_s, growth, count, QUERY_ROWS) for count in probes)
+        print(_row([name, *(f"{seconds:,.1f}" for seconds in times)]))
+    return 0
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The arithmetic of `python -m bench scale`."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.scale import DAYS, Costs, Scale, grown, lines
+
+COSTS = Costs(
+    resolve_cpu_s=40,
+    probe_cpu_s=80,
+    dissect_cpu_s=20,
+    load_cpu_s=60,
+    centre_cpu_s=36,
+    targets=900_000,
+    rows=5_000_000,
+    row_bytes=100,
+    file_bytes=400e6,
+    capture_bytes=2e9,
+    network_bytes=6e9,
+)
+
+
+def test_costs_grow_with_names_points_and_days() -> None:
+    found = dict(lines(COSTS, Scale(millions=10, vantages=4, rate=1000)))
+    assert found == {
+        "targets per vantage point and day": "9.00 million",
+        "sending at 1,000 probes per second": "2.5 h",
+        "rate for sending within 12 h": "208 per second",
+        "CPU at a vantage point per day": "0.6 h",
+        "cores there, if all is to end within a day": "0.02",
+        "CPU at the centre per day": "0.10 h",
+        "network of a vantage point per day": "60.0 GB",
+        "record files of a vantage point per day": "4.0 GB",
+        "captures of a vantage point per day": "20.0 GB",
+        "rows per day, all vantage points": "200.00 million",
+        "store per day": "20.0 GB",
+        "rows in five years": "365.20 billion",
+        "store in five years": "36.5 TB",
+        "shards of 6 TB for that": "7",
+    }
+    assert DAYS == 1826
+
+
+@pytest.mark.parametrize(
+    ("growth", "rows", "seconds"),
+    [(10.0, 10**9, 50.0), (1.0, 10**9, 0.5), (4.0, 10**9, 8.0), (4.0, 10**7, 0.5)],
+)
+def test_a_query_grows_as_measured(growth: float, rows: float, seconds: float) -> None:
+    assert grown(0.5, growth, rows, 10**7) == pytest.approx(seconds)
