@@ -1,7 +1,5 @@
 //! Finds the AS_PATH among the attributes of a route (RFC 4271 4.3) and splits it into segments.
 
-use crate::entry::Entry;
-
 const AS_PATH: u8 = 2;
 const EXTENDED_LENGTH: u8 = 0x10;
 
@@ -49,11 +47,16 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The segments of the route's path, none if it has no path. Attributes behind the path are not looked at.
-/// Like pyasn, takes a last attribute that is longer than what is left for as long as it is.
-pub fn path<'a>(entry: &Entry<'a>) -> Result<Vec<Segment<'a>>, &'static str> {
+/// The segments of a route's path, none if it has no path. `attributes` is what follows their length `stated`,
+/// and may be shorter or longer. Attributes behind the path are not looked at. Like pyasn, takes a last
+/// attribute that is longer than what is left for as long as it is.
+pub fn path(
+    attributes: &[u8],
+    stated: usize,
+    width: AsWidth,
+) -> Result<Vec<Segment<'_>>, &'static str> {
     const SHORT: &str = "it ends within an attribute";
-    let (mut rest, mut left) = (entry.attributes, entry.attribute_bytes);
+    let (mut rest, mut left) = (attributes, stated);
     while left > 0 {
         let (length, content, header) = match *rest {
             [flags, _, high, low, ref content @ ..] if flags & EXTENDED_LENGTH != 0 => {
@@ -66,7 +69,7 @@ pub fn path<'a>(entry: &Entry<'a>) -> Result<Vec<Segment<'a>>, &'static str> {
         };
         let (data, behind) = content.split_at(length.min(content.len()));
         if rest[1] == AS_PATH {
-            return split(data, entry.width);
+            return split(data, width);
         }
         rest = behind;
         left = left.saturating_sub(header + data.len());

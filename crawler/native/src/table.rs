@@ -86,7 +86,7 @@ impl Table {
         }
         self.counts.records += 1;
         let entry = entry::first(record)?;
-        let segments = attributes::path(&entry)?;
+        let segments = attributes::path(entry.attributes, entry.attribute_bytes, entry.width)?;
         let (address, bits) = entry.prefix;
         if bits == 0 && address.is_unspecified() {
             self.counts.default_routes += 1;

@@ -1,21 +1,11 @@
 //! Attributes that are fed, and the path found among them.
 
-use std::net::{IpAddr, Ipv4Addr};
-
-use crate::entry::Entry;
-
 use super::{AsWidth, Kind, path};
 
 type Path = Vec<(Kind, Vec<u32>)>;
 
 fn found(bytes: &[u8], stated: usize, width: AsWidth) -> Result<Path, &'static str> {
-    let entry = Entry {
-        prefix: (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        attributes: bytes,
-        attribute_bytes: stated,
-        width,
-    };
-    let segments = path(&entry)?;
+    let segments = path(bytes, stated, width)?;
     Ok(segments
         .iter()
         .map(|segment| (segment.kind, segment.numbers().collect()))
