@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from .conftest import FAST, LOOPBACK, argv, write_targets
+from tests.waits import counted
 
-WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "clock_nanosleep", "nanosleep")
+from .conftest import FAST, LOOPBACK, argv, write_targets
 
 
 # A pass of the loop has two waits: it sleeps, and it asks which ports have something to read. One probe
@@ -21,34 +18,13 @@ WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "clock_na
     ("rate", "count", "each"), [(1, 3, 12), (50, 100, 3), (200, 600, 3), (500, 1500, 1.5), (1000, 3000, 1)]
 )
 def test_probes_share_waits(responder: int, tmp_path: Path, rate: int, count: int, each: float) -> None:
-    strace = shutil.which("strace")
-    assert strace, "the tests need strace: apt-get install strace"
     targets = write_targets(
         tmp_path / "t.csv",
         [(f"127.3.{n // 200}.{n % 200 + 1}", f"n{n}.test", responder) for n in range(count)],
     )
-    calls = tmp_path / "calls"
-    done = subprocess.run(
-        [
-            strace,
-            "-f",
-            "-c",
-            "-U",
-            "calls,name",
-            "-e",
-            f"trace={','.join(WAITS)}",
-            "-o",
-            str(calls),
-            *argv("--targets", targets, *LOOPBACK, *FAST, "--rate", rate, "--linger-ms", 200),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["--targets", targets, *LOOPBACK, *FAST, "--rate", rate, "--linger-ms", 200]
+    done, waits = counted(argv(*options), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"outcome":"iack"') == count
-    waits = sum(
-        int(n) for n, name in re.findall(r"^ *(\d+) +(\S+)$", calls.read_text(), re.M) if name in WAITS
-    )
     # While the last probes linger, and where none is in flight, the prober looks for signals and deadlines.
     assert 0 < waits <= each * count + 20 * (count / rate + 3), waits

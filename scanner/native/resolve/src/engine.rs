@@ -1,5 +1,7 @@
 //! The run: one thread that receives, ends, begins and sends questions until all names are done.
 
+mod gather;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,6 +50,8 @@ pub struct Engine {
     pub progress: Progress,
     pub clock: Clock,
     pub server_count: usize,
+    /// Questions per second, by resolver; `None`: no limit.
+    pub rates: Vec<Option<f64>>,
 }
 
 /// What is left when a run is over.
@@ -337,11 +341,15 @@ impl Engine {
             self.names.wait(Duration::from_nanos(LONGEST_WAIT));
             return;
         }
+        let now = self.clock.now();
+        if let Some(at) = self.gathers_until(now).filter(|_| !full) {
+            std::thread::sleep(Duration::from_nanos(at.saturating_sub(now)));
+            return;
+        }
         if received && self.table.len() >= BULK {
             std::thread::sleep(PAUSE);
             return;
         }
-        let now = self.clock.now();
         let mut longest = LONGEST_WAIT;
         if !self.names.is_ended() && self.table.has_room() && !self.checks.is_open() {
             longest = NAMES_WAIT;
@@ -362,6 +370,17 @@ impl Engine {
         if due > 0 {
             self.connected.wait(due.min(longest));
         }
+    }
+
+    /// Returns when the next pass begins if answers should wait for it.
+    fn gathers_until(&self, now: Mono) -> Option<Mono> {
+        let resolvers = self.rates.iter().enumerate();
+        let waiting = resolvers.map(|(resolver, rate)| gather::Waiting {
+            rate: *rate,
+            count: self.table.queues[resolver].udp.len(),
+            next_at: self.connected.next_at(resolver),
+        });
+        gather::until(now, waiting)
     }
 
     /// Ends the run; names in flight have no rows.

@@ -84,6 +84,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         progress: Progress::new("resolve", None, options.output.progress.as_deref()),
         clock,
         server_count: servers.len(),
+        rates: servers.iter().map(|server| server.rate).collect(),
     };
     let result = engine.run(&signals);
     let mut summary = Summary::new(options, &servers);
