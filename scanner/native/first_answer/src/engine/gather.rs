@@ -7,7 +7,7 @@ use firstflight_core::clock::Mono;
 pub const PAUSE: Mono = 2_000_000;
 
 /// Longest sleep.
-const LONGEST_WAIT: Mono = 100_000_000;
+pub const LONGEST_WAIT: Mono = 100_000_000;
 
 /// New probes leave so long after the last pass at the earliest: several together at high rates, each at its
 /// own time at up to 250 a second.

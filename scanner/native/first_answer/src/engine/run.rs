@@ -228,3 +228,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
