@@ -119,7 +119,12 @@ def load_files(
 
 def load_one(store: Store, opened: RecordFile) -> Loaded:
     """Load one record file into an open store. InputError means that none of its rows was stored."""
-    content = opened.content(lambda batch: _check_derived(store, opened, batch))
+
+    def check(batch: pa.Table) -> None:
+        _check_part(store, opened, batch)
+        _check_derived(store, opened, batch)
+
+    content = opened.content(check)
     kind = opened.kind.name
     units = Units(store, opened, content)
     if units.all_there():
@@ -178,6 +183,15 @@ def _filled(path: Path) -> tuple[dict[str, str], Part]:
                 return filled, ALL
             return filled, Part(shard, f"{run.layout.name_of(run.layout.folder(run.layout.key_of(path)))}/")
     return {"source_file": str(path)}, ALL
+
+
+def _check_part(store: Store, opened: RecordFile, batch: pa.Table) -> None:
+    """Refuse a shard's file with rows of others: neither counting nor replacing the part would find them."""
+    if opened.part.shard.is_whole or "source_file" in opened.filled:
+        return
+    (others,) = store.count_in(batch, [f"NOT {opened.part.condition}"])
+    if others:
+        raise Contradiction(f"{opened.path}: {others} rows are of captures outside {opened.part.prefix}")
 
 
 def _check_derived(store: Store, opened: RecordFile, batch: pa.Table) -> None:

@@ -110,7 +110,8 @@ class Units:
 
     def _is_part(self, unit: Unit) -> str:
         """Return the SQL condition for the file's part of a unit's rows."""
-        return self._is(unit) + self._file.part.condition(self._file.kind)
+        part = self._file.part
+        return self._is(unit) + ("" if part.shard.is_whole else f" AND {part.condition}")
 
     def _named(self, unit: Unit) -> str:
         """Return the name of the file's part of a unit in the load log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -159,6 +160,23 @@ def test_each_part_is_in_the_store_once(world: World, run: Path) -> None:
     assert after[:4] == before[:4]
     changed = [one for one, other in zip(before[4], after[4], strict=True) if one != other]
     assert len(changed) == 1 and "2/3" in changed[0]
+
+
+def test_rows_of_another_shard_are_refused_before_they_are_stored(
+    world: World, run: Path, tmp_path: Path
+) -> None:
+    # Counting and replacing a part by its captures would never find them again.
+    copy = tmp_path / run.name
+    shutil.copytree(run, copy)
+    own, other = (part(copy, shard) / "dissect" / "quic_connection.parquet" for shard in SHARDS[1::-1])
+    shutil.copyfile(other, own)
+    question = f"SELECT count() FROM quic_connection WHERE run = '{run.name}'"
+    before = sql(world, question)
+    done = firstflight(world, "load", str(own))
+    outside = f"rows are of captures outside {run.name}/east/1/{SHARDS[1].folder}/"
+    assert done.returncode == 1 and outside in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert sql(world, question) == before
 
 
 @pytest.mark.parametrize(
