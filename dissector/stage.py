@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight import capture
-from firstflight.errors import InputError, Interrupted
+from firstflight.errors import InputError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -90,11 +90,7 @@ def _dissect(run: Run, captures: list[Path], folder: Path, stamps: dict[str, str
     for option, value in options:
         argv += [option, str(value)]
     process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    try:
-        _, stderr = process.communicate()
-    except KeyboardInterrupt as error:
-        children.stop(process)
-        raise Interrupted("stopped by a signal; the stage can be run again") from error
+    _, stderr = children.finished(process)
     broken = binaries.unreadable(process.returncode, stderr)
     return broken[-1] if broken else None
 

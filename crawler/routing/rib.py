@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from firstflight.errors import FirstflightError, InputError, Interrupted, UsageError
+from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.system import binaries, children
 
 PROGRAM = "firstflight-rib"
@@ -35,11 +35,7 @@ def convert(tables: Sequence[Path], database: Path, source: str) -> dict[str, An
         *map(str, tables),
     ]
     process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        stdout, stderr = process.communicate()
-    except KeyboardInterrupt as error:
-        children.stop(process)
-        raise Interrupted("stopped by a signal; the stage can be run again") from error
+    stdout, stderr = children.finished(process)
     if process.returncode != 0:
         message = stderr.decode(errors="replace").strip().removeprefix(f"{PROGRAM}: ")
         for kind in (UsageError, InputError):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from firstflight.errors import UsageError
+from firstflight.errors import Interrupted, UsageError
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -63,3 +63,16 @@ def stop(process: subprocess.Popen[bytes], grace_s: float = 10.0) -> int:
         except subprocess.TimeoutExpired:
             process.kill()
     return process.wait()
+
+
+def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Wait for the end of a process; return its standard output and standard error, empty if not piped.
+
+    On Ctrl-C it is stopped, and Interrupted raised.
+    """
+    try:
+        stdout, stderr = process.communicate()
+    except KeyboardInterrupt as error:
+        stop(process)
+        raise Interrupted("stopped by a signal; the stage can be run again") from error
+    return stdout or b"", stderr or b""

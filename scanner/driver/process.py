@@ -99,7 +99,7 @@ def arguments(
 
 
 def limit_of(folder: Path) -> str | None:
-    """Return what limits the engine that works in `folder`, by its own words; None if it has not told yet."""
+    """Return what limits the engine that works in `folder`; None if it has not said so yet."""
     try:
         limit = files.read_json(folder / STATE)["limit"]
     except (FirstflightError, KeyError, TypeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,13 +40,14 @@ class NewSegments:
         return found
 
 
-def read_segment(path: Path) -> pa.Table:
-    """Return a segment's rows, mapped from it. InputError if it cannot be read."""
+def read_segment(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a segment's rows, mapped from it, with all columns or these. InputError if it cannot be read."""
     try:
         with pa.memory_map(str(path)) as source:
-            return pa.ipc.open_file(source).read_all()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read the segment {path}: {error}") from error
+            table = pa.ipc.open_file(source).read_all()
+            return table if columns is None else table.select(columns)
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise InputError(f"cannot read the segment {path}: {error}; run the stage with --again") from error
 
 
 def count_below(path: Path, target: int) -> int:

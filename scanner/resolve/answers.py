@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError
 from firstflight.system import files
 from scanner.driver.mapped import joined
-from scanner.driver.segments import NewSegments, closed_segments
+from scanner.driver.segments import NewSegments, closed_segments, read_segment
 from schemas import records
 
 
@@ -32,7 +32,7 @@ class Finished:
     def count(self) -> int:
         """Return how many names have rows; a name that was asked for again counts again."""
         for path in self._segments.take():
-            self._names += pc.count_distinct(_read(path, ["target"])["target"]).as_py()
+            self._names += pc.count_distinct(read_segment(path, ["target"])["target"]).as_py()
         return self._names
 
 
@@ -52,7 +52,7 @@ def join(segments: Path, names: pa.Table, common: dict[str, Any], path: Path) ->
 
     def stamped() -> Iterator[pa.Table]:
         for segment in found:
-            table = _read(segment)
+            table = read_segment(segment)
             if segment in kept:
                 table = table.filter(kept[segment])
             counts["rows"] += table.num_rows
@@ -75,7 +75,7 @@ def _kept(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
     answered = np.zeros(names + 1, dtype=bool)
     masks = {}
     for segment in reversed(segments):
-        lines = _read(segment, ["target"])["target"].to_numpy()
+        lines = read_segment(segment, ["target"])["target"].to_numpy()
         if lines.size and not 1 <= lines.min() <= lines.max() <= names:
             some = f"lines {lines.min()} to {lines.max()}"
             raise InputError(f"{segment} answers {some} of {names}: run the stage with --again")
@@ -84,15 +84,6 @@ def _kept(segments: Sequence[Path], names: int) -> dict[Path, pa.Array]:
             masks[segment] = pa.array(~again)
         answered[lines] = True
     return masks
-
-
-def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    try:
-        with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
-            return table if columns is None else table.select(columns)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read the segment {path}: {error}; run the stage with --again") from error
 
 
 def _stamped(

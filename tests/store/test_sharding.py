@@ -22,20 +22,20 @@ CLUSTER = "ON CLUSTER 'measurements'"
 
 
 class Recorder:
-    """A store of several shards that answers with `answers`, in order, and keeps what it is told to do."""
+    """A store of several shards that answers with `answers`, in order, and keeps its statements."""
 
     location = "nowhere"
     dialect = SHARDED
 
     def __init__(self, *answers: Sequence[dict[str, Any]]) -> None:
         self.answers = list(answers)
-        self.told: list[str] = []
+        self.executed: list[str] = []
 
     def rows(self, _sql: str, _parameters: object = None) -> Sequence[dict[str, Any]]:
         return self.answers.pop(0)
 
     def execute(self, text: str, _parameters: object = None) -> None:
-        self.told.append(text)
+        self.executed.append(text)
 
 
 def definitions() -> list[str]:
@@ -47,12 +47,12 @@ def definitions() -> list[str]:
 def retentions() -> list[str]:
     made = "ENGINE = X PARTITION BY toYYYYMM(day) TTL day + toIntervalMonth(3)"
     listed = [{"name": "quic_probe_local", "partition_key": "toYYYYMM(day)", "made": made}]
-    told = []
+    statements: list[str] = []
     for months in (18, None):
         store = Recorder(listed, listed)
         retention.keep(store, "quic_probe", months)  # type: ignore[arg-type]
-        told += store.told
-    return told
+        statements += store.executed
+    return statements
 
 
 def others() -> list[str]:
