@@ -1,5 +1,7 @@
 //! Transport parameters (RFC 9000 18), in the order sent.
 
+mod json;
+
 use crate::{ConnectionId, Error, Reader, Writer};
 
 /// Identifiers of transport parameters.
