@@ -227,6 +227,20 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// What `fill` writes, preceded by its length as a variable-length integer of two bytes.
+    pub fn varint_sized(
+        &mut self,
+        fill: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let start = self.at;
+        self.varint2(0)?;
+        fill(self)?;
+        let end = std::mem::replace(&mut self.at, start);
+        let patched = self.varint2(end - start - 2);
+        self.at = end;
+        patched
+    }
+
     /// A TLS handshake message: type, length in three bytes, then what `fill` writes (RFC 8446 4).
     pub fn message(
         &mut self,
@@ -301,5 +315,26 @@ mod tests {
         assert_eq!(w.u16(2), Err(Error::NoRoom));
         assert_eq!(w.vec16(|w| w.u8(0)), Err(Error::NoRoom));
         assert_eq!(w.position(), 2);
+    }
+
+    #[test]
+    fn lengths_are_written_before_what_they_count() {
+        let mut out = vec![0; 20_000];
+        for (size, head) in [
+            (0, Some([0x40, 0])),
+            (300, Some([0x41, 0x2c])),
+            (16_383, Some([0x7f, 0xff])),
+            (16_384, None),
+        ] {
+            let mut w = Writer::new(&mut out);
+            let written = w.varint_sized(|w| w.bytes(&vec![7; size]));
+            assert_eq!(written.is_ok(), head.is_some());
+            assert_eq!(w.position(), size + 2);
+            assert!(
+                head.is_none_or(
+                    |head| w.written()[..2] == head && w.written()[2..] == vec![7; size]
+                )
+            );
+        }
     }
 }

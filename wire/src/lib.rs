@@ -1,10 +1,10 @@
-//! Pure encoding and parsing of QUIC and TLS first flights, and TCP headers: no sockets, no clock.
+//! Pure encoding and parsing of QUIC and TLS first flights, HTTP/3 and TCP headers: no sockets, no clock.
 //!
 //! Bytes in, values out. Nothing here panics on input or allocates by a length that the input claims.
 //!
 //! Receiving: [`parse_packet`] (or [`Packets`]) finds a datagram's packets, [`InitialSecret`] and [`Keys`]
 //! open an Initial in place, [`Frames`] reads its payload, [`tls`] the hellos, [`CryptoStream`] puts CRYPTO
-//! bytes in order.
+//! bytes in order. [`http3`] asks and reads the answer.
 //!
 //! ```
 //! # use firstflight_wire::*;
@@ -52,6 +52,7 @@ mod cid;
 mod crypto;
 mod error;
 mod frame;
+pub mod http3;
 mod packet;
 mod reassembly;
 mod skim;

@@ -1,5 +1,6 @@
 //! Damaged and random bytes through every reader: values or errors, never a panic, and no endless loop.
 
+use firstflight_wire::http3::{ResponseStream, UniStream};
 use firstflight_wire::tls::{ClientHello, ServerHello, hello_kind, read_message};
 use firstflight_wire::transport::TransportParameters;
 use firstflight_wire::{
@@ -125,5 +126,43 @@ fn every_cut_of_a_packet_is_an_error_and_no_damage_authenticates() {
                 "damaged at {n}"
             );
         }
+    }
+}
+
+/// An informational response, a response with a string in the Huffman code, content; a control stream.
+const STREAMS: [&[u8]; 2] = [
+    &[
+        0x01, 0x04, 0, 0, 0xd8, 0xc1, 0x21, 0x01, 7, 0x01, 0x0b, 0, 0, 0xd9, 0x5f, 0x4d, 0x85,
+        0x9b, 0xd9, 0xab, 0x9b, 0xd9, 0x00, 0x02, 5, 5,
+    ],
+    &[
+        0x00, 0x04, 0x05, 0x06, 0x44, 0, 0x21, 5, 0x21, 1, 0, 0x07, 0x01, 0x08, 0x07, 0x01, 0x04,
+    ],
+];
+
+#[test]
+fn damaged_streams_are_the_same_in_pieces() {
+    let mut numbers = Numbers(3);
+    for _ in 0..40_000 {
+        let mut bytes = STREAMS[numbers.next(STREAMS.len())].to_vec();
+        for _ in 0..=numbers.next(6) {
+            let at = numbers.next(bytes.len());
+            bytes[at] = numbers.next(256) as u8;
+        }
+        let sizes = [1 + numbers.next(5), bytes.len()];
+        let responses = sizes.map(|size| {
+            let mut reader = ResponseStream::new(150);
+            let pushed = bytes.chunks(size).try_for_each(|piece| reader.push(piece));
+            let end = pushed.and_then(|()| reader.finish());
+            (end, reader.response().cloned(), reader.content_bytes())
+        });
+        assert_eq!(responses[0], responses[1]);
+        let streams = sizes.map(|size| {
+            let mut reader = UniStream::new(64);
+            let pushed = bytes.chunks(size).try_for_each(|piece| reader.push(piece));
+            let settings = reader.settings().map(<[_]>::to_vec);
+            (pushed, reader.kind(), settings, reader.goaway())
+        });
+        assert_eq!(streams[0], streams[1]);
     }
 }
