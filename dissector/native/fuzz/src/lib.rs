@@ -18,6 +18,7 @@ use firstflight_dissect::quic::connection::{Arrival, Limits, Table};
 use firstflight_dissect::quic::keylog::Keyring;
 use firstflight_dissect::quic::packet_log::{LoggedHeader, details, summary};
 use firstflight_dissect::quic::timeline::Windows;
+use firstflight_wire::http3::{Response, ResponseStream, UniStream};
 use firstflight_wire::tcp::Header;
 use firstflight_wire::tls::{
     ClientHello, EncryptedExtensions, ServerHello, certificate_chain_bytes, hello_kind,
@@ -45,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packet", packet),
     ("frames", frames),
     ("tls", tls),
+    ("http3", http3),
     ("key_log", key_log),
     ("tcp", tcp),
     ("tcp_conversation", tcp_conversation),
@@ -215,7 +217,51 @@ pub fn tls(data: &[u8]) {
     let parameters = TransportParameters::new(body);
     let _ = (parameters.find(0x0f), parameters.min_ack_delay());
     let _ = parameters.preferred_address_cid();
-    let _ = parameters::as_json(body);
+    let _ = (parameters::as_json(body), parameters.as_json(8, 500));
+}
+
+/// Streams of HTTP/3: the first byte chooses in pieces of which size they arrive, which changes nothing. They
+/// are also read behind what has to be first on them.
+pub fn http3(data: &[u8]) {
+    const LIMIT: usize = 4096;
+    let Some((&size, rest)) = data.split_first() else {
+        return;
+    };
+    // A whole HEADERS frame.
+    let section = &rest[..rest.len().min(0x3fff)];
+    let length = (section.len() as u16 | 0x4000).to_be_bytes();
+    let headers = [&[1], &length[..], section].concat();
+    let sizes = [usize::from(size).max(1), usize::MAX];
+    for stream in [rest, &headers] {
+        let ends = sizes.map(|size| {
+            let mut reader = ResponseStream::new(LIMIT);
+            let pushed = stream.chunks(size).try_for_each(|piece| reader.push(piece));
+            let end = pushed.and_then(|()| reader.finish());
+            let fields = |response: &Response| response.fields.clone();
+            let fields = reader.response().map(fields).unwrap_or_default();
+            assert!(fields.size() <= LIMIT && fields.iter().count() == fields.len());
+            (end, fields, reader.content_bytes())
+        });
+        assert_eq!(ends[0], ends[1]);
+    }
+    for stream in [
+        rest.to_vec(),
+        [&[0, 4, 0][..], rest].concat(),
+        [&[0], rest].concat(),
+    ] {
+        let ends = sizes.map(|size| {
+            let mut reader = UniStream::new(LIMIT);
+            let pushed = stream.chunks(size).try_for_each(|piece| reader.push(piece));
+            let end = pushed.and_then(|()| reader.finish());
+            (
+                end,
+                reader.kind(),
+                reader.goaway(),
+                reader.settings().map(<[_]>::len),
+            )
+        });
+        assert_eq!(ends[0], ends[1]);
+    }
 }
 
 /// A key log, twice.
