@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates that an engine may use, none of which can open a socket.
-const DEPENDENCIES: [&str; 13] = [
+const DEPENDENCIES: [&str; 18] = [
     "arrow-array",
     "arrow-schema",
     "clap",
@@ -16,10 +16,15 @@ const DEPENDENCIES: [&str; 13] = [
     "firstflight-wire",
     "proptest",
     "rand_chacha",
+    "rcgen",
+    "rustls-pki-types",
+    "rustls-webpki",
     "serde",
     "serde_json",
     "sha2",
     "siphasher",
+    "webpki-roots",
+    "x509-parser",
 ];
 
 /// What hands bytes to the kernel's network, or makes that possible.
