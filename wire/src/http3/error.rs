@@ -5,6 +5,8 @@ use std::fmt;
 /// Codes of RFC 9114 8.1 and RFC 9204 6, which a client closes a connection or a stream with.
 pub mod code {
     pub const NO_ERROR: u64 = 0x100;
+    /// For a second control, encoder or decoder stream, which the reader of one stream cannot see.
+    pub const STREAM_CREATION_ERROR: u64 = 0x103;
     pub const CLOSED_CRITICAL_STREAM: u64 = 0x104;
     pub const FRAME_UNEXPECTED: u64 = 0x105;
     pub const FRAME_ERROR: u64 = 0x106;

@@ -14,7 +14,8 @@ const QPACK_DECODER: u64 = 0x03;
 /// The instruction of an encoder stream that a table without room allows: a capacity of 0 (RFC 9204 4.3.1).
 const CAPACITY: u8 = 0x20;
 
-/// What a stream is for. Of the first three kinds a server opens one each.
+/// What a stream is for. Of the first three kinds a server opens one each (RFC 9114 6.2.1, RFC 9204 4.2); who
+/// holds the streams sees a second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniKind {
     Control,

@@ -40,6 +40,13 @@ fn streams_in_pieces_of_any_size() {
             Some(&settings[..]),
             Some(0),
         ),
+        // As large as allowed; GOAWAY of the same stream ID twice, once in its longest form.
+        (
+            "00 04 10 c000000000000006 c000000000000001 0708c000000000000004 070104",
+            Some(UniKind::Control),
+            Some(&[(6, 1)][..]),
+            Some(4),
+        ),
         ("02", Some(UniKind::QpackEncoder), None, None),
         ("02 20 20", Some(UniKind::QpackEncoder), None, None),
         ("03 00 80 ff", Some(UniKind::QpackDecoder), None, None),
