@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
+    "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
     "lab": ("cli.lab", "Start, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),
@@ -44,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 # Commands that pass their arguments unchanged to another program.
-PASS_THROUGH = {"probe", "resolve", "dissect", "lab"}
+PASS_THROUGH = {"probe", "resolve", "handshake", "dissect", "lab"}
 
 TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
 """Environment variable: any value shows the traceback of an unexpected error."""

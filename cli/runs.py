@@ -89,12 +89,14 @@ def _entry(run: Any) -> dict[str, Any]:
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
         state = "cut"  # killed before it could record its end
     # Includes interrupted stages, which have written their rows so far.
-    measuring = stages.names(stages.measuring())
+    measuring = {stages.main(plan).name for plan in stages.Plan}
     probes = [entry for entry in entries if entry["stage"] in measuring and entry["rows_out"] is not None]
-    outcomes: dict[str, int] = {}
-    for stage in probes:
-        for name, count in stage["counts"].items():
-            outcomes[name] = outcomes.get(name, 0) + count
+    outcomes = _counts(probes)
+    beside = {
+        stage.measures: _counts([entry for entry in entries if entry["stage"] == stage.name])
+        for stage in stages.STAGES
+        if stage.measures is not None and stage.name not in measuring
+    }
     done = _done(run, probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)
     if not probes and isinstance(manifest.get("rows"), dict):
@@ -113,11 +115,21 @@ def _entry(run: Any) -> dict[str, Any]:
         "probe_stages_done": done,
         "probes": count,
         "counts": outcomes,
+        "beside": {name: counts for name, counts in beside.items() if counts},
         "rejected": sum(entry["rejected"] for entry in entries),
         "warnings": sum(len(entry["warnings"]) for entry in entries),
         "message": manifest.get("message"),
         "stages": entries,
     }
+
+
+def _counts(entries: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the sums of the counts of stages."""
+    sums: dict[str, int] = {}
+    for entry in entries:
+        for name, count in entry["counts"].items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
 
 
 def _done(run: Any, stages: list[dict[str, Any]]) -> int:
@@ -137,6 +149,8 @@ def _print(entry: dict[str, Any], *, with_stages: bool) -> None:
     )
     if entry["counts"]:
         terminal.echo("  " + ", ".join(f"{name} {count}" for name, count in entry["counts"].items()))
+    for measures, counts in entry["beside"].items():
+        terminal.echo(f"  {measures}: " + ", ".join(f"{name} {count}" for name, count in counts.items()))
     if entry["message"]:
         terminal.echo(f"  {entry['message']}")
     if not with_stages:
@@ -153,7 +167,7 @@ def _rows(stage: dict[str, Any]) -> str:
     def shown(number: int | None) -> str:
         return "?" if number is None else str(number)
 
-    left = stage["facts"].get("not_probed")
+    left = stage["facts"].get("not_probed") or stage["facts"].get("not_connected")
     return f"{shown(stage['rows_in'])} in, {shown(stage['rows_out'])} out, {stage['rejected']} rejected" + (
-        f", {left} not probed" if left else ""
+        f", {left} {'not probed' if 'not_probed' in stage['facts'] else 'not connected'}" if left else ""
     )

@@ -35,15 +35,15 @@ Example: firstflight stage watch --run 20261120T063905Z-a1b2c3 --vantage hamburg
 @click.option(
     "--vantage",
     metavar="V",
-    help="Vantage point (resolve, probe, dissect, watch; load: only its rows).",
+    help="Vantage point (resolve, probe, handshake, dissect, watch; load: only its rows).",
 )
 @click.option("--repetition", type=click.IntRange(min=1), metavar="N", help="Repetition, from 1.")
 @click.option(
     "--shard",
     "shard_text",
     metavar="K/N",
-    help="The part of the names of a vantage point with N shards, K from 0 (resolve, probe, dissect; load: "
-    "only its rows).",
+    help="The part of the names of a vantage point with N shards, K from 0 (resolve, probe, handshake, "
+    "dissect; load: only its rows).",
 )
 @click.option(
     "--period",
@@ -80,8 +80,9 @@ def command(
     here: bool,
     again: bool,
 ) -> None:
-    """Run stages of a run, one after the other (targets, as_data, resolve, probe, dissect, watch, load).
+    """Run stages of a run, one after the other.
 
+    They are targets, as_data, resolve, probe, handshake (if the settings enable it), dissect, watch, load.
     A stage that sends or fetches runs by the command of its vantage point or of the centre, if the settings
     name one. A stage that is done is skipped; one that was interrupted continues where it stopped. If the
     run's stop file exists, nothing is sent (exit 130).

@@ -49,6 +49,11 @@ class Mapper:
         self._cdn_of = read_cdn_map(cdn_map)
         self.cdn_map_sha256 = hashlib.sha256(text).hexdigest()
 
+    @property
+    def cdns(self) -> frozenset[str]:
+        """Every CDN that `origin` may return."""
+        return frozenset({*self._cdn_of.values(), OTHERS})
+
     def origin(self, ip: str) -> Origin:
         """Return origin AS and CDN of the longest matching prefix. ValueError if `ip` is not an address."""
         asn = self.asn(ip)

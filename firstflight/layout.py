@@ -185,6 +185,10 @@ class RunLayout:
         watched = self.stage("watch", key) / "quic_probe.parquet"
         return watched if watched.is_file() else self.stage("probe", key) / watched.name
 
+    def handshakes(self, key: StageKey, kind: str = "quic_handshake") -> Path:
+        """Return the handshake stage's record file of quic_handshake, certificate or http3_response."""
+        return self.stage("handshake", key) / f"{kind}.parquet"
+
     def quic_connection(self, key: StageKey) -> Path:
         """Return the path of the dissect stage's record file."""
         return self.stage("dissect", key) / "quic_connection.parquet"

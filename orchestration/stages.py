@@ -16,6 +16,7 @@ from firstflight import shard as shards
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
+from firstflight.settings import Settings
 from firstflight.shard import Shard
 
 
@@ -51,8 +52,10 @@ class Stage:
     fetches: bool = False
     # Takes a capture, in the folder `capture` of its key.
     captures: bool = False
-    # Reads captures: not run if the settings disable captures.
+    # Reads captures: has nothing to do where its key took none.
     needs_capture: bool = False
+    # The section of the settings whose `enabled` says whether it runs; None: it always does.
+    enabled_by: str | None = None
     # The plural of what its rows hold, if the stage measures.
     measures: str | None = None
     # Takes --period and --start.
@@ -70,6 +73,10 @@ class Stage:
     def folders(self) -> tuple[str, ...]:
         """The folders below a run or key that hold its output."""
         return (self.name, "capture") if self.captures else (self.name,)
+
+    def is_enabled(self, settings: Settings) -> bool:
+        """Return whether a run with these settings has this stage."""
+        return self.enabled_by is None or bool(getattr(settings, self.enabled_by).enabled)
 
     def function(self) -> Callable[..., None]:
         """Import and return the function that does the work."""
@@ -103,6 +110,17 @@ STAGES: tuple[Stage, ...] = (
         totals="scanner.first_answer.totals:count",
     ),
     Stage(
+        "handshake",
+        "scanner.handshake.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        enabled_by="handshake",
+        measures="handshakes",
+        kinds=("quic_handshake", "certificate", "http3_response"),
+        totals="scanner.handshake.totals:count",
+    ),
+    Stage(
         "watch",
         "scanner.watch.stage",
         Scope.KEY,
@@ -113,7 +131,14 @@ STAGES: tuple[Stage, ...] = (
         timed=True,
         kinds=("quic_probe", "watch_slot", "dns_answer"),
     ),
-    Stage("dissect", "dissector.stage", Scope.KEY, needs_capture=True, kinds=("quic_connection",)),
+    Stage(
+        "dissect",
+        "dissector.stage",
+        Scope.KEY,
+        needs_capture=True,
+        enabled_by="capture",
+        kinds=("quic_connection",),
+    ),
     Stage("load", "store.load.loader", Scope.EITHER, looks_itself=True, confined=True),
 )
 LOAD = "load"
@@ -134,23 +159,33 @@ def at_centre() -> list[Stage]:
     return [stage for stage in STAGES if stage.scope is Scope.RUN]
 
 
-def at_vantage(plan: Plan) -> list[Stage]:
-    """Return the stages that send from each vantage point, in order."""
-    return [s for s in STAGES if s.scope is Scope.KEY and s.sends and plan in s.plans]
+def at_vantage(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+    """Return the stages that send from each vantage point, in order; with settings those that they enable."""
+    return [s for s in _of(plan, settings) if s.scope is Scope.KEY and s.sends]
 
 
-def afterwards(plan: Plan, *, captured: bool = True) -> list[Stage]:
-    """Return the stages that process a vantage point's measurements, in order; they send nothing."""
-    return [
-        s
-        for s in STAGES
-        if s.scope is Scope.KEY and not s.sends and plan in s.plans and (captured or not s.needs_capture)
-    ]
+def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+    """Return the stages that process a vantage point's measurements, in order; they send nothing.
+
+    With settings those that they enable.
+    """
+    return [s for s in _of(plan, settings) if s.scope is Scope.KEY and not s.sends]
 
 
-def measuring(plan: Plan | None = None) -> list[Stage]:
-    """Return the stages that measure (None: of every plan)."""
-    return [s for s in STAGES if s.measures is not None and (plan is None or plan in s.plans)]
+def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
+    """Return the stages of a plan that measure, the main one first; with settings those that they enable."""
+    return [s for s in _of(plan, settings) if s.measures is not None]
+
+
+def main(plan: Plan) -> Stage:
+    """Return the stage that every run of a plan measures by; the others measure beside it."""
+    return measuring(plan)[0]
+
+
+def _of(plan: Plan, settings: Settings | None) -> Iterator[Stage]:
+    for stage in STAGES:
+        if plan in stage.plans and (settings is None or stage.is_enabled(settings)):
+            yield stage
 
 
 def plan_of(run: Run) -> Plan:

@@ -38,7 +38,8 @@ def test_help_has_an_example_and_there_is_a_version(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def printed(option: str) -> str:
-        if words and words[0] in ("probe", "resolve", "dissect"):  # a native program replaces this one
+        # A native program replaces this one.
+        if words and words[0] in ("probe", "resolve", "handshake", "dissect"):
             done = run(*words, option)
             assert (done.returncode, done.stderr) == (0, "")
             return done.stdout
@@ -85,6 +86,8 @@ def test_a_full_disk_behind_the_output_is_one_sentence(words: tuple[str, ...]) -
         ("probe", "--nonsense"),
         ("probe", "--targets", "/nonexistent.csv"),
         ("resolve", "--names", "/nonexistent", "--resolver", "127.0.0.1"),
+        ("handshake", "--nonsense"),
+        ("handshake", "--targets", "/nonexistent.csv"),
     ],
 )
 def test_a_full_disk_behind_the_messages_does_not_change_the_status(words: tuple[str, ...]) -> None:

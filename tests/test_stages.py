@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from firstflight import settings
 from firstflight.layout import OWN_NAMES, RunLayout, StageKey
 from orchestration import stages
 from orchestration.stages import Plan, Scope, Stage
 from schemas import records
+from tests import minimal
 
 RUN = "20261120T063905Z-a1b2c3"
 KEY = StageKey(RUN, "hamburg", 2)
@@ -38,17 +40,25 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "captured", "sending", "later"),
+    ("plan", "enabled", "sending", "later"),
     [
-        (Plan.SCAN, True, ["resolve", "probe"], ["dissect"]),
-        (Plan.SCAN, False, ["resolve", "probe"], []),
-        (Plan.WATCH, True, ["watch"], ["dissect"]),
+        (Plan.SCAN, None, ["resolve", "probe", "handshake"], ["dissect"]),
+        (Plan.SCAN, {"capture": True, "handshake": True}, ["resolve", "probe", "handshake"], ["dissect"]),
+        (Plan.SCAN, {"capture": True, "handshake": False}, ["resolve", "probe"], ["dissect"]),
+        (Plan.SCAN, {"capture": False, "handshake": True}, ["resolve", "probe", "handshake"], []),
+        (Plan.WATCH, {"capture": True, "handshake": True}, ["watch"], ["dissect"]),
     ],
 )
-def test_the_order_of_a_plan(plan: Plan, captured: bool, sending: list[str], later: list[str]) -> None:
-    assert stages.names(stages.at_vantage(plan)) == sending
-    assert stages.names(stages.afterwards(plan, captured=captured)) == later
-    assert stages.names(stages.measuring(plan)) == sending[-1:]
+def test_the_order_of_a_plan(
+    tmp_path: Path, plan: Plan, enabled: dict[str, bool] | None, sending: list[str], later: list[str]
+) -> None:
+    minimal.write(tmp_path)
+    overrides = [f"{section}.enabled={str(on).lower()}" for section, on in (enabled or {}).items()]
+    found = None if enabled is None else settings.load(tmp_path / "c.toml", overrides)[0]
+    assert stages.names(stages.at_vantage(plan, found)) == sending
+    assert stages.names(stages.afterwards(plan, found)) == later
+    assert stages.names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
+    assert stages.main(plan).name == ("watch" if plan is Plan.WATCH else "probe")
 
 
 def test_paths_of_a_key_and_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from firstflight.settings.read import check, fault_message, load
 from firstflight.settings.sections import (
     AsData,
     Backoff,
+    Handshake,
     Network,
     Resolve,
     Section,
@@ -21,6 +22,7 @@ from firstflight.settings.whole import Settings
 __all__ = [
     "AsData",
     "Backoff",
+    "Handshake",
     "Network",
     "Resolve",
     "Section",

@@ -172,6 +172,21 @@ class Probe(Section):
     allow_net: tuple[LabNetwork, ...] = ()
 
 
+class Handshake(Section):
+    """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
+
+    enabled: bool = False
+    # Of the names, drawn by a hash of the run's seed and the name: the same ones in every repetition.
+    share: float = Field(default=0.01, ge=0, le=1)
+    cdn: tuple[str, ...] = ()  # only addresses of these CDNs; empty = of all
+    limit: int | None = Field(default=None, ge=1)  # most names
+    rate: Rate = 50  # new connections per second and vantage point
+    timeout_s: float = Field(default=10.0, gt=0, le=60)  # of a whole connection
+    verify: Literal["none", "signature", "chain"] = "signature"
+    key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
+    path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")  # of the request
+
+
 class Watch(Section):
     """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from firstflight.errors import UsageError
 from firstflight.settings.sections import (
@@ -12,6 +14,7 @@ from firstflight.settings.sections import (
     Capture,
     Centre,
     Clock,
+    Handshake,
     Network,
     Probe,
     Resolve,
@@ -32,6 +35,7 @@ class Settings(Section):
     as_data: AsData
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
+    handshake: Handshake = Handshake()
     watch: Watch = Watch()
     manners: Backoff = Backoff()
     clock: Clock = Clock()
@@ -40,6 +44,14 @@ class Settings(Section):
     store: Store = Store()
     centre: Centre = Centre()
     vantage: tuple[Vantage, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave [handshake] out if it says nothing: a vantage point of an earlier version reads the rest."""
+        values: dict[str, Any] = dump(self)
+        if self.handshake == Handshake():
+            values.pop("handshake", None)
+        return values
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Settings:

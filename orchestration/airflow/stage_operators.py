@@ -72,6 +72,9 @@ class StageOperator(FirstflightOperator):
             run = Run.with_id(str(self.run))
             key = run.key(self.vantage, int(self.repetition), parse(self.shard))
             stage = stages.named(self.stage)
+            if not stage.is_enabled(run.settings):
+                self.log.info("%s.enabled is false in the run's settings: nothing to do", stage.enabled_by)
+                return {"rows": 0}
             stops = partial(self._is_stopped, run)
             if stage.sends:
                 if stops():

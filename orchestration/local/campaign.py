@@ -59,7 +59,7 @@ class Campaign:
     @property
     def measuring(self) -> list[Stage]:
         """The stages that measure in this campaign."""
-        return stages.measuring(self.plan)
+        return stages.measuring(self.plan, self.settings)
 
     def keys(self, repetition: int) -> list[StageKey]:
         """Return one key for each vantage point and shard."""
@@ -129,7 +129,7 @@ class Campaign:
     async def measure(self, key: StageKey, who: str, more: Sequence[str] = ()) -> None:
         """Run the stages that send at a vantage point, in one process, and print their results."""
         vantage = self.settings.vantage_named(key.vantage)
-        names = stages.names(stages.at_vantage(self.plan))
+        names = stages.names(stages.at_vantage(self.plan, self.settings))
         status = await self.stage(names, vantage.command, vantage.program, key, more)
         self._report(names, key, status, who)
 
@@ -155,8 +155,7 @@ class Campaign:
 
     async def run_later_stages(self, repetition: int) -> None:
         """Run the stages that process measurements, here, at most one key per processor at a time."""
-        captured = self.settings.capture.enabled
-        names = stages.names(stages.afterwards(self.plan, captured=captured))
+        names = stages.names(stages.afterwards(self.plan, self.settings))
         processors = asyncio.Semaphore(os.cpu_count() or 1)
 
         async def one(key: StageKey) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -39,6 +40,8 @@ def describe(settings: Settings) -> Iterator[str]:
     yield f"contact: {settings.campaign.contact or 'none'}" + (
         f" (only {', '.join(probe.allow_net)} can be probed)" if not settings.campaign.contact else ""
     )
+    if settings.handshake.enabled:
+        yield _handshakes(settings, names)
     longest = 0.0
     queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
     for vantage in settings.vantage:
@@ -47,6 +50,9 @@ def describe(settings: Settings) -> Iterator[str]:
         if names is not None and not probe.all_addresses:
             probes = names * len(probe.families)
             seconds = names * QUERIES_PER_NAME / queries + probes / rate + probe.timeout_s
+            if settings.handshake.enabled:
+                connections = _drawn(settings, names) * len(probe.families)
+                seconds += connections / settings.handshake.rate + settings.handshake.timeout_s
             longest = max(longest, seconds)
             line += (
                 f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
@@ -86,17 +92,34 @@ def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterato
 
 def outstanding(run: Run) -> Iterator[str]:
     """Yield a line for each key and stage of a run that is not done."""
-    plan, captured = stages.plan_of(run), run.settings.capture.enabled
+    plan, settings = stages.plan_of(run), run.settings
     for name in stages.names(stages.at_centre()):
         if not run.done(name):
             yield f"to do: {name}"
-    wanted = stages.names([*stages.at_vantage(plan), *stages.afterwards(plan, captured=captured)])
+    wanted = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
     for repetition in range(1, int(run.manifest["repetitions"]) + 1):
         for vantage in run.settings.vantage:
             for key in stages.keys(run, vantage.name, repetition):
                 missing = [name for name in wanted if not run.done(name, key)]
                 if missing:
                     yield f"to do: {key}: {', '.join(missing)}"
+
+
+def _handshakes(settings: Settings, names: int | None) -> str:
+    """Return the line about the handshake stage."""
+    handshake = settings.handshake
+    known = "" if names is None else f", at most {_drawn(settings, names)}"
+    of = f" with addresses of {', '.join(handshake.cdn)}" if handshake.cdn else ""
+    return (
+        f"handshakes: with {handshake.share * 100:g} % of the names{of}{known}, one HTTP/3 HEAD request of "
+        f"{handshake.path} each; at most {handshake.rate:g} per second and vantage point"
+    )
+
+
+def _drawn(settings: Settings, names: int) -> int:
+    """Return the most names that are drawn, about: the draw is random."""
+    share = math.ceil(names * settings.handshake.share)
+    return share if settings.handshake.limit is None else min(share, settings.handshake.limit)
 
 
 def _names(settings: Settings) -> int | None:

@@ -19,6 +19,9 @@ from firstflight.system.progress import print_line
 from orchestration import stages
 from store import location
 
+# A key has one of them.
+_MAIN = [stages.main(plan) for plan in stages.Plan]
+
 
 @dataclass(frozen=True)
 class Upload:
@@ -36,7 +39,7 @@ def uploads() -> Iterator[Upload]:
     for run in Run.all():
         for stage, report in stages.of_reports(run):
             key = report.key(run.id)
-            if stage.measures is None or key is None or not _is_over(run, report):
+            if stage not in _MAIN or key is None or not _is_over(run, report):
                 continue
             load = run.report(stages.LOAD, key)
             yield Upload(

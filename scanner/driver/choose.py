@@ -1,4 +1,4 @@
-"""Chooses the addresses to probe and writes the prober's target list (definitions.md, "Which addresses")."""
+"""Chooses the addresses to contact and writes an engine's target list (definitions.md, "Which addresses")."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import repeat
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import InputError, UsageError
 from firstflight.system import files
 from scanner.driver.mapped import BATCH, mapped
-from scanner.driver.pairs import Integers, repeated
+from scanner.driver.pairs import repeated
 
 QTYPE_OF_FAMILY = {4: "A", 6: "AAAA"}
 # Columns of the plan that have another name in DNS answers.
@@ -51,7 +52,16 @@ def choose(dns_answer: Path, families: Sequence[int], all_addresses: bool, scrat
     except pa.ArrowException as error:
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
     again = repeated(found)
-    return mapped(_without(found, again), PLAN, scratch) if len(again) else found
+    if not len(again):
+        return found
+    kept = np.ones(found.num_rows, dtype=bool)
+    kept[again] = False
+    return only(found, kept, scratch)
+
+
+def only(plan: pa.Table, kept: npt.NDArray[np.bool_], scratch: Path) -> pa.Table:
+    """Return the rows of a plan that are `kept`, numbered again, mapped like the plan."""
+    return mapped(_kept(plan, kept), PLAN, scratch)
 
 
 def _usable(dns_answer: Path, qtypes: pa.Array, all_addresses: bool) -> Iterator[pa.Table]:
@@ -75,10 +85,7 @@ def _batches(dns_answer: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatc
         raise InputError(f"cannot read {dns_answer}: {error}; run the resolve stage again") from error
 
 
-def _without(plan: pa.Table, places: Integers) -> Iterator[pa.Table]:
-    """Yield the rows of a plan without those at `places`, numbered again."""
-    kept = np.ones(plan.num_rows, dtype=bool)
-    kept[places] = False
+def _kept(plan: pa.Table, kept: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
     begin, line = 0, FIRST_LINE
     for batch in plan.to_batches():
         rows = batch.filter(pa.array(kept[begin : begin + batch.num_rows]))
@@ -93,7 +100,13 @@ def _numbered(columns: list[pa.Array], line: int) -> pa.Table:
 
 
 def write_targets(
-    plan: pa.Table, port: int, path: Path, asn_of: Callable[[str], int | None], *, probed_already: bool
+    plan: pa.Table,
+    port: int,
+    path: Path,
+    asn_of: Callable[[str], int | None],
+    *,
+    probed_already: bool,
+    done: str = "probed",
 ) -> None:
     """Write targets.csv (`ip,domain,port,group,asn`), one line per row of the plan, in its order.
 
@@ -101,7 +114,7 @@ def write_targets(
     address's origin AS.
 
     With `probed_already` the file must exist with the same content, because closed segments refer to its line
-    numbers; UsageError if the DNS answers have changed since.
+    numbers; UsageError if the DNS answers have changed since (`done`: what the stage of its folder did).
     """
     with files.replacing(path) as temporary:
         with temporary.open("w", encoding="utf-8", newline="") as file:
@@ -114,6 +127,6 @@ def write_targets(
         same = path.is_file() and files.sha256_of(path) == files.sha256_of(temporary)
         if probed_already and not same:
             raise UsageError(
-                f"{path} no longer matches the DNS answers or the port, and some of it has been probed: "
-                "run the probe stage with --again"
+                f"{path} no longer matches the DNS answers or the port, and some of it has been {done}: "
+                f"run the {path.parent.name} stage with --again"
             )

@@ -26,6 +26,9 @@ WATCH_EVERY_S = 0.1
 # Where an engine tells, while it runs, how far it is and what limits it.
 STATE = "engine.json"
 
+Options = list[tuple[str, object]]
+"""Options of an engine with their values, in order."""
+
 
 class Engine(NamedTuple):
     """An engine in messages: its name, and what becomes of its results when it is stopped."""
@@ -58,21 +61,14 @@ def arguments(
     """Return the argument list of `firstflight-prober`, with its files in `folder`.
 
     `listed` False: there is no targets.csv, all probes come by the feed. `ports`: source ports, if not all of
-    the vantage point's. `turn`: how limits are shared with other vantage points. `clock`: the offset of the
-    local clock, which corrects the turns. `shard` has its share of the rate and of the source ports.
+    the vantage point's. The others are those of `shared_options`.
     """
     probe = settings.probe
-    argv = [str(binaries.find("firstflight-prober")), "--feed"]
-    options: list[tuple[str, object]] = [("--targets", folder / "targets.csv")] if listed else []
+    options: Options = [("--targets", folder / "targets.csv")] if listed else []
     options += [
         ("--skipped", folder / "skipped.jsonl"),
-        ("--segments", folder / "segments"),
-        ("--summary", folder / "summary.json"),
-        ("--progress", folder / STATE),
-        ("--rate", _number(settings.rate_at(vantage, shard))),
-        ("--per-address-rate", _number(probe.per_address_rate)),
-        ("--per-prefix-rate", _number(probe.per_prefix_rate)),
-        ("--timeout", _number(probe.timeout_s)),
+        ("--rate", number(settings.rate_at(vantage, shard))),
+        ("--timeout", number(probe.timeout_s)),
         ("--settle-ms", probe.settle_ms),
         ("--attempts", probe.attempts),
         ("--ports", ports or settings.ports_at(vantage, shard=shard)),
@@ -81,6 +77,31 @@ def arguments(
     ]
     if probe.initial_size is not None:
         options.append(("--initial-size", probe.initial_size))
+    options += shared_options(settings, vantage, folder, turn=turn, clock=clock)
+    return argument_list("firstflight-prober", options, "--feed", *["--resume"] * resume)
+
+
+def shared_options(
+    settings: Settings,
+    vantage: Vantage,
+    folder: Path,
+    *,
+    turn: Turn | None = None,
+    clock: Offset | None = None,
+) -> Options:
+    """Return the options that all engines take which contact measured hosts: files, limits, lists, contact.
+
+    `turn`: how limits are shared with other vantage points. `clock`: the offset of the local clock, which
+    corrects the turns.
+    """
+    probe = settings.probe
+    options: Options = [
+        ("--segments", folder / "segments"),
+        ("--summary", folder / "summary.json"),
+        ("--progress", folder / STATE),
+        ("--per-address-rate", number(probe.per_address_rate)),
+        ("--per-prefix-rate", number(probe.per_prefix_rate)),
+    ]
     if turn is not None:
         options.append(("--turn", turn))
         if clock is not None and clock.exceeds(settings.clock.warn_s):
@@ -91,10 +112,14 @@ def arguments(
     options += [("--blocklist", path) for path in probe.blocklist]
     options += [("--optout", path) for path in probe.optout]
     options += [("--allow-net", net) for net in probe.allow_net]
+    return options
+
+
+def argument_list(program: str, options: Options, *flags: str) -> list[str]:
+    """Return the argument list of a native program; UsageError if it is not built."""
+    argv = [str(binaries.find(program)), *flags]
     for option, value in options:
         argv += [option, str(value)]
-    if resume:
-        argv.append("--resume")
     return argv
 
 
@@ -107,9 +132,12 @@ def limit_of(folder: Path) -> str | None:
     return limit if isinstance(limit, str) else None
 
 
-def derive(secret: str, key: StageKey, size: int) -> str:
-    """Derive `size` bytes (hex) for one stage from the run's secret: no two stages share connection IDs."""
-    name = f"{key.vantage}/{key.repetition}" + key.of_shard("/")
+def derive(secret: str, key: StageKey, size: int, stage: str = "") -> str:
+    """Derive `size` bytes (hex) for one stage from the run's secret: no two stages share connection IDs.
+
+    `stage` is empty for probe and watch, which no key has both of.
+    """
+    name = f"{key.vantage}/{key.repetition}" + key.of_shard("/") + (stage and f"/{stage}")
     digest = hmac.digest(bytes.fromhex(secret), name.encode(), "sha256")
     return digest[:size].hex()
 
@@ -182,5 +210,6 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number as an option's value: whole ones without a point."""
     return str(int(value)) if float(value).is_integer() else str(value)

@@ -1,4 +1,4 @@
-"""Merges the prober's segments and the run's provenance into one record file, quic_probe.parquet."""
+"""Merges an engine's segments and the run's provenance into one record file; quic_probe.parquet in full."""
 
 from __future__ import annotations
 
@@ -52,38 +52,59 @@ def merge(
     `captures` are the captures taken, oldest first, named in rows by `capture_name`; `last` is when the name
     and address of each row were probed before (ns), null if they were not.
     """
-    kind = records.load("quic_probe")
-    if slots is None:
-        own = plan.take(pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32())))
-    else:
-        own = plan
-    for column in ("domain", "ip"):
-        if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
-            raise InputError(f"the segments' column {column} does not match targets.csv")
-    asn, cdn = _origins(segments, origin)
+    own = own_rows(segments, plan) if slots is None else _checked(segments, plan)
+    asn, cdn = origins(segments, origin)
     length = segments.num_rows
-    stage: dict[str, Any] = {
-        "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
-        "network_paused_at": paused_at(segments, asn, pauses),
-        "clock_offset_us": _same(provenance.clock_offset_us, pa.int64(), length),
-        "run": _same(provenance.key.run, pa.string(), length),
-        "vantage": _same(provenance.key.vantage, pa.string(), length),
-        "repetition": _same(provenance.key.repetition, pa.uint16(), length),
-        "list_id": own["list_id"],
-        "rank": own["rank"],
-        "address_rank": own["address_rank"],
-        "resolver": own["resolver"],
-        "asn": asn,
-        "cdn": cdn,
-        "since_last_probe_s": _since_last(segments, last),
-        "tool_version": _same(provenance.tool_version, pa.string(), length),
-        "host": _same(provenance.host, pa.string(), length),
-        "worker": _same(provenance.worker, pa.string(), length),
-        "ruleset": _same(provenance.ruleset, pa.string(), length),
-        "source_file": _same(provenance.source_file, pa.string(), length),
-        "capture_file": _capture_files(segments["sent_at"], captures, capture_name),
+    return in_order(
+        "quic_probe",
+        segments,
+        {
+            **stage_columns(provenance, own),
+            "slot": pa.nulls(length, pa.uint32()) if slots is None else slots,
+            "network_paused_at": paused_at(segments, asn, pauses),
+            "address_rank": own["address_rank"],
+            "asn": asn,
+            "cdn": cdn,
+            "since_last_probe_s": _since_last(segments, last),
+            "capture_file": _capture_files(segments["sent_at"], captures, capture_name),
+        },
+    )
+
+
+def own_rows(segments: pa.Table, plan: pa.Table) -> pa.Table:
+    """Return the row of the plan (choose) of each row of segments.
+
+    InputError if the segments are of another plan.
+    """
+    places = pc.subtract(segments["target"], pa.scalar(choose.FIRST_LINE, pa.uint32()))
+    return _checked(segments, plan.take(places))
+
+
+def stage_columns(provenance: Provenance, own: pa.Table) -> dict[str, Any]:
+    """Return the columns that a stage adds to the rows of any engine: whose they are, and their provenance.
+
+    `own` has list_id, rank and resolver of each row.
+    """
+    same: dict[str, tuple[Any, pa.DataType]] = {
+        "run": (provenance.key.run, pa.string()),
+        "vantage": (provenance.key.vantage, pa.string()),
+        "repetition": (provenance.key.repetition, pa.uint16()),
+        "clock_offset_us": (provenance.clock_offset_us, pa.int64()),
+        "tool_version": (provenance.tool_version, pa.string()),
+        "host": (provenance.host, pa.string()),
+        "worker": (provenance.worker, pa.string()),
+        "ruleset": (provenance.ruleset, pa.string()),
+        "source_file": (provenance.source_file, pa.string()),
     }
-    schema = kind.arrow_schema()
+    columns = {
+        name: pa.repeat(pa.scalar(value, type_), own.num_rows) for name, (value, type_) in same.items()
+    }
+    return columns | {name: own[name] for name in ("list_id", "rank", "resolver")}
+
+
+def in_order(kind: str, segments: pa.Table, stage: dict[str, Any]) -> pa.Table:
+    """Return the columns of a record file of `kind`, each from the segments or else from the stage."""
+    schema = records.load(kind).arrow_schema()
     columns = [
         (segments[field.name] if field.name in segments.column_names else stage[field.name])
         for field in schema
@@ -91,9 +112,9 @@ def merge(
     return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
-def write(tables: Iterable[pa.Table], path: Path) -> int:
+def write(tables: Iterable[pa.Table], path: Path, kind: str = "quic_probe") -> int:
     """Write the record file in one step, with a row group for each table; return the number of rows."""
-    schema, rows = records.load("quic_probe").arrow_schema(), 0
+    schema, rows = records.load(kind).arrow_schema(), 0
     with files.replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as out:
         for table in tables:
             out.write_table(table)
@@ -101,14 +122,17 @@ def write(tables: Iterable[pa.Table], path: Path) -> int:
     return rows
 
 
-def _same(value: Any, type_: pa.DataType, length: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, type_), length)
+def _checked(segments: pa.Table, own: pa.Table) -> pa.Table:
+    for column in ("domain", "ip"):
+        if not own[column].combine_chunks().equals(segments[column].combine_chunks()):
+            raise InputError(f"the segments' column {column} does not match targets.csv")
+    return own
 
 
-def _origins(
+def origins(
     segments: pa.Table, origin: Callable[[str], tuple[int | None, str | None]]
 ) -> tuple[pa.Array, pa.Array]:
-    """Return AS and CDN of each row: by the AS that the prober returns, or by address where it has none."""
+    """Return AS and CDN of each row: by the AS that the engine returns, or by address where it has none."""
     ips = segments["ip"].combine_chunks()
     given = segments["asn"].combine_chunks() if "asn" in segments.column_names else ips
     keys = given.dictionary_encode()

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from firstflight import capture
 from firstflight.as_map import Mapper
-from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run import accounting
-from firstflight.run.report import Rejected, StageReport
+from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from scanner.backoff import pauses
-from scanner.driver.choose import FIRST_LINE
 from scanner.driver.feed import FIRST_SLOT
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.planned import control
 from scanner.planned import records as planned_records
-from scanner.records import counts, merge
+from scanner.records import counts, finished, merge
 from scanner.records.last_probe import LastProbes
 from scanner.records.provenance import capture_name, provenance, slot_columns
 from schemas import records
@@ -81,7 +75,8 @@ def write(
     if stopped:
         report.facts["not_probed"] = plan.num_rows - listed
     else:
-        report.rejected = _rejected(rows.targets[:listed], plan, summary)
+        reason = "rejected by the prober; prober.log says why"
+        report.rejected = finished.rejected(rows.targets[:listed], plan.num_rows, summary, reason)
     _count(counts.of(rows.blocks(listed, ["outcome", "attempts"])), plan.num_rows, report, str(key))
     common = provenance(run, key, report.tool_version, ruleset, out)
     report.rows_out = merge.write(_merged(run, key, rows, listed, plan, common, mapper), out)
@@ -122,16 +117,7 @@ def remove_segments(run: Run, key: StageKey, rows: int | None) -> None:
 
     FirstflightError if it has not; the segments are kept then.
     """
-    out = run.layout.quic_probe(key)
-    try:
-        found = pq.ParquetFile(out).metadata.num_rows
-    except (OSError, pa.ArrowException) as error:
-        raise FirstflightError(f"cannot read {out}, the segments are kept: {error}") from error
-    if found != rows:
-        raise FirstflightError(f"{out} has {found} rows instead of {rows}: the segments are kept")
-    segments = run.layout.stage("probe", key) / "segments"
-    with files.explain_os_errors(segments), suppress(FileNotFoundError):
-        shutil.rmtree(segments)
+    finished.remove_segments(run.layout.quic_probe(key), rows, run.layout.stage("probe", key) / "segments")
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
@@ -146,17 +132,6 @@ def _earlier(run: Run, key: StageKey) -> list[Path]:
     """Return the record files of the vantage point's earlier repetitions."""
     paths = map(run.layout.quic_probe, key.earlier())
     return [path for path in paths if path.is_file()]
-
-
-def _rejected(with_row: npt.NDArray[np.uint32], plan: pa.Table, summary: dict[str, Any]) -> list[Rejected]:
-    """Return the lines without a row, if the prober rejected as many; prober.log has the reasons."""
-    without = np.ones(plan.num_rows, dtype=bool)
-    places = with_row.astype(np.int64) - FIRST_LINE
-    without[places[(places >= 0) & (places < plan.num_rows)]] = False
-    if np.count_nonzero(without) != summary["rejected"]:
-        return []  # rows are missing for another reason: the sums will not hold
-    reason = "rejected by the prober; prober.log says why"
-    return [Rejected(line=int(place) + FIRST_LINE, reason=reason) for place in np.flatnonzero(without)]
 
 
 def _count(found: counts.Counts, targets: int, report: StageReport, where: str) -> None:

@@ -9,7 +9,7 @@ from firstflight.errors import FirstflightError, InputError, UsageError
 from firstflight.run.run import Run
 from firstflight.settings import Settings
 from firstflight.shard import WHOLE, Shard
-from firstflight.system import binaries, files
+from firstflight.system import files
 from scanner.driver import process
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments
@@ -49,7 +49,7 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
     """
     resolve = settings.resolve
     rate = resolve.rate if shard.is_whole else resolve.rate / shard.of
-    options: list[tuple[str, object]] = [
+    options: process.Options = [
         ("--names", folder / "names.txt"),
         ("--segments", folder / "segments"),
         ("--summary", folder / "summary.json"),
@@ -63,12 +63,8 @@ def arguments(settings: Settings, folder: Path, shard: Shard = WHOLE) -> list[st
     options += [("--resolver", resolver) for resolver in configured_resolvers(resolve)]
     options += [("--blocklist", path) for path in settings.probe.blocklist]
     options += [("--optout", path) for path in settings.probe.optout]
-    argv = [str(binaries.find("firstflight-resolve"))]
-    for option, value in options:
-        argv += [option, str(value)]
-    if closed_segments(folder / "segments"):
-        argv.append("--resume")
-    return argv
+    resume = ["--resume"] * bool(closed_segments(folder / "segments"))
+    return process.argument_list("firstflight-resolve", options, *resume)
 
 
 def run(run: Run, shard: Shard, folder: Path, watch: Callable[[], None]) -> None:

@@ -109,12 +109,12 @@ def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
     parsed = parse_dags(tmp_path, tmp_path)
     assert parsed["errors"] == {} and parsed["warnings"] == []
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
-    for stage in ("resolve", "probe", "dissect", "load"):
+    for stage in ("resolve", "probe", "handshake", "dissect", "load"):
         assert f"hamburg.repetition.{stage}" not in tasks
         for index in range(3):
             task = tasks[f"hamburg.shard_{index}.{stage}"]
             assert (task["shard"], task["queue"]) == (f"{index}/3", "hamburg")
-            sends = stage in ("resolve", "probe")
+            sends = stage in ("resolve", "probe", "handshake")
             assert task["pool"] == (f"scan_hamburg.{index}" if sends else "work_hamburg")
         assert tasks[f"hong_kong.repetition.{stage}"]["shard"] == "0/1"
     ends = {*(f"hamburg.shard_{index}.load" for index in range(3)), "hong_kong.repetition.load"}

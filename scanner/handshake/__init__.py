@@ -1,0 +1,1 @@
+"""The handshake stage: completes handshakes with a share of the names."""

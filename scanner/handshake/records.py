@@ -1,0 +1,161 @@
+"""Writes the record files and the report of the handshake stage from its engine's closed segments.
+
+The engine closes the segments of certificates and responses before those of the handshakes that they belong
+to. So after a kill there may be some of handshakes that are done again: of responses those count whose
+handshake has a row, of certificates the first copy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firstflight.as_map import Mapper
+from firstflight.errors import FirstflightError
+from firstflight.layout import StageKey
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from firstflight.system import files
+from scanner.driver.mapped import joined
+from scanner.driver.rows import Rows
+from scanner.driver.segments import closed_segments, read_segment
+from scanner.records import finished, merge
+from scanner.records.provenance import provenance
+from schemas import records
+
+KINDS = ("quic_handshake", "certificate", "http3_response")
+NOT_SENT = ("blocked", "send_failed")
+# Values of the engine's summary that the manifest holds.
+FACTS = (
+    *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
+    *("key_share", "verify", "roots", "path", "user_agent"),
+)
+# What tells one connection from every other.
+_CONNECTION = ("domain", "ip", "port", "sent_at")
+
+
+def write(
+    run: Run, key: StageKey, plan: pa.Table, ruleset: str, report: StageReport, mapper: Mapper, stopped: bool
+) -> None:
+    """Write the three record files from the closed segments.
+
+    `stopped`: write the rows that exist, if any; the next start does the rest. Raises FirstflightError if a
+    target is missing without having been rejected.
+    """
+    folder = run.layout.stage("handshake", key)
+    closed = closed_segments(folder / "segments")
+    if plan.num_rows == 0:
+        for kind in KINDS:
+            _write(run, key, report, kind, iter([records.load(kind).arrow_schema().empty_table()]))
+        report.rows_out, report.counts = 0, {"sent": 0}
+        return
+    if stopped and not (closed and (folder / "summary.json").is_file()):
+        return
+    rows = Rows(closed, folder)
+    summary = files.read_json(folder / "summary.json")
+    copy_summary(summary, report)
+    if stopped:
+        report.facts["not_connected"] = plan.num_rows - len(rows)
+    else:
+        reason = "rejected by the handshake engine; handshake.log says why"
+        report.rejected = finished.rejected(rows.targets, plan.num_rows, summary, reason)
+        if len(rows) + len(report.rejected) != plan.num_rows:
+            raise FirstflightError(f"{key}: {plan.num_rows} targets, {len(rows)} of them have a handshake")
+    common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
+    report.counts = counts(rows.blocks(len(rows), ["outcome"]))
+    report.rows_out = _write(run, key, report, KINDS[0], _handshakes(rows, plan, common, mapper))
+    stamp = {**key.columns(), "tool_version": report.tool_version}
+    for kind, found in (
+        (KINDS[1], _certificates(folder / "segments" / KINDS[1])),
+        (KINDS[2], _responses(folder / "segments" / KINDS[2], rows)),
+    ):
+        stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in found)
+        report.facts[kind] = _write(run, key, report, kind, stamped)
+    report.warnings = list(dict.fromkeys(report.warnings))
+
+
+def counts(tables: Iterator[pa.Table]) -> dict[str, int]:
+    """Return the rows for which something was sent, and the rows by outcome, sorted by name."""
+    found: Counter[str] = Counter()
+    for table in tables:
+        for entry in pc.value_counts(table["outcome"]).to_pylist():
+            found[str(entry["values"])] += int(entry["counts"])
+    sent = found.total() - sum(found[outcome] for outcome in NOT_SENT)
+    return {"sent": sent, **{name: found[name] for name in sorted(found) if found[name]}}
+
+
+def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
+    """Copy settings in force and warnings from the engine's summary into the report."""
+    report.facts |= {name: summary[name] for name in FACTS}
+    for name in ("missing_tx_stamps", "missing_rx_stamps"):
+        if summary[name]:
+            report.warnings.append(f"{summary[name]} packets had no kernel stamp ({name})")
+
+
+def _write(run: Run, key: StageKey, report: StageReport, kind: str, tables: Iterator[pa.Table]) -> int:
+    out = run.layout.handshakes(key, kind)
+    rows = merge.write(joined(tables), out, kind)
+    run.add_output(report, out)
+    return rows
+
+
+def _handshakes(rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper) -> Iterator[pa.Table]:
+    """Yield the records of all rows; the CDN is known by the origin AS alone."""
+    for block in rows.blocks(len(rows)):
+        asn, cdn = merge.origins(block, mapper.origin)
+        nothing = pa.nulls(block.num_rows, pa.string())
+        unknown = dict.fromkeys(
+            ("cdn_by_cname", "cdn_by_header", "cdn_by_certificate", "capture_file"), nothing
+        )
+        origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, **unknown}
+        yield merge.in_order(
+            KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin
+        )
+
+
+def _certificates(folder: Path) -> Iterator[pa.Table]:
+    """Yield the rows of certificates, each certificate once."""
+    had: set[bytes] = set()
+    for table in _tables(folder, KINDS[1]):
+        first = []
+        for digest in map(bytes.fromhex, table["sha256"].to_pylist()):
+            first.append(digest not in had)
+            had.add(digest)
+        yield table.filter(pa.array(first, pa.bool_()))
+
+
+def _responses(folder: Path, rows: Rows) -> Iterator[pa.Table]:
+    """Yield the rows of responses whose handshake is one of `rows`, each once."""
+    done = np.concatenate([_hashes(block) for block in rows.blocks(len(rows), [*_CONNECTION])])
+    had: npt.NDArray[np.int64] = np.empty(0, np.int64)
+    for table in _tables(folder, KINDS[2]):
+        own = _hashes(table)
+        first = np.zeros(len(own), dtype=bool)
+        first[np.unique(own, return_index=True)[1]] = True
+        yield table.filter(pa.array(first & np.isin(own, done) & ~np.isin(own, had)))
+        had = np.concatenate([had, own])
+
+
+def _hashes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return a hash of each row's connection, the same within this process."""
+    columns = [table[name].to_pylist() for name in _CONNECTION]
+    return np.fromiter(map(hash, zip(*columns, strict=True)), np.int64, table.num_rows)
+
+
+def _tables(folder: Path, kind: str) -> Iterator[pa.Table]:
+    """Yield the closed segments of a kind, at least one table."""
+    schema = records.load(kind).arrow_schema()
+    engine = [column.name for column in records.load(kind).columns if column.source == "handshake"]
+    yield schema.empty_table().select(engine)
+    yield from map(read_segment, closed_segments(folder))
+
+
+def _repeated(stamp: dict[str, Any], table: pa.Table) -> dict[str, Any]:
+    return {name: pa.repeat(pa.scalar(value), table.num_rows) for name, value in stamp.items()}

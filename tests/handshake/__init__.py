@@ -1,0 +1,1 @@
+"""The handshake stage and its engine."""

@@ -1,0 +1,78 @@
+"""What the settings say of the handshake stage: whether it runs, what a dry run announces, what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firstflight import settings
+from firstflight.errors import UsageError
+from firstflight.run.run import Run
+from orchestration.local import preview
+from scanner.handshake import stage
+from tests import minimal
+
+
+def load(folder: Path, *overrides: str) -> tuple[settings.Settings, str]:
+    return settings.load(minimal.write(folder), overrides)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "share=1.5",
+        "share=-0.1",
+        "limit=0",
+        "rate=0",
+        "verify=all",
+        "key_share=x448",
+        "path=a",
+        "path=/a b",
+        "timeout_s=61",
+    ],
+)
+def test_faults_name_the_key(tmp_path: Path, fault: str) -> None:
+    with pytest.raises(UsageError, match=rf"c\.toml: handshake\.{fault.partition('=')[0]}"):
+        load(tmp_path, f"handshake.{fault}")
+
+
+def test_settings_without_it_are_stored_as_before(tmp_path: Path) -> None:
+    plain, _ = load(tmp_path)
+    assert "handshake" not in plain.model_dump(mode="json")
+    changed, _ = load(tmp_path, "handshake.limit=5")
+    stored = changed.model_dump(mode="json")
+    assert stored["handshake"]["limit"] == 5
+    assert settings.check(stored, "stored", tmp_path) == changed
+
+
+def test_a_run_that_does_not_enable_it_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    run = Run.create(*load(tmp_path))
+    key = run.key("here", 1)
+    with pytest.raises(UsageError, match=r"handshake\.enabled is false"):
+        stage.stage(run, key)
+    assert run.report("handshake", key) is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ((), None),
+        (
+            ("handshake.enabled=true",),
+            "handshakes: with 1 % of the names, at most 1, one HTTP/3 HEAD request of / each; at most 50 per "
+            "second and vantage point",
+        ),
+        (
+            ("handshake.enabled=true", "handshake.share=1", 'handshake.cdn=["Fastly"]', "handshake.limit=7"),
+            "handshakes: with 100 % of the names with addresses of Fastly, at most 1, one HTTP/3 HEAD "
+            "request of / each; at most 50 per second and vantage point",
+        ),
+    ],
+)
+def test_a_dry_run_announces_it(tmp_path: Path, overrides: tuple[str, ...], line: str | None) -> None:
+    found = [text for text in preview.describe(load(tmp_path, *overrides)[0]) if "handshake" in text]
+    assert found == ([] if line is None else [line])
+    total = next(text for text in preview.describe(load(tmp_path, *overrides)[0]) if text.startswith("here"))
+    assert ("0:00:13" in total) == (line is not None)
