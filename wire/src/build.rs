@@ -1,8 +1,8 @@
-//! Building whole protected packets with a long header (RFC 9000 17.2.2, 17.2.4; 14.1 for padding).
+//! Building whole protected packets (RFC 9000 17.2.2, 17.2.4, 17.3.1; 14.1 for padding).
 
 use crate::crypto::TAG_LEN;
 use crate::packet::write_long_header;
-use crate::{ConnectionId, Error, Keys, PacketType, Version, Writer};
+use crate::{ConnectionId, Error, PacketType, Seal, Version, Writer};
 
 /// Header fields of an Initial or Handshake packet to be sent, by a client or a server.
 #[derive(Clone, Copy, Debug)]
@@ -48,16 +48,14 @@ impl<'a> LongHeader<'a> {
 pub fn build_packet(
     out: &mut [u8],
     header: &LongHeader<'_>,
-    keys: &Keys,
+    keys: &impl Seal,
     pad_to: Option<usize>,
     frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
 ) -> Result<usize, Error> {
     let (pn_offset, plain_end) = {
         let room = out.len().checked_sub(TAG_LEN).ok_or(Error::NoRoom)?;
         let mut w = Writer::new(&mut out[..room]);
-        if !(1..=4).contains(&header.pn_len) {
-            return Err(Error::Malformed("packet number length"));
-        }
+        check_length(header.pn_len)?;
         let low_bits = header.pn_len as u8 - 1;
         write_long_header(
             &mut w,
@@ -77,12 +75,7 @@ pub fn build_packet(
         let pn_offset = w.position();
         w.bytes(&header.packet_number.to_be_bytes()[8 - header.pn_len..])?;
         frames(&mut w)?;
-        let end = w.position();
-        // The sample of header protection starts 4 bytes after the packet number starts.
-        let padded = pad_to
-            .map_or(end, |size| size.saturating_sub(TAG_LEN))
-            .max(pn_offset + 4);
-        w.zeros(padded.checked_sub(end).ok_or(Error::NoRoom)?)?;
+        let padded = pad(&mut w, pn_offset, pad_to)?;
         Writer::new(&mut out[length_offset..pn_offset]).varint2(padded + TAG_LEN - pn_offset)?;
         (pn_offset, padded)
     };
@@ -96,11 +89,66 @@ pub fn build_packet(
     Ok(size)
 }
 
+/// Header fields of a 1-RTT packet to be sent (RFC 9000 17.3.1): spin bit and key phase are 0.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortHeader {
+    pub dcid: ConnectionId,
+    pub packet_number: u64,
+    /// Bytes of packet number on the wire, 1 to 4.
+    pub pn_len: usize,
+}
+
+/// Writes one 1-RTT packet at the front of `out` and seals it; gives its size. The other arguments and the
+/// errors are those of [`build_packet`].
+pub fn build_short_packet(
+    out: &mut [u8],
+    header: &ShortHeader,
+    keys: &impl Seal,
+    pad_to: Option<usize>,
+    frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let room = out.len().checked_sub(TAG_LEN).ok_or(Error::NoRoom)?;
+    let mut w = Writer::new(&mut out[..room]);
+    check_length(header.pn_len)?;
+    w.u8(0x40 | (header.pn_len as u8 - 1))?;
+    w.bytes(header.dcid.as_slice())?;
+    let pn_offset = w.position();
+    w.bytes(&header.packet_number.to_be_bytes()[8 - header.pn_len..])?;
+    frames(&mut w)?;
+    let size = pad(&mut w, pn_offset, pad_to)? + TAG_LEN;
+    keys.seal(
+        &mut out[..size],
+        pn_offset,
+        header.pn_len,
+        header.packet_number,
+    )?;
+    Ok(size)
+}
+
+fn check_length(pn_len: usize) -> Result<(), Error> {
+    if (1..=4).contains(&pn_len) {
+        Ok(())
+    } else {
+        Err(Error::Malformed("packet number length"))
+    }
+}
+
+/// Adds PADDING up to a packet of `pad_to` bytes, or what the sample of header protection needs, which
+/// starts 4 bytes after the packet number starts. Returns the end of the padding.
+fn pad(w: &mut Writer<'_>, pn_offset: usize, pad_to: Option<usize>) -> Result<usize, Error> {
+    let end = w.position();
+    let padded = pad_to
+        .map_or(end, |size| size.saturating_sub(TAG_LEN))
+        .max(pn_offset + 4);
+    w.zeros(padded.checked_sub(end).ok_or(Error::NoRoom)?)?;
+    Ok(padded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::hex;
-    use crate::{Frame, Frames, InitialSecret, OpenError, parse_packet, tls, write_crypto};
+    use crate::{Frame, Frames, InitialSecret, Keys, OpenError, parse_packet, tls, write_crypto};
 
     fn file(name: &str) -> Vec<u8> {
         let path = format!("{}/testdata/{name}.hex", env!("CARGO_MANIFEST_DIR"));
@@ -215,5 +263,34 @@ mod tests {
         );
         let too_small = build_packet(&mut out, &header, &keys, Some(40), |w| w.zeros(100));
         assert_eq!(too_small, Err(Error::NoRoom));
+    }
+
+    #[test]
+    fn packets_with_a_short_header_are_read_back() {
+        let cid = ConnectionId::from([4; 8]);
+        let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
+        for (packet_number, pn_len, pad_to) in
+            [(0, 1, None), (300, 2, Some(60)), (1 << 20, 4, None)]
+        {
+            let mut out = [0; 100];
+            let header = ShortHeader {
+                dcid: cid,
+                packet_number,
+                pn_len,
+            };
+            let n = build_short_packet(&mut out, &header, &keys, pad_to, |w| w.u8(1)).unwrap();
+            let packet = parse_packet(&out[..n], 0, 8).unwrap();
+            assert_eq!((packet.kind, packet.dcid), (PacketType::OneRtt, cid));
+            let largest = packet_number.checked_sub(1);
+            let opened = keys.open(&mut out[..n], &packet, largest).unwrap();
+            assert_eq!(
+                (opened.packet_number, opened.pn_len),
+                (packet_number, pn_len)
+            );
+            assert_eq!((opened.payload[0], opened.reserved_bits_clear), (1, true));
+            assert!(pad_to.is_none_or(|size| size == n));
+            let none = build_short_packet(&mut out, &header, &keys, Some(20), |w| w.zeros(50));
+            assert_eq!(none, Err(Error::NoRoom));
+        }
     }
 }

@@ -62,15 +62,16 @@ pub mod transport;
 mod version;
 
 pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
-pub use build::{LongHeader, build_packet};
+pub use build::{LongHeader, ShortHeader, build_packet, build_short_packet};
 pub use cid::{ConnectionId, MAX_CID_LEN};
 pub use crypto::{
-    CipherSuite, InitialSecret, KeyCache, KeyMaterial, Keys, OneRttKeys, Opened, SuiteMaterial,
-    TAG_LEN, TrafficSecret, decode_packet_number, retry_is_intact, write_retry,
+    CipherSuite, InitialSecret, KeyCache, KeyMaterial, Keys, OneRttKeys, Opened, Seal,
+    SuiteMaterial, TAG_LEN, TrafficSecret, decode_packet_number, retry_is_intact, write_retry,
 };
 pub use error::{Error, OpenError};
 pub use frame::{
-    Ack, AckRanges, Frame, Frames, write_ack, write_connection_close, write_crypto, write_ping,
+    Ack, AckRanges, Frame, Frames, write_ack, write_application_close, write_connection_close,
+    write_crypto, write_ping, write_stream,
 };
 pub use packet::{
     Packet, PacketType, Packets, parse_cut_header, parse_packet, write_version_negotiation,

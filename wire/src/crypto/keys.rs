@@ -29,6 +29,19 @@ pub(super) struct Unprotected {
     length: usize,
 }
 
+/// What protects packets that are sent.
+pub trait Seal {
+    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len`
+    /// bytes at `pn_offset`), the frames, and 16 bytes of room for the tag.
+    fn seal(
+        &self,
+        packet: &mut [u8],
+        pn_offset: usize,
+        pn_len: usize,
+        packet_number: u64,
+    ) -> Result<(), Error>;
+}
+
 /// A packet that authenticated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
@@ -188,8 +201,7 @@ impl Keys {
         self.packet.open(datagram, packet, header)
     }
 
-    /// Seals a packet in place: `packet` holds the plain header up to and with the packet number (`pn_len`
-    /// bytes at `pn_offset`), the frames, and 16 bytes of room for the tag.
+    /// Seals a packet in place; see [`Seal`].
     pub fn seal(
         &self,
         packet: &mut [u8],
@@ -222,5 +234,17 @@ impl Keys {
             *byte ^= mask;
         }
         Ok(())
+    }
+}
+
+impl Seal for Keys {
+    fn seal(
+        &self,
+        packet: &mut [u8],
+        pn_offset: usize,
+        pn_len: usize,
+        packet_number: u64,
+    ) -> Result<(), Error> {
+        Keys::seal(self, packet, pn_offset, pn_len, packet_number)
     }
 }

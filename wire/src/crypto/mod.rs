@@ -11,7 +11,7 @@ mod secrets;
 mod traffic;
 
 pub use cache::KeyCache;
-pub use keys::{Keys, Opened};
+pub use keys::{Keys, Opened, Seal};
 pub use material::{CipherSuite, KeyMaterial, SuiteMaterial};
 pub use pn::decode_packet_number;
 pub use retry::{retry_is_intact, write_retry};

@@ -6,7 +6,10 @@ mod write;
 
 pub use ack::{Ack, AckRanges};
 pub use parse::Frames;
-pub use write::{write_ack, write_connection_close, write_crypto, write_ping};
+pub use write::{
+    write_ack, write_application_close, write_connection_close, write_crypto, write_ping,
+    write_stream,
+};
 
 /// One frame; byte strings borrow from the packet's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]

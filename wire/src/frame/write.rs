@@ -1,4 +1,4 @@
-//! Writing the frames that Initial packets carry. PADDING is [`Writer::zeros`].
+//! Writing the frames that a client needs. PADDING is [`Writer::zeros`].
 
 use crate::{Error, Writer};
 
@@ -56,4 +56,70 @@ pub fn write_connection_close(
     w.varint(code)?;
     w.varint(frame_type)?;
     w.varint_bytes(reason)
+}
+
+/// CONNECTION_CLOSE 0x1d: closed by the application, with its error code.
+pub fn write_application_close(w: &mut Writer<'_>, code: u64, reason: &[u8]) -> Result<(), Error> {
+    w.u8(0x1d)?;
+    w.varint(code)?;
+    w.varint_bytes(reason)
+}
+
+/// STREAM with offset and length; `fin`: the stream ends with it.
+pub fn write_stream(
+    w: &mut Writer<'_>,
+    id: u64,
+    offset: u64,
+    fin: bool,
+    data: &[u8],
+) -> Result<(), Error> {
+    w.u8(0x0e | u8::from(fin))?;
+    w.varint(id)?;
+    w.varint(offset)?;
+    w.varint_bytes(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Frame, Frames};
+
+    #[test]
+    fn frames_are_read_back() {
+        type Fill = fn(&mut Writer<'_>) -> Result<(), Error>;
+        let cases: [(Fill, Frame<'_>); 3] = [
+            (
+                |w| write_application_close(w, 0x100, b"bye"),
+                Frame::ApplicationClose {
+                    code: 0x100,
+                    reason: b"bye",
+                },
+            ),
+            (
+                |w| write_stream(w, 4, 70, true, b"end"),
+                Frame::Stream {
+                    id: 4,
+                    offset: 70,
+                    fin: true,
+                    data: b"end",
+                },
+            ),
+            (
+                |w| write_stream(w, 2, 0, false, b"\x00"),
+                Frame::Stream {
+                    id: 2,
+                    offset: 0,
+                    fin: false,
+                    data: b"\x00",
+                },
+            ),
+        ];
+        for (fill, expected) in cases {
+            let mut out = [0; 40];
+            let mut w = Writer::new(&mut out);
+            fill(&mut w).unwrap();
+            let frames: Vec<_> = Frames::new(w.written()).collect();
+            assert_eq!(frames, [Ok(expected)]);
+        }
+    }
 }

@@ -128,6 +128,8 @@ fn what_breaks_a_rule() {
         ),
         ("02 c1", code::QPACK_ENCODER_STREAM_ERROR, insertion),
         ("02 41", code::QPACK_ENCODER_STREAM_ERROR, insertion),
+        ("02 61", code::QPACK_ENCODER_STREAM_ERROR, insertion),
+        ("02 a1", code::QPACK_ENCODER_STREAM_ERROR, insertion),
         ("02 20 00", code::QPACK_ENCODER_STREAM_ERROR, insertion),
     ] {
         let bytes = hex(stream);
