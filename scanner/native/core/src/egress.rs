@@ -4,6 +4,7 @@
 //! the rate allows at the moment, and counts those that left. Engines never see a socket.
 
 pub(crate) mod batch;
+mod next_try;
 mod ports;
 pub(crate) mod socket;
 mod stamps;
@@ -12,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+pub use next_try::{NextTry, is_full};
 pub use ports::Ports;
 
 use crate::clock::{Clock, Mono, Stamp};
@@ -59,13 +61,14 @@ pub struct Egress<K> {
 }
 
 impl<K> Egress<K> {
-    /// Sends from `ports`, at most `rate` new probes per second.
-    pub fn new(policy: Policy, ports: Ports, rate: f64, clock: Clock) -> Self {
+    /// Sends from `ports`, at most `rate` new probes per second, and so many times that plus a batch of all
+    /// datagrams: the engine says how many a probe takes.
+    pub fn new(policy: Policy, ports: Ports, (rate, per_probe): (f64, u64), clock: Clock) -> Self {
         Egress {
             stamps: (0..ports.len()).map(|_| StampRequests::default()).collect(),
             policy,
             ports,
-            pacer: Pacer::new(rate, clock.now()),
+            pacer: Pacer::new(rate, per_probe, clock.now()),
             clock,
             batch: Batch::new(),
             classes: Vec::with_capacity(BATCH),
@@ -201,12 +204,6 @@ impl<K> Egress<K> {
             self.stamps[port].restart();
         }
     }
-}
-
-/// Returns whether a send failed because a queue of this machine was full: it is worth trying again a
-/// little later.
-pub fn is_full(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 #[cfg(test)]

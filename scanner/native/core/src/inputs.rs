@@ -68,6 +68,23 @@ impl Lists {
         Ok(lists)
     }
 
+    /// Returns in words what a run with these lists would do at `rate` new targets per second.
+    pub fn plan(&self, rate: f64) -> String {
+        let list = &self.targets;
+        let blocked = list
+            .iter()
+            .filter(|target| self.policy.check(target.ip(), target.domain).is_err())
+            .count();
+        let open = list.len() - blocked;
+        format!(
+            "dry run: {} targets, {blocked} of them blocked, {} lines rejected; {open} would be probed at \
+             {rate} per second in {:.0} s at least; nothing was sent",
+            list.len(),
+            list.rejected,
+            open as f64 / rate
+        )
+    }
+
     /// Refuses a list with addresses of the lab outside the lab: the whole list must be a mistake.
     fn check_lab(&self) -> Result<(), Failure> {
         let outside = |ip, domain| matches!(self.policy.check(ip, domain), Err(Refusal::NotTheLab));
@@ -147,5 +164,37 @@ impl<'a> Rejected<'a> {
         } else if self.count == NAMED + 1 {
             tell!("{program}: more lines of {list} rejected; they are counted");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_counts_what_would_be_probed_and_how_long_it_takes() {
+        let folder = std::env::temp_dir().join(format!("plan-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [list, blocklist] = ["list.csv", "block.txt"].map(|name| folder.join(name));
+        let rows: String = (1..=7).map(|i| format!("127.0.0.{i},,443\n")).collect();
+        std::fs::write(&list, format!("ip,domain,port\n{rows}nonsense\n")).unwrap();
+        std::fs::write(&blocklist, "127.0.0.3\n").unwrap();
+        let lists = Lists::read(&InputOptions {
+            name: "probe",
+            targets: Some(&list),
+            feed: false,
+            allow_net: &["127.0.0.0/8".to_owned()],
+            blocklist: &[blocklist],
+            optout: &[],
+            source: &[],
+            contact: false,
+        });
+        let text = lists.unwrap().plan(2.0);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            text,
+            "dry run: 7 targets, 1 of them blocked, 1 lines rejected; 6 would be probed at 2 per second \
+             in 3 s at least; nothing was sent"
+        );
     }
 }

@@ -14,12 +14,16 @@
 //! | [`inputs`], [`targets`] | reads the lists; which target is next |
 //! | [`feed`] | commands while a run goes on: planned probes, paused groups |
 //! | [`records`] | segments, JSON lines, the summary, counts, resuming |
+//! | [`arguments`] | options that engines share |
+//! | [`cid`] | connection IDs by which an engine knows its probes |
 //! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
 //!
 //! `examples/echo_ping` is the smallest engine.
 
 #![warn(clippy::print_stderr)]
 
+pub mod arguments;
+pub mod cid;
 pub mod clock;
 pub mod connected;
 pub mod egress;

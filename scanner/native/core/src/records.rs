@@ -15,7 +15,7 @@ pub use outputs::{Format, OutputArguments, OutputOptions, Outputs};
 pub use resume::leave_out_answered;
 pub use segments::{Answered, Refused, Segments};
 pub use tally::Tally;
-pub use writer::{RowSink, Sinks, Writer};
+pub use writer::{RowSink, SideTables, Sinks, Writer};
 
 use std::sync::Arc;
 
@@ -76,6 +76,8 @@ pub trait Record: Send + 'static {
 pub trait Rows: Send + Sized + 'static {
     /// The columns of its rows.
     type Columns: Columns;
+    /// Rows of other kinds.
+    type Sides: SideTables;
     /// What rows are made with, besides this.
     type Context: Send + 'static;
     /// How many the thread gets at once.
@@ -87,7 +89,7 @@ pub trait Rows: Send + Sized + 'static {
     fn write(
         &self,
         context: &Self::Context,
-        to: &mut RowSink<Self::Columns>,
+        to: &mut RowSink<Self::Columns, Self::Sides>,
     ) -> Result<(), Failure>;
 
     /// Returns whether segments have the column `asn`.
@@ -98,6 +100,7 @@ pub trait Rows: Send + Sized + 'static {
 
 impl<R: Record> Rows for R {
     type Columns = <R as Record>::Columns;
+    type Sides = ();
     type Context = Arc<TargetList>;
 
     fn write(

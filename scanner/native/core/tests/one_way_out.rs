@@ -6,17 +6,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates that an engine may use, none of which can open a socket.
-const DEPENDENCIES: [&str; 18] = [
+const DEPENDENCIES: [&str; 22] = [
     "arrow-array",
     "arrow-schema",
+    "bytes",
     "clap",
+    "firstflight-certificates",
     "firstflight-core",
     "firstflight-records",
     "firstflight-usage",
     "firstflight-wire",
     "proptest",
+    "quinn-proto",
     "rand_chacha",
     "rcgen",
+    "rustls",
     "rustls-pki-types",
     "rustls-webpki",
     "serde",

@@ -3,7 +3,6 @@
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
-mod cid;
 mod counts;
 mod engine;
 mod evidence;

@@ -18,10 +18,10 @@ use std::net::SocketAddr;
 use firstflight_core::clock::Mono;
 use firstflight_core::timers::Timers;
 
-use crate::cid::CidKey;
 use crate::counts::Counts;
 use crate::finished::FinishedProbe;
 pub use connect::{line_and_group, no_family};
+use firstflight_core::cid::CidKey;
 use queue::SendQueue;
 pub use sent::StampKey;
 pub use table::{Flight, Handle};
@@ -30,6 +30,9 @@ use table::{Phase, Table};
 /// Most probes in flight: bounds memory at about 400 bytes each. More would wait only at rates above
 /// 40,000 per second with the default waiting times and silent targets.
 const MOST_IN_FLIGHT: usize = 250_000;
+
+/// Datagrams that a probe takes on average at most: the Initial, and a close, a token or another attempt.
+pub const PER_PROBE: u64 = 2;
 
 /// How probes are sent and how long they wait.
 pub struct Settings {

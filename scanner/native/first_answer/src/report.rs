@@ -1,7 +1,5 @@
 //! Reports on standard error: of a finished run, of a dry run.
 
-use crate::counts::Counts;
-use crate::outcome::Outcome;
 use crate::summary::Summary;
 use firstflight_core::inputs::Lists;
 use firstflight_usage::tell;
@@ -21,7 +19,7 @@ fn lines(summary: &Summary) -> Vec<String> {
         counts.tally.records(),
         counts.tally.targets,
         summary.duration_s,
-        outcomes(counts)
+        counts.tally.in_words()
     )];
     if counts.tally.rejected > 0 {
         lines.push(format!(
@@ -53,47 +51,17 @@ fn lines(summary: &Summary) -> Vec<String> {
 
 /// Reports what a run with these lists would do, at `rate` new probes per second.
 pub fn dry_run(lists: &Lists, rate: f64) {
-    tell!("probe: {}", plan(lists, rate));
-}
-
-/// Returns what a run with these lists would do.
-fn plan(lists: &Lists, rate: f64) -> String {
-    let list = &lists.targets;
-    let blocked = list
-        .iter()
-        .filter(|target| lists.policy.check(target.ip(), target.domain).is_err())
-        .count();
-    let open = list.len() - blocked;
-    format!(
-        "dry run: {} targets, {blocked} of them blocked, {} lines rejected; {open} would be probed at \
-         {rate} per second in {:.0} s at least; nothing was sent",
-        list.len(),
-        list.rejected,
-        open as f64 / rate
-    )
-}
-
-/// Returns the outcomes that occurred, in one line.
-fn outcomes(counts: &Counts) -> String {
-    let some: Vec<String> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| counts.tally.of(*outcome) > 0)
-        .map(|outcome| format!("{outcome} {}", counts.tally.of(outcome)))
-        .collect();
-    if some.is_empty() {
-        "no records".to_owned()
-    } else {
-        some.join(", ")
-    }
+    tell!("probe: {}", lists.plan(rate));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::Counts;
     use crate::options::Options;
+    use crate::outcome::Outcome;
     use clap::Parser;
     use firstflight_core::egress::Ports;
-    use firstflight_core::inputs::InputOptions;
 
     /// A summary of a run of three targets, of which two have a record.
     fn summary() -> Summary {
@@ -151,32 +119,5 @@ mod tests {
             change(&mut summary);
             assert_eq!(lines(&summary)[1..], [line], "{name}");
         }
-    }
-
-    #[test]
-    fn a_dry_run_counts_what_would_be_probed_and_how_long_it_takes() {
-        let folder = std::env::temp_dir().join(format!("report-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let [list, blocklist] = ["list.csv", "block.txt"].map(|name| folder.join(name));
-        let rows: String = (1..=7).map(|i| format!("127.0.0.{i},,443\n")).collect();
-        std::fs::write(&list, format!("ip,domain,port\n{rows}nonsense\n")).unwrap();
-        std::fs::write(&blocklist, "127.0.0.3\n").unwrap();
-        let lists = Lists::read(&InputOptions {
-            name: "probe",
-            targets: Some(&list),
-            feed: false,
-            allow_net: &["127.0.0.0/8".to_owned()],
-            blocklist: &[blocklist],
-            optout: &[],
-            source: &[],
-            contact: false,
-        });
-        let text = plan(&lists.unwrap(), 2.0);
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(
-            text,
-            "dry run: 7 targets, 1 of them blocked, 1 lines rejected; 6 would be probed at 2 per second \
-             in 3 s at least; nothing was sent"
-        );
     }
 }

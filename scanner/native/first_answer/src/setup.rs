@@ -6,29 +6,32 @@ use std::time::Instant;
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::feed::{Feed, Schedule};
-use firstflight_core::inputs::{InputOptions, Lists};
+use firstflight_core::inputs::Lists;
 use firstflight_core::progress::Progress;
-use firstflight_core::rate_limit::RateLimits;
 use firstflight_core::records::{Outputs, Writer, leave_out_answered, summary};
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::{Backlog, shuffle};
 use firstflight_core::{Failure, random};
 use rand_chacha::rand_core::Rng;
 
-use crate::cid::CidKey;
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts, RunResult};
 use crate::options::Options;
 use crate::packets::Packets;
-use crate::probes::{Probes, Settings};
+use crate::probes::{PER_PROBE, Probes, Settings};
 use crate::report;
 use crate::row::Columns;
 use crate::summary::Summary;
+use firstflight_core::cid::CidKey;
 
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
-    let lists = Lists::read(&input_options(options))?;
-    if options.dry_run {
+    let lists = Lists::read(&options.sending.inputs(
+        "probe",
+        options.targets.as_deref(),
+        options.feed,
+    ))?;
+    if options.sending.dry_run {
         report::dry_run(&lists, options.rate);
         return Ok(u8::from(lists.targets.rejected > 0));
     }
@@ -47,11 +50,11 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         leave_out_answered(&mut order, &mut counts.tally, segments, &targets)?;
     }
     let mut system = random::seeded_by_system()?;
-    let seed = options.seed.unwrap_or_else(|| system.next_u64());
+    let seed = options.sending.seed.unwrap_or_else(|| system.next_u64());
     shuffle(&mut order, seed);
     let ports = Ports::for_targets(
-        &options.source,
-        options.ports,
+        &options.sending.source,
+        options.sending.ports,
         &targets,
         &order,
         options.feed,
@@ -59,7 +62,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     )?;
     let signals = Signals::catch()?;
 
-    let contact = options.contact.as_deref().unwrap_or_default();
+    let contact = options.sending.contact.as_deref().unwrap_or_default();
     let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be laid out: {e}"));
     let packets = Packets::new(contact, random::bytes(&mut system)).map_err(no_packets)?;
     let template_sha256 = packets.template_hash().map_err(no_packets)?;
@@ -75,18 +78,19 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         options.output.progress.as_deref(),
     );
     let cid_key = options
+        .sending
         .cid_key
         .unwrap_or_else(|| random::bytes(&mut system));
     let table_key = std::array::from_fn(|_| system.next_u64());
     let engine = Engine::new(Parts {
         clock,
         listed: options.targets.is_some(),
-        backlog: Backlog::new(list.clone(), rate_limits(options, start, list.len())),
+        backlog: Backlog::new(list.clone(), options.sending.rate_limits(start, list.len())),
         schedule: Schedule::new(
             options.feed.then(Feed::start).transpose()?,
             outputs.skips,
             start,
-            options.contact.is_some(),
+            options.sending.contact.is_some(),
         ),
         probes: Probes::new(
             settings(options),
@@ -95,7 +99,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             table_key,
             counts,
         ),
-        egress: Egress::new(policy, ports, options.rate, clock),
+        egress: Egress::new(policy, ports, (options.rate, PER_PROBE), clock),
         packets,
         random: system,
         writer: Writer::start(list.clone(), outputs.records)?,
@@ -134,33 +138,6 @@ fn settings(options: &Options) -> Settings {
         cooldown: Mono::from(options.linger_ms) * 1_000_000,
         attempts: options.attempts,
         sizes: options.initial_sizes(),
-    }
-}
-
-/// The limits per address and prefix; `start`: UTC when the monotonic clock was 0.
-fn rate_limits(options: &Options, start: i64, targets: usize) -> RateLimits {
-    let offset = options.clock_offset_ms.saturating_mul(1_000_000);
-    let shared = options
-        .turn
-        .map(|limits| limits.on_clock(start.saturating_sub(offset)));
-    RateLimits::new(
-        options.per_address_rate,
-        options.per_prefix_rate,
-        shared,
-        targets,
-    )
-}
-
-fn input_options(options: &Options) -> InputOptions<'_> {
-    InputOptions {
-        name: "probe",
-        targets: options.targets.as_deref(),
-        feed: options.feed,
-        allow_net: &options.allow_net,
-        blocklist: &options.blocklist,
-        optout: &options.optout,
-        source: &options.source,
-        contact: options.contact.is_some(),
     }
 }
 

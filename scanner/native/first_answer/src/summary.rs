@@ -57,8 +57,8 @@ impl Summary {
             interrupted: false,
             counts: Counts::default(),
             rate: options.rate,
-            per_address_rate: options.per_address_rate,
-            per_prefix_rate: options.per_prefix_rate,
+            per_address_rate: options.sending.per_address_rate,
+            per_prefix_rate: options.sending.per_prefix_rate,
             batch: batch(options.rate),
             max_new_per_second: 0,
             max_datagrams_per_second: 0,
@@ -69,9 +69,14 @@ impl Summary {
             attempts: options.attempts,
             initial_size_ipv4,
             initial_size_ipv6,
-            contact: options.contact.clone(),
+            contact: options.sending.contact.clone(),
             template_sha256,
-            sources: options.source.iter().map(ToString::to_string).collect(),
+            sources: options
+                .sending
+                .source
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             source_ports: ports.locals().iter().map(|local| local.port()).collect(),
             seed,
             last_segment: None,
@@ -110,7 +115,13 @@ mod tests {
             "research@example.org",
         ];
         let options = Options::try_parse_from(arguments).unwrap();
-        let ports = Ports::bind(&options.source, Some((4000, 4002)), [true, false], 0).unwrap();
+        let ports = Ports::bind(
+            &options.sending.source,
+            Some((4000, 4002)),
+            [true, false],
+            0,
+        )
+        .unwrap();
         let summary = Summary::new(&options, &ports, "cafe".to_owned(), 99);
         let json = serde_json::to_value(&summary).unwrap();
         for (key, value) in [

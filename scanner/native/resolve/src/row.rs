@@ -126,6 +126,7 @@ pub struct Context {
 
 impl Rows for Finished {
     type Columns = Columns;
+    type Sides = ();
     type Context = Context;
     const BATCH: usize = 32;
     const MOST_KEPT: usize = 4096;

@@ -106,7 +106,7 @@ fn run(options: &Options) -> Result<u8, Failure> {
     );
     let engine = Engine::new(
         Backlog::new(list.clone(), limits),
-        Egress::new(policy, ports, options.rate, clock),
+        Egress::new(policy, ports, (options.rate, 1), clock),
         Writer::start(list.clone(), outputs.records)?,
         list,
         clock,

@@ -25,7 +25,7 @@ impl ServerState {
         ServerState {
             address: server.address,
             current: Vec::new(),
-            pacer: server.rate.map(|rate| Pacer::new(rate, now)),
+            pacer: server.rate.map(|rate| Pacer::new(rate, 2, now)),
         }
     }
 

@@ -6,7 +6,7 @@ fn egress(rate: f64) -> Egress<()> {
     let policy = Policy::new(&["127.0.0.0/8".to_owned()], &[], &[], here).unwrap();
     let loopback = ["127.0.0.1".parse().unwrap()];
     let ports = Ports::bind(&loopback, None, [true, false], 7).unwrap();
-    Egress::new(policy, ports, rate, Clock::start())
+    Egress::new(policy, ports, (rate, 2), Clock::start())
 }
 
 fn push(egress: &mut Egress<()>, to: &str, class: Class) -> Result<(), NotTaken<()>> {

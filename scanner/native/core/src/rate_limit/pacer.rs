@@ -73,7 +73,7 @@ impl Ceiling {
     }
 }
 
-/// Paces new probes at a rate and keeps all datagrams under twice that rate plus one batch.
+/// Paces new probes at a rate and keeps all datagrams under so many times that rate plus one batch.
 ///
 /// New probes follow a schedule from the start of the run, so that the mean is right. After a stall they
 /// leave a little faster, never above the limit of a second. A run that has nothing to send does not save
@@ -93,8 +93,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// `rate`: new probes per second, above 0.
-    pub fn new(rate: f64, now: Mono) -> Self {
+    /// `rate`: new probes per second, above 0; `per_probe`: the datagrams that a probe may take on average.
+    pub fn new(rate: f64, per_probe: u64, now: Mono) -> Self {
         let batch = batch(rate);
         let whole = rate.ceil() as u64;
         Pacer {
@@ -105,7 +105,7 @@ impl Pacer {
             bucket: 1.0,
             last: now,
             new: Ceiling::new(whole + batch),
-            all: Ceiling::new(2 * whole + batch - 1),
+            all: Ceiling::new(per_probe * whole + batch - 1),
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
     /// Runs a pacer with a clock that stalls; returns the times of all probes.
     fn run(rate: f64, seconds: u64, step: impl Fn(u64) -> u64) -> Vec<Mono> {
         let start = 77 * SECOND + 123;
-        let mut pacer = Pacer::new(rate, start);
+        let mut pacer = Pacer::new(rate, 2, start);
         let (mut now, mut times, mut turn) = (start, Vec::new(), 0);
         while now < start + seconds * SECOND {
             let n = pacer.new_probes(now);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_leaves_late_counts_when_it_leaves() {
-        let mut pacer = Pacer::new(1000.0, 0);
+        let mut pacer = Pacer::new(1000.0, 2, 0);
         let (mut now, mut left) = (0, Vec::new());
         for turn in 0..40_000_u64 {
             let n = pacer.new_probes(now);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn idle_time_is_not_saved_up() {
-        let mut pacer = Pacer::new(1000.0, 0);
+        let mut pacer = Pacer::new(1000.0, 2, 0);
         let mut sent = 0;
         for ms in 60_000..61_000 {
             let n = pacer.new_probes(ms * 1_000_000);
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn all_datagrams_stay_under_twice_the_rate() {
-        let mut pacer = Pacer::new(100.0, 0);
+        let mut pacer = Pacer::new(100.0, 2, 0);
         let mut all = Vec::new();
         for tenth in 0..50_000_u64 {
             let now = tenth * 100_000;
@@ -278,7 +278,7 @@ mod tests {
     /// Asks as an engine does that sleeps until the next time, and answers each probe with another datagram
     /// at once; returns how often it asked, and how many probes left.
     fn passes(rate: f64, seconds: u64) -> (u64, u64) {
-        let mut pacer = Pacer::new(rate, 0);
+        let mut pacer = Pacer::new(rate, 2, 0);
         let (mut now, mut asked, mut sent, mut others) = (0, 0, 0, 0);
         while now < seconds * SECOND {
             asked += 1;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_time_before_the_start_is_that_of_the_start() {
-        let mut pacer = Pacer::new(1000.0, SECOND);
+        let mut pacer = Pacer::new(1000.0, 2, SECOND);
         assert_eq!(pacer.new_probes(SECOND - 1), 1);
         pacer.sent_new(SECOND, 1);
         assert_eq!(

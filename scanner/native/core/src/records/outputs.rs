@@ -98,7 +98,11 @@ impl<C: Columns> Outputs<C> {
             .map(|dir| Segments::open(dir, options.resume))
             .transpose()?;
         Ok(Outputs {
-            records: Sinks { json, segments },
+            records: Sinks {
+                json,
+                segments,
+                sides: (),
+            },
             skips,
         })
     }

@@ -75,6 +75,20 @@ impl<O: Outcome> Tally<O> {
         self.outcomes.0[outcome.index()]
     }
 
+    /// Returns the outcomes that occurred, with their numbers, in one line.
+    pub fn in_words(&self) -> String {
+        let some: Vec<String> = O::ALL
+            .iter()
+            .filter(|outcome| self.of(**outcome) > 0)
+            .map(|outcome| format!("{outcome} {}", self.of(*outcome)))
+            .collect();
+        if some.is_empty() {
+            "no records".to_owned()
+        } else {
+            some.join(", ")
+        }
+    }
+
     /// Checks that targets = blocked + send_failed + sent (+ not done), and sent = all other outcomes.
     pub fn check(&self) -> Result<(), Failure> {
         let unsent = self.of(O::BLOCKED) + self.of(O::SEND_FAILED);
@@ -109,5 +123,7 @@ mod tests {
         assert!(tally.check().is_err());
         let json = serde_json::to_value(&tally).unwrap();
         assert_eq!(json["outcomes"]["answered"], 2);
+        assert_eq!(tally.in_words(), "answered 2, blocked 1, send_failed 1");
+        assert_eq!(Tally::<Word>::default().in_words(), "no records");
     }
 }

@@ -16,9 +16,24 @@ const QUEUE: usize = 256;
 const FLUSH: Duration = Duration::from_millis(200);
 
 /// Where records go.
-pub struct Sinks<C> {
+pub struct Sinks<C, S = ()> {
     pub json: bool,
     pub segments: Option<Segments<C>>,
+    pub sides: S,
+}
+
+/// Rows of other kinds that records bring along, each kind with its own segments.
+pub trait SideTables: Send + 'static {
+    /// Closes the open segments. They are closed before that of the records, so that what a stored record
+    /// brought along is stored.
+    fn close(&mut self) -> io::Result<()>;
+}
+
+/// No other kinds.
+impl SideTables for () {
+    fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The engine's side of the thread.
@@ -32,7 +47,10 @@ pub struct Writer<R> {
 
 impl<R: Rows> Writer<R> {
     /// Starts the thread. `context`: what rows are made with, besides their records.
-    pub fn start(context: R::Context, sinks: Sinks<R::Columns>) -> Result<Writer<R>, Failure> {
+    pub fn start(
+        context: R::Context,
+        sinks: Sinks<R::Columns, R::Sides>,
+    ) -> Result<Writer<R>, Failure> {
         let (queue, records) = sync_channel(QUEUE);
         let failed = Arc::new(AtomicBool::new(false));
         let flag = failed.clone();
@@ -96,12 +114,13 @@ impl<R: Rows> Writer<R> {
 }
 
 /// Takes the rows of records, on the writing thread.
-pub struct RowSink<C> {
+pub struct RowSink<C, S = ()> {
     json: Option<BufWriter<Stdout>>,
     segments: Option<Segments<C>>,
+    pub sides: S,
 }
 
-impl<C: Columns> RowSink<C> {
+impl<C: Columns, S: SideTables> RowSink<C, S> {
     /// Adds a row; `asn`: the AS of its target (0: unknown), if segments have that column.
     pub fn row(&mut self, row: &C::Row<'_>, asn: u32) -> Result<(), Failure> {
         if let Some(json) = &mut self.json {
@@ -125,6 +144,7 @@ impl<C: Columns> RowSink<C> {
             return Ok(());
         };
         if due(segments) {
+            self.sides.close().map_err(no_segment)?;
             segments.close().map_err(no_segment)
         } else {
             Ok(())
@@ -147,13 +167,14 @@ fn no_segment(e: io::Error) -> Failure {
 fn run<R: Rows>(
     records: &Receiver<Vec<R>>,
     context: &R::Context,
-    sinks: Sinks<R::Columns>,
+    sinks: Sinks<R::Columns, R::Sides>,
 ) -> Result<u32, Failure> {
     let mut sink = RowSink {
         json: sinks
             .json
             .then(|| BufWriter::with_capacity(1 << 16, io::stdout())),
         segments: sinks.segments,
+        sides: sinks.sides,
     };
     if let Some(segments) = sink.segments.as_mut().filter(|_| R::has_asn(context)) {
         segments.add_asn();

@@ -25,12 +25,12 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::sender::Reports;
 use super::{Engine, Parts};
-use crate::cid::CidKey;
 use crate::counts::Counts;
 use crate::exchange::VERSION;
 use crate::finished::FinishedProbe;
 use crate::packets::Packets;
-use crate::probes::{Handle, Kind, Probes, Settings};
+use crate::probes::{Handle, Kind, PER_PROBE, Probes, Settings};
+use firstflight_core::cid::CidKey;
 
 /// A rate at which many probes may leave at once.
 pub const FAST: f64 = 1e6;
@@ -83,7 +83,7 @@ impl Server {
         Server {
             receiver: Receiver::new(&ports, clock).unwrap(),
             address: ports.locals()[0],
-            egress: Egress::new(policy(), ports, FAST, clock),
+            egress: Egress::new(policy(), ports, (FAST, PER_PROBE), clock),
             clock,
         }
     }
@@ -179,6 +179,7 @@ pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Sett
     let sinks = Sinks {
         json: false,
         segments: None,
+        sides: (),
     };
     let mut counts = Counts::default();
     counts.tally.targets = targets.len() as u64;
@@ -189,7 +190,7 @@ pub fn parts(sources: &[&str], rate: f64, targets: &[SocketAddr], settings: Sett
         schedule: Schedule::new(None, Skips::open(None).unwrap(), wall(), true),
         packets: Packets::new("research@example.org", [3; 32]).unwrap(),
         probes: Probes::new(settings, cids(), ports.locals(), [9; 3], counts),
-        egress: Egress::new(policy(), ports, rate, clock),
+        egress: Egress::new(policy(), ports, (rate, PER_PROBE), clock),
         random: ChaCha8Rng::from_seed([5; 32]),
         writer: Writer::start(list.clone(), sinks).unwrap(),
         progress: Progress::new("probe", None, None),

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use firstflight_core::cid::{destination_cid, source_cid};
 use firstflight_core::clock::{Mono, Stamp, as_stamp};
 use firstflight_core::receive::{Control, Icmp};
 use firstflight_core::targets::Groups;
@@ -126,70 +127,3 @@ impl Probes {
 
 /// Payload bytes of our Initial up to the end of the client's connection ID.
 const SHORTEST_QUOTE: usize = 23;
-
-/// Destination connection ID of a packet to us, if it can be one of ours.
-fn destination_cid(bytes: &[u8]) -> Option<[u8; 8]> {
-    if bytes.first()? & 0x80 == 0 {
-        return bytes.get(1..)?.first_chunk().copied();
-    }
-    if *bytes.get(5)? == 8 {
-        bytes.get(6..)?.first_chunk().copied()
-    } else {
-        None
-    }
-}
-
-/// Source connection ID of a packet of ours.
-fn source_cid(bytes: &[u8]) -> Option<[u8; 8]> {
-    let after = bytes.get(6 + usize::from(*bytes.get(5)?)..)?;
-    if bytes[0] & 0x80 != 0 && *after.first()? == 8 {
-        after.get(1..)?.first_chunk().copied()
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connection_ids_are_found_in_headers() {
-        let mut long = vec![0xc0, 0, 0, 0, 1, 8];
-        long.extend([1; 8]);
-        long.push(8);
-        long.extend([2; 8]);
-        assert_eq!(long.len(), SHORTEST_QUOTE);
-        assert_eq!(
-            (destination_cid(&long), source_cid(&long)),
-            (Some([1; 8]), Some([2; 8]))
-        );
-        assert_eq!(
-            (destination_cid(&long[..13]), source_cid(&long[..22])),
-            (None, None)
-        );
-        assert_eq!(
-            destination_cid(&[0x40, 3, 3, 3, 3, 3, 3, 3, 3, 9]),
-            Some([3; 8])
-        );
-        assert_eq!((destination_cid(&[]), source_cid(&[])), (None, None));
-        long[5] = 9;
-        assert_eq!(destination_cid(&long), None);
-    }
-
-    #[test]
-    fn a_quote_names_our_connection_id_only_in_a_long_header_of_ours() {
-        let mut ours = vec![0xc0, 0, 0, 0, 1, 3, 9, 9, 9, 8];
-        ours.extend([2; 8]);
-        assert_eq!(source_cid(&ours), Some([2; 8]));
-        for (name, place, byte) in [
-            ("a short header", 0, 0x40),
-            ("a connection ID of another length", 9, 9),
-            ("a destination that is longer than the quote", 5, 200),
-        ] {
-            let mut quote = ours.clone();
-            quote[place] = byte;
-            assert_eq!(source_cid(&quote), None, "{name}");
-        }
-    }
-}

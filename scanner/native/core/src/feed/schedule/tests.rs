@@ -39,7 +39,7 @@ impl Run {
         let limits = RateLimits::new(rates.0, rates.1, None, 0);
         let mut run = Run {
             schedule: Schedule::new(Some(feed), file, START, contact),
-            egress: Egress::new(policy, ports, 1000.0, Clock::start()),
+            egress: Egress::new(policy, ports, (1000.0, 2), Clock::start()),
             backlog: Backlog::new(Arc::new(TargetList::default()), limits),
             skips,
         };

@@ -311,6 +311,7 @@ fn recorded(mut parts: Parts, name: &str, targets: &[std::net::SocketAddr]) -> (
     let sinks = Sinks {
         json: false,
         segments: Some(Segments::open(&folder, false).unwrap()),
+        sides: (),
     };
     parts.writer = Writer::start(list(targets), sinks).unwrap();
     (parts, Folder(folder))

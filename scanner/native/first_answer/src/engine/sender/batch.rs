@@ -4,16 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use firstflight_core::clock::wall;
-use firstflight_core::egress::{self, Class, NotTaken};
+use firstflight_core::egress::{Class, NextTry, NotTaken};
 use firstflight_core::receive::Event;
 
 use super::{Reports, Sender};
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
 use crate::probes::{Handle, Kind, Probes};
-
-/// How often a full device queue is waited for, 1 ms each time.
-const PATIENCE: u32 = 200;
 
 /// A datagram in the batch.
 pub(super) struct Item {
@@ -82,7 +79,7 @@ impl Sender {
                     self.read_errors(port, to);
                     self.egress.restart_stamps(port);
                     tries += 1;
-                    match next_try(egress::is_full(&e), tries) {
+                    match NextTry::after(&e, tries) {
                         NextTry::AtOnce => {}
                         NextTry::Later => std::thread::sleep(Duration::from_millis(1)),
                         NextTry::Never => {
@@ -138,24 +135,6 @@ impl Sender {
     }
 }
 
-/// When a datagram that the kernel did not take is offered again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NextTry {
-    AtOnce,
-    Later,
-    Never,
-}
-
-/// What follows when the kernel did not take a datagram `tries` times, the last time because a queue was
-/// `full`. Its first refusal may be about an earlier datagram.
-fn next_try(full: bool, tries: u32) -> NextTry {
-    match full {
-        true if tries < PATIENCE => NextTry::Later,
-        false if tries == 1 => NextTry::AtOnce,
-        _ => NextTry::Never,
-    }
-}
-
 /// Datagrams beyond what the egress allowed are a defect of this engine.
 const OVER_RATE: &str = "the rate did not allow it, which is a defect of the prober";
 
@@ -170,20 +149,6 @@ fn unwritable(kind: Kind, error: firstflight_wire::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_full_queue_is_waited_for_and_another_refusal_is_final_the_second_time() {
-        for (full, tries, expected) in [
-            (true, 1, NextTry::Later),
-            (true, PATIENCE - 1, NextTry::Later),
-            (true, PATIENCE, NextTry::Never),
-            (false, 1, NextTry::AtOnce),
-            (false, 2, NextTry::Never),
-            (false, PATIENCE, NextTry::Never),
-        ] {
-            assert_eq!(next_try(full, tries), expected, "{full} {tries}");
-        }
-    }
 
     #[test]
     fn a_datagram_that_cannot_be_written_says_why() {
