@@ -1,0 +1,281 @@
+//! One connection of a client: the handshake to its end, one request, a polite close. Pure: time and bytes
+//! go in, datagrams and what was observed come out; no socket and no clock.
+//!
+//! `receive` takes what came, `transmit` writes what leaves, `timers` say when something falls due. All three
+//! work on the packet number spaces (`space`, `ranges`, `keys`), the TLS messages and the HTTP/3 streams.
+
+mod keys;
+mod messages;
+pub mod observed;
+mod parameters;
+mod ranges;
+mod receive;
+mod recovery;
+mod space;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod transmit;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use firstflight_core::clock::{Mono, Stamp};
+use firstflight_wire::{ConnectionId, Version};
+use rustls::Side;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::{self, ClientConnection};
+
+use crate::outcome::Outcome;
+use crate::tls::{Note, Tls};
+use keys::SpaceKeys;
+pub use messages::CertificateMessage;
+use messages::Messages;
+use observed::Observed;
+use recovery::Recovery;
+use space::{Level, Space};
+use streams::Streams;
+pub use transmit::Datagram;
+
+/// The version in use.
+pub const VERSION: Version = Version::V1;
+
+/// Codes of CONNECTION_CLOSE (RFC 9000 20.1, RFC 9114 8.1).
+const NO_ERROR: u64 = 0;
+const PROTOCOL_VIOLATION: u64 = 0x0a;
+const CRYPTO_ERROR: u64 = 0x100;
+const H3_NO_ERROR: u64 = 0x100;
+
+/// What all connections of a run share.
+pub struct Context {
+    pub tls: Tls,
+    /// Our control stream: type and SETTINGS.
+    pub control: Arc<[u8]>,
+    /// Reason phrase of closes.
+    pub contact: Vec<u8>,
+    /// From the first Initial to the end.
+    pub timeout: Mono,
+}
+
+/// A packet that came before its keys.
+struct Held {
+    at: Stamp,
+    datagram: u16,
+    bytes: Vec<u8>,
+}
+
+/// How a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Closing {
+    code: u64,
+    by_application: bool,
+}
+
+/// One connection.
+pub struct Connection {
+    context: Arc<Context>,
+    pub observed: Observed,
+    pub client_cid: [u8; 8],
+    /// Destination of the first Initial, of packets now.
+    original: ConnectionId,
+    dcid: ConnectionId,
+    retry_cid: Option<ConnectionId>,
+    /// From the first packet of the server that authenticated.
+    pub server_cid: Option<ConnectionId>,
+    token: Box<[u8]>,
+    tls: Box<ClientConnection>,
+    pub note: Note,
+    messages: Messages,
+    /// The highest level whose keys there are.
+    level: Level,
+    spaces: [Space; 3],
+    streams: Streams,
+    recovery: Recovery,
+    /// A PING is to be sent at this level.
+    ping: Option<Level>,
+    held: Vec<Held>,
+    /// Transmit stamps of datagrams, by their number.
+    stamps: Vec<(u16, Stamp)>,
+    /// Number of the datagram that times refer to: the first, after a Retry the next.
+    reference: u16,
+    /// Something has left besides the first ClientHello, whose datagrams are one flight.
+    replied: bool,
+    /// Largest UDP payload.
+    size: usize,
+    deadline: Mono,
+    /// When a connection with a response ends.
+    settled: Option<Mono>,
+    /// What the next probe time-out counts from if nothing is in flight.
+    touched: Mono,
+    closing: Option<Closing>,
+}
+
+impl Connection {
+    /// A connection from `client_cid` to the random `destination`, which asks `domain` at `ip` by `request`
+    /// (bytes of a stream); `size`: UDP payload of Initials. `Err`: why no ClientHello can be made.
+    pub fn new(
+        context: Arc<Context>,
+        (domain, ip): (&str, IpAddr),
+        (client_cid, destination): ([u8; 8], [u8; 8]),
+        request: Box<[u8]>,
+        size: u16,
+        now: Mono,
+    ) -> Result<Connection, String> {
+        let tls = context
+            .tls
+            .begin(domain, ip, parameters::ours(client_cid))?;
+        let destination = ConnectionId::from(destination);
+        let mut connection = Connection {
+            observed: Observed::default(),
+            client_cid,
+            original: destination,
+            dcid: destination,
+            retry_cid: None,
+            server_cid: None,
+            token: Box::default(),
+            tls: Box::new(tls),
+            note: Note::default(),
+            messages: Messages::default(),
+            level: Level::Initial,
+            spaces: Default::default(),
+            streams: Streams::new(context.control.clone(), request),
+            recovery: Recovery::default(),
+            ping: None,
+            held: Vec::new(),
+            stamps: Vec::new(),
+            reference: 0,
+            replied: false,
+            size: usize::from(size),
+            deadline: now + context.timeout,
+            settled: None,
+            touched: now,
+            closing: None,
+            context,
+        };
+        connection.spaces[0].keys = Some(initial_keys(&destination));
+        connection.write_tls();
+        Ok(connection)
+    }
+
+    /// Returns whether it has ended; then only its close is left to be sent.
+    pub fn is_over(&self) -> bool {
+        self.observed.outcome.is_some()
+    }
+
+    /// Returns the stamp that times refer to.
+    pub fn sent_at(&self) -> Option<Stamp> {
+        self.stamp_of(self.reference)
+    }
+
+    /// Takes the transmit stamp of datagram number `datagram`.
+    pub fn stamped(&mut self, datagram: u16, stamp: Stamp) {
+        self.stamps.push((datagram, stamp));
+    }
+
+    /// Returns the TLS part, for what was negotiated.
+    pub fn tls(&self) -> &ClientConnection {
+        &self.tls
+    }
+
+    /// Returns the streams, for the response.
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Returns the Certificate message.
+    pub fn certificate(&self) -> Option<&CertificateMessage> {
+        self.messages.certificate.as_ref()
+    }
+
+    /// The run stops, or nobody answers for it any more: ends the connection with what it has.
+    pub fn give_up(&mut self) {
+        self.end_by_time();
+    }
+
+    /// An ICMP message quotes a datagram of ours; `refused`: the server says that nobody listens.
+    pub fn icmp(&mut self, kind: u8, code: u8, refused: bool) {
+        self.observed.icmp.get_or_insert((kind, code));
+        if refused && self.server_cid.is_none() {
+            self.end(Outcome::Refused, None);
+        }
+    }
+
+    fn stamp_of(&self, datagram: u16) -> Option<Stamp> {
+        let found = self.stamps.iter().find(|(number, _)| *number == datagram);
+        found.map(|(_, stamp)| *stamp)
+    }
+
+    fn space(&mut self, level: Level) -> &mut Space {
+        &mut self.spaces[level as usize]
+    }
+
+    /// Takes what the TLS library wants to send, and the keys that it has.
+    fn write_tls(&mut self) {
+        loop {
+            let mut bytes = Vec::new();
+            let change = self.tls.write_hs(&mut bytes);
+            let level = self.level;
+            self.space(level).out.push(&bytes);
+            let (next, keys) = match change {
+                None if bytes.is_empty() => return,
+                None => continue,
+                Some(quic::KeyChange::Handshake { keys }) => (Level::Handshake, keys),
+                Some(quic::KeyChange::OneRtt { keys, .. }) => (Level::Data, keys),
+            };
+            self.space(next).keys = Some(SpaceKeys::from(keys));
+            self.level = next;
+        }
+    }
+
+    /// Ends the connection; `close`: the code of our CONNECTION_CLOSE, none without one.
+    fn end(&mut self, outcome: Outcome, close: Option<Closing>) {
+        if self.observed.outcome.is_none() {
+            self.observed.outcome = Some(outcome);
+            // Nobody answered: there is nothing to close.
+            self.closing = close.filter(|_| self.server_cid.is_some());
+        }
+    }
+
+    /// Ends the connection because it got as far as it does.
+    fn end_done(&mut self) {
+        let close = Closing {
+            code: H3_NO_ERROR,
+            by_application: true,
+        };
+        self.end(Outcome::Done, Some(close));
+    }
+
+    /// Ends the connection because its time is over.
+    fn end_by_time(&mut self) {
+        if self.observed.handshake.is_some() {
+            self.end_done();
+        } else {
+            self.end(Outcome::Timeout, Some(transport(NO_ERROR)));
+        }
+    }
+
+    /// Ends the connection because the server broke a rule.
+    fn end_malformed(&mut self, why: impl FnOnce() -> String) {
+        self.observed.note(why);
+        self.end(Outcome::Malformed, Some(transport(PROTOCOL_VIOLATION)));
+    }
+}
+
+/// A close by the transport.
+fn transport(code: u64) -> Closing {
+    Closing {
+        code,
+        by_application: false,
+    }
+}
+
+/// Keys of the Initial space for packets to `destination` (RFC 9001 5.2).
+fn initial_keys(destination: &ConnectionId) -> SpaceKeys {
+    let suite = TLS13_AES_128_GCM_SHA256
+        .tls13()
+        .expect("it is a suite of TLS 1.3");
+    let quic = suite.quic.expect("the suite has QUIC");
+    let version = quic::Version::V1;
+    quic::Keys::initial(version, suite, quic, destination.as_slice(), Side::Client).into()
+}

@@ -1,0 +1,227 @@
+//! The server's TLS messages, as far as their headers say what arrived when (RFC 8446 4, RFC 8879).
+
+use firstflight_core::clock::Stamp;
+use firstflight_wire::Reader;
+use firstflight_wire::tls::{self, HelloKind, number, read_message};
+
+use super::observed::Observed;
+use super::space::Level;
+
+/// NewSessionTicket (RFC 8446 4.6.1) and its extension early_data.
+const NEW_SESSION_TICKET: u8 = 4;
+const EARLY_DATA: u16 = 42;
+
+/// Size of a message's header.
+const HEADER: usize = 4;
+
+/// The Certificate message as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateMessage {
+    /// On the wire, header included.
+    pub bytes: u32,
+    /// Without compression, header included.
+    pub uncompressed_bytes: u32,
+    /// Algorithm of RFC 8879; `None`: not compressed.
+    pub compression: Option<u16>,
+}
+
+impl CertificateMessage {
+    /// Returns the algorithm's name.
+    pub fn compression_name(&self) -> Option<&'static str> {
+        match self.compression? {
+            1 => Some("zlib"),
+            2 => Some("brotli"),
+            3 => Some("zstd"),
+            _ => Some("unknown"),
+        }
+    }
+}
+
+/// Finds where messages begin and end in the CRYPTO streams.
+#[derive(Debug, Default)]
+pub struct Messages {
+    /// Of each level, the bytes before the first message that has not ended.
+    passed: [usize; 3],
+    /// When the first byte of that message came, if some of it has.
+    begun: [Option<(Stamp, u16)>; 3],
+    pub certificate: Option<CertificateMessage>,
+}
+
+impl Messages {
+    /// Looks at all bytes of a level's stream without a gap, after some came at `at` in datagram number
+    /// `datagram`; notes milestones in `observed`.
+    pub fn look(
+        &mut self,
+        level: Level,
+        bytes: &[u8],
+        (at, datagram): (Stamp, u16),
+        observed: &mut Observed,
+    ) {
+        let place = level as usize;
+        while let Some(rest) = bytes
+            .get(self.passed[place]..)
+            .filter(|rest| !rest.is_empty())
+        {
+            let begun = *self.begun[place].get_or_insert((at, datagram));
+            let mut reader = Reader::new(rest);
+            let Ok((kind, body)) = read_message(&mut reader) else {
+                // More of it has to come; the first bytes of a hello say already which one it is.
+                if level == Level::Initial && tls::hello_kind(rest) == Ok(HelloKind::ServerHello) {
+                    observed.hello.get_or_insert(begun);
+                }
+                return;
+            };
+            self.passed[place] += HEADER + body.len();
+            self.begun[place] = None;
+            match (level, kind) {
+                (Level::Initial, number::SERVER_HELLO) => match tls::hello_kind(rest) {
+                    Ok(HelloKind::ServerHello) => {
+                        observed.hello.get_or_insert(begun);
+                    }
+                    Ok(HelloKind::HelloRetryRequest) => observed.hello_retry = true,
+                    Err(_) => {}
+                },
+                (Level::Handshake, number::CERTIFICATE | number::COMPRESSED_CERTIFICATE) => {
+                    observed.certificate.get_or_insert((at, datagram));
+                    self.certificate = certificate(kind, body);
+                }
+                (Level::Data, NEW_SESSION_TICKET) => {
+                    observed.tickets = observed.tickets.saturating_add(1);
+                    observed.early_data |= permits_early_data(body).unwrap_or(false);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn certificate(kind: u8, body: &[u8]) -> Option<CertificateMessage> {
+    let size = |bytes: usize| (HEADER + bytes) as u32;
+    if kind == number::CERTIFICATE {
+        return Some(CertificateMessage {
+            bytes: size(body.len()),
+            uncompressed_bytes: size(body.len()),
+            compression: None,
+        });
+    }
+    let mut reader = Reader::new(body);
+    let compression = reader.u16().ok()?;
+    Some(CertificateMessage {
+        bytes: size(body.len()),
+        uncompressed_bytes: size(reader.u24().ok()? as usize),
+        compression: Some(compression),
+    })
+}
+
+/// Returns whether a NewSessionTicket permits 0-RTT data.
+fn permits_early_data(body: &[u8]) -> Option<bool> {
+    let mut reader = Reader::new(body);
+    // Lifetime and age_add.
+    reader.bytes(8).ok()?;
+    reader.vec8().ok()?;
+    reader.vec16().ok()?;
+    let mut extensions = Reader::new(reader.vec16().ok()?);
+    while !extensions.is_empty() {
+        let kind = extensions.u16().ok()?;
+        let data = extensions.vec16().ok()?;
+        if kind == EARLY_DATA {
+            return Some(!data.iter().all(|byte| *byte == 0));
+        }
+    }
+    Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_wire::Writer;
+    use firstflight_wire::tls::{write_hello_retry_request, write_server_hello};
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![kind];
+        bytes.extend(&(body.len() as u32).to_be_bytes()[1..]);
+        bytes.extend(body);
+        bytes
+    }
+
+    fn hello(retry: bool) -> Vec<u8> {
+        let mut out = [0; 200];
+        let mut w = Writer::new(&mut out);
+        let suite = number::TLS_AES_128_GCM_SHA256;
+        if retry {
+            write_hello_retry_request(&mut w, &[], suite, number::SECP384R1).unwrap();
+        } else {
+            write_server_hello(&mut w, &[3; 32], &[], suite, number::X25519, &[4; 32]).unwrap();
+        }
+        w.written().to_vec()
+    }
+
+    #[test]
+    fn the_hello_counts_from_its_first_byte_and_a_retry_request_is_none() {
+        let whole = [hello(true), hello(false)].concat();
+        let retry = hello(true).len();
+        for cut in 1..whole.len() {
+            let (mut messages, mut observed) = (Messages::default(), Observed::default());
+            messages.look(Level::Initial, &whole[..cut], (10, 1), &mut observed);
+            messages.look(Level::Initial, &whole, (20, 2), &mut observed);
+            let expected = if cut > retry { (10, 1) } else { (20, 2) };
+            assert_eq!(
+                (observed.hello, observed.hello_retry),
+                (Some(expected), true),
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn certificates_are_complete_with_their_last_byte() {
+        let plain = message(number::CERTIFICATE, &[0; 900]);
+        let mut body = vec![0, 2, 0, 1, 0];
+        body.extend([0; 100]);
+        let compressed = message(number::COMPRESSED_CERTIFICATE, &body);
+        for (message, bytes, uncompressed_bytes, name) in [
+            (plain, 904, 904, None),
+            (compressed, 109, 260, Some("brotli")),
+        ] {
+            let (mut messages, mut observed) = (Messages::default(), Observed::default());
+            let most = message.len() - 1;
+            messages.look(Level::Handshake, &message[..most], (10, 1), &mut observed);
+            assert_eq!(observed.certificate, None);
+            messages.look(Level::Handshake, &message, (20, 2), &mut observed);
+            assert_eq!(observed.certificate, Some((20, 2)));
+            let found = messages.certificate.unwrap();
+            assert_eq!(
+                (found.bytes, found.uncompressed_bytes),
+                (bytes, uncompressed_bytes)
+            );
+            assert_eq!(found.compression_name(), name);
+        }
+    }
+
+    #[test]
+    fn tickets_are_counted_and_those_with_early_data_told_apart() {
+        let ticket = |extensions: &[u8]| {
+            let mut body = vec![0; 8];
+            body.extend([1, 9, 0, 2, 7, 7, 0, extensions.len() as u8]);
+            body.extend(extensions);
+            message(NEW_SESSION_TICKET, &body)
+        };
+        for (tickets, early_data) in [
+            (vec![ticket(&[])], false),
+            (
+                vec![ticket(&[]), ticket(&[0, 42, 0, 4, 255, 255, 255, 255])],
+                true,
+            ),
+            (vec![ticket(&[0, 42, 0, 4, 0, 0, 0, 0])], false),
+            (vec![ticket(&[0, 1, 0, 1, 9])], false),
+            (vec![message(NEW_SESSION_TICKET, &[1; 3])], false),
+        ] {
+            let (mut messages, mut observed) = (Messages::default(), Observed::default());
+            messages.look(Level::Data, &tickets.concat(), (10, 1), &mut observed);
+            assert_eq!(
+                (usize::from(observed.tickets), observed.early_data),
+                (tickets.len(), early_data)
+            );
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What was observed of a connection: milestones by the kernel's stamps, counters, how it ended.
+
+use firstflight_core::clock::Stamp;
+use firstflight_wire::Version;
+
+use crate::outcome::{Outcome, Stage};
+
+/// Which end failed with a TLS alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Client,
+    Server,
+}
+
+/// A milestone, and the number of the datagram (from 1) that brought it.
+pub type Milestone = Option<(Stamp, u16)>;
+
+/// CONNECTION_CLOSE of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Close {
+    pub code: u64,
+    pub by_application: bool,
+    pub reason: String,
+}
+
+/// Datagrams and their UDP payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    pub datagrams: u16,
+    pub bytes: u32,
+}
+
+impl Volume {
+    /// Adds a datagram.
+    pub fn add(&mut self, bytes: usize) {
+        self.datagrams = self.datagrams.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes as u32);
+    }
+}
+
+/// Everything observed of one connection.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// First ACK that completes the acknowledgement of the ClientHello.
+    pub ack: Milestone,
+    /// First byte of the ServerHello (no HelloRetryRequest).
+    pub hello: Milestone,
+    /// Last byte of the Certificate message.
+    pub certificate: Milestone,
+    /// Our Finished is ready.
+    pub handshake: Milestone,
+    /// HANDSHAKE_DONE.
+    pub confirmed: Milestone,
+    /// SETTINGS of the server.
+    pub settings: Milestone,
+    /// The header section of the final response.
+    pub response: Milestone,
+    pub sent: Volume,
+    pub received: Volume,
+    /// Received before anything but the ClientHello left.
+    pub first_flight: Volume,
+    /// Sent, and received, before our first Handshake packet left.
+    pub sent_unvalidated: Volume,
+    pub received_unvalidated: Volume,
+    /// First and smallest round-trip time (ns), number of samples.
+    pub rtt: Option<(i64, i64, u16)>,
+    /// Probe time-outs.
+    pub retransmissions: u16,
+    pub discarded: u16,
+    pub retry: bool,
+    pub hello_retry: bool,
+    pub versions: Option<String>,
+    /// NEW_TOKEN frames, NewSessionTicket messages, and whether one of them permits 0-RTT.
+    pub tokens: u16,
+    pub tickets: u16,
+    pub early_data: bool,
+    pub alert: Option<(u8, By)>,
+    pub close: Option<Close>,
+    pub icmp: Option<(u8, u8)>,
+    pub outcome: Option<Outcome>,
+    pub detail: Option<String>,
+}
+
+impl Observed {
+    /// Takes a round-trip time in ns.
+    pub fn round_trip(&mut self, rtt: i64) {
+        self.rtt = Some(match self.rtt {
+            None => (rtt, rtt, 1),
+            Some((first, smallest, count)) => (first, smallest.min(rtt), count.saturating_add(1)),
+        });
+    }
+
+    /// Adds a remark, unless there is one: the first describes what went wrong.
+    pub fn note(&mut self, remark: impl FnOnce() -> String) {
+        self.detail.get_or_insert_with(remark);
+    }
+
+    /// Counts what was ignored.
+    pub fn discard(&mut self) {
+        self.discarded = self.discarded.saturating_add(1);
+    }
+
+    /// Returns the last milestone.
+    pub fn stage(&self) -> Stage {
+        let reached = [
+            (self.response, Stage::Response),
+            (self.confirmed, Stage::Confirmed),
+            (self.handshake, Stage::Handshake),
+            (self.certificate, Stage::Certificate),
+            (self.hello, Stage::ServerHello),
+            (self.ack, Stage::Ack),
+        ];
+        let last = reached.into_iter().find(|(at, _)| at.is_some());
+        last.map_or(Stage::Sent, |(_, stage)| stage)
+    }
+
+    /// Returns how the first flight was answered, in the words of quic_probe; `None` without an answer that
+    /// they describe.
+    pub fn first_answer(&self) -> Option<&'static str> {
+        match (self.ack, self.hello) {
+            (Some((_, ack)), Some((_, hello))) if ack < hello => Some("iack"),
+            (Some((_, ack)), Some((_, hello))) if ack == hello => Some("coalesced"),
+            (_, Some(_)) => Some("sh_first"),
+            (Some(_), None) => Some("ack_only"),
+            (None, None) => None,
+        }
+    }
+
+    /// Keeps the versions of a Version Negotiation packet.
+    pub fn offered(&mut self, versions: &[Version]) {
+        let list: Vec<String> = versions.iter().map(Version::to_string).collect();
+        self.versions = Some(list.join(","));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_answers_have_the_words_of_a_probe() {
+        let at = |datagram: u16| Some((i64::from(datagram), datagram));
+        for (ack, hello, expected) in [
+            (at(1), at(2), Some("iack")),
+            (at(1), at(1), Some("coalesced")),
+            (at(2), at(1), Some("sh_first")),
+            (None, at(1), Some("sh_first")),
+            (at(1), None, Some("ack_only")),
+            (None, None, None),
+        ] {
+            let observed = Observed {
+                ack,
+                hello,
+                ..Observed::default()
+            };
+            assert_eq!(observed.first_answer(), expected, "{ack:?} {hello:?}");
+        }
+    }
+
+    #[test]
+    fn the_stage_is_the_last_milestone() {
+        let mut observed = Observed::default();
+        let at = Some((1, 1));
+        type Reach = fn(&mut Observed, Milestone);
+        let steps: [(Reach, Stage); 6] = [
+            (|observed, at| observed.ack = at, Stage::Ack),
+            (|observed, at| observed.hello = at, Stage::ServerHello),
+            (|observed, at| observed.certificate = at, Stage::Certificate),
+            (|observed, at| observed.handshake = at, Stage::Handshake),
+            (|observed, at| observed.confirmed = at, Stage::Confirmed),
+            (|observed, at| observed.response = at, Stage::Response),
+        ];
+        assert_eq!(observed.stage(), Stage::Sent);
+        for (reach, stage) in steps {
+            reach(&mut observed, at);
+            assert_eq!(observed.stage(), stage);
+        }
+    }
+
+    #[test]
+    fn round_trips_and_remarks() {
+        let mut observed = Observed::default();
+        for rtt in [30, 20, 40] {
+            observed.round_trip(rtt);
+        }
+        assert_eq!(observed.rtt, Some((30, 20, 3)));
+        observed.note(|| "first".to_owned());
+        observed.note(|| "second".to_owned());
+        assert_eq!(observed.detail.as_deref(), Some("first"));
+    }
+}

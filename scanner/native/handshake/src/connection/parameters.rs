@@ -1,0 +1,188 @@
+//! Transport parameters: ours, and whether the server's fit the connection (RFC 9000 7.3, 18).
+
+use firstflight_wire::transport::{
+    TransportParameters, id, write_integer_parameter, write_parameter,
+};
+use firstflight_wire::{ConnectionId, Error, Writer};
+
+/// Bytes that a server may send on a stream that we opened, on one of its own, and on all together. They
+/// bound the memory of a connection, and are never raised: a response whose header does not fit is incomplete.
+pub const MOST_RESPONSE: u64 = 64 << 10;
+pub const MOST_CONTROL: u64 = 16 << 10;
+const MOST_DATA: u64 = 96 << 10;
+
+/// Streams that a server may open: control, QPACK encoder and decoder, some that mean nothing (RFC 9114 6.2.3).
+pub const MOST_STREAMS: u64 = 6;
+
+/// Longest silence, in ms; connections end long before.
+const IDLE_MS: u64 = 30_000;
+
+/// Returns our parameters for a connection from `client_cid`.
+pub fn ours(client_cid: [u8; 8]) -> Vec<u8> {
+    let mut out = [0; 96];
+    let mut w = Writer::new(&mut out);
+    let mut write = || -> Result<(), Error> {
+        write_integer_parameter(&mut w, id::MAX_IDLE_TIMEOUT, IDLE_MS)?;
+        write_integer_parameter(&mut w, id::INITIAL_MAX_DATA, MOST_DATA)?;
+        write_integer_parameter(
+            &mut w,
+            id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL,
+            MOST_RESPONSE,
+        )?;
+        write_integer_parameter(&mut w, id::INITIAL_MAX_STREAM_DATA_UNI, MOST_CONTROL)?;
+        write_integer_parameter(&mut w, id::INITIAL_MAX_STREAMS_UNI, MOST_STREAMS)?;
+        write_parameter(&mut w, id::INITIAL_SOURCE_CONNECTION_ID, &client_cid)
+    };
+    write().expect("the buffer has room for six short parameters");
+    w.written().to_vec()
+}
+
+/// What a server permits us to send, from its parameters and frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    pub data: u64,
+    /// On the request's stream, on our control stream.
+    pub request: u64,
+    pub control: u64,
+    pub streams: u64,
+    pub control_streams: u64,
+}
+
+impl Credit {
+    /// Reads what the server's parameters permit.
+    pub fn of(parameters: TransportParameters<'_>) -> Result<Credit, Error> {
+        let integer = |id| Ok(parameters.integer(id)?.unwrap_or(0));
+        Ok(Credit {
+            data: integer(id::INITIAL_MAX_DATA)?,
+            request: integer(id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE)?,
+            control: integer(id::INITIAL_MAX_STREAM_DATA_UNI)?,
+            streams: integer(id::INITIAL_MAX_STREAMS_BIDI)?,
+            control_streams: integer(id::INITIAL_MAX_STREAMS_UNI)?,
+        })
+    }
+}
+
+/// The connection IDs of a handshake, as the client knows them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ids {
+    /// Destination of the very first Initial.
+    pub original: ConnectionId,
+    /// Source of the Retry, if there was one.
+    pub retry: Option<ConnectionId>,
+    /// Source of the server's packets.
+    pub server: ConnectionId,
+}
+
+/// Checks that the server's parameters authenticate the connection IDs (RFC 9000 7.3); says what does not fit.
+pub fn check(parameters: TransportParameters<'_>, ids: &Ids) -> Result<(), String> {
+    for (name, id, expected) in [
+        (
+            "original_destination_connection_id",
+            id::ORIGINAL_DESTINATION_CONNECTION_ID,
+            Some(ids.original),
+        ),
+        (
+            "initial_source_connection_id",
+            id::INITIAL_SOURCE_CONNECTION_ID,
+            Some(ids.server),
+        ),
+        (
+            "retry_source_connection_id",
+            id::RETRY_SOURCE_CONNECTION_ID,
+            ids.retry,
+        ),
+    ] {
+        let found = parameters
+            .connection_id(id)
+            .map_err(|e| format!("transport parameters: {e}"))?;
+        if found != expected {
+            let shown = |cid: Option<ConnectionId>| {
+                cid.map_or("missing".to_owned(), |cid| format!("0x{cid}"))
+            };
+            return Err(format!(
+                "transport parameter {name} is {}, which must be {}",
+                shown(found),
+                shown(expected)
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(parameters: &[(u64, &[u8])]) -> Vec<u8> {
+        let mut out = [0; 200];
+        let mut w = Writer::new(&mut out);
+        for (id, value) in parameters {
+            write_parameter(&mut w, *id, value).unwrap();
+        }
+        w.written().to_vec()
+    }
+
+    #[test]
+    fn ours_are_read_back() {
+        let bytes = ours([7; 8]);
+        let parameters = TransportParameters::new(&bytes);
+        assert_eq!(parameters.integer(id::INITIAL_MAX_DATA), Ok(Some(98304)));
+        assert_eq!(parameters.integer(id::INITIAL_MAX_STREAMS_BIDI), Ok(None));
+        assert_eq!(
+            parameters.connection_id(id::INITIAL_SOURCE_CONNECTION_ID),
+            Ok(Some([7; 8].into()))
+        );
+        let credit = Credit::of(parameters).unwrap();
+        assert_eq!((credit.data, credit.control_streams), (98304, 6));
+        assert_eq!(
+            (credit.streams, credit.request, credit.control),
+            (0, 0, 16384)
+        );
+    }
+
+    #[test]
+    fn connection_ids_are_authenticated() {
+        let ids = |retry: Option<u8>| Ids {
+            original: [1; 8].into(),
+            retry: retry.map(|byte| [byte; 8].into()),
+            server: [2; 8].into(),
+        };
+        let [one, two, three] = [[1; 8], [2; 8], [3; 8]];
+        for (parameters, retry, wrong) in [
+            (vec![(0x00, &one[..]), (0x0f, &two)], None, None),
+            (
+                vec![(0x0f, &two), (0x00, &one), (0x10, &three)],
+                Some(3),
+                None,
+            ),
+            (
+                vec![(0x0f, &two)],
+                None,
+                Some("original_destination_connection_id is missing"),
+            ),
+            (
+                vec![(0x00, &one), (0x0f, &one)],
+                None,
+                Some("initial_source_connection_id is 0x0101"),
+            ),
+            (
+                vec![(0x00, &one), (0x0f, &two)],
+                Some(3),
+                Some("retry_source_connection_id is missing"),
+            ),
+            (
+                vec![(0x00, &one), (0x0f, &two), (0x10, &three)],
+                None,
+                Some("must be missing"),
+            ),
+            (vec![(0x00, &[9; 21])], None, Some("transport parameters: ")),
+        ] {
+            let bytes = written(&parameters);
+            let result = check(TransportParameters::new(&bytes), &ids(retry));
+            match wrong {
+                None => assert_eq!(result, Ok(())),
+                Some(text) => assert!(result.unwrap_err().contains(text), "{text}"),
+            }
+        }
+    }
+}

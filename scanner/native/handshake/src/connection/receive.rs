@@ -1,0 +1,390 @@
+//! What came from the server: packets, frames, TLS messages.
+
+use firstflight_core::clock::{Mono, Stamp};
+use firstflight_wire::transport::TransportParameters;
+use firstflight_wire::{
+    Ack, Frame, Frames, Packet, PacketType, Version, parse_packet, retry_is_intact,
+};
+
+use super::observed::{By, Close};
+use super::parameters::{self, Credit, Ids};
+use super::space::Level;
+use super::timers::SETTLE;
+use super::{CRYPTO_ERROR, Connection, Held, VERSION, initial_keys, transport};
+use crate::outcome::Outcome;
+
+/// Packets kept until there are keys for them.
+const MOST_HELD: usize = 8;
+
+/// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
+const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
+
+/// When something came: kernel's stamp, number of the datagram (from 1), our own clock.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: Stamp,
+    datagram: u16,
+    now: Mono,
+}
+
+impl Connection {
+    /// Takes a datagram that came to our connection ID from the server's address at `at`, and opens it in
+    /// place.
+    pub fn receive(&mut self, at: Stamp, now: Mono, datagram: &mut [u8]) {
+        if self.is_over() {
+            return;
+        }
+        let observed = &mut self.observed;
+        observed.received.add(datagram.len());
+        if !self.replied {
+            observed.first_flight.add(datagram.len());
+        }
+        if self.spaces[Level::Handshake as usize].next == 0 {
+            observed.received_unvalidated.add(datagram.len());
+        }
+        let arrival = Arrival {
+            at,
+            datagram: observed.received.datagrams,
+            now,
+        };
+        let mut start = 0;
+        while start < datagram.len() && !self.is_over() {
+            let packet = match parse_packet(datagram, start, self.client_cid.len()) {
+                Ok(packet) => packet,
+                // Some servers fill a datagram with zeros behind its packets.
+                Err(_) if start > 0 && datagram[start..].iter().all(|byte| *byte == 0) => break,
+                Err(error) => {
+                    self.observed.discard();
+                    self.observed
+                        .note(|| format!("datagram {}: {error}", arrival.datagram));
+                    break;
+                }
+            };
+            start = packet.end;
+            if packet.dcid.as_slice() != self.client_cid {
+                self.observed.discard();
+                continue;
+            }
+            self.take_packet(arrival, datagram, &packet);
+        }
+    }
+
+    fn take_packet(&mut self, arrival: Arrival, datagram: &mut [u8], packet: &Packet) {
+        let level = match packet.kind {
+            PacketType::Initial if packet.version == VERSION => Level::Initial,
+            PacketType::Handshake if packet.version == VERSION => Level::Handshake,
+            PacketType::OneRtt => Level::Data,
+            PacketType::Retry if packet.version == VERSION => return self.retry(datagram, packet),
+            PacketType::VersionNegotiation => return self.version_negotiation(datagram, packet),
+            _ => return self.observed.discard(),
+        };
+        let space = &self.spaces[level as usize];
+        let Some(keys) = &space.keys else {
+            // Either it came before its keys, or they are discarded and it is of no more use.
+            if level > self.level && self.held.len() < MOST_HELD {
+                self.held.push(Held {
+                    at: arrival.at,
+                    datagram: arrival.datagram,
+                    bytes: datagram[packet.start..packet.end].to_vec(),
+                });
+            }
+            return;
+        };
+        let Some(opened) = keys.open(datagram, packet, space.received.largest()) else {
+            self.observed.discard();
+            return self.observed.note(|| {
+                let kind = packet.kind.name();
+                format!(
+                    "datagram {}: {kind} packet does not authenticate",
+                    arrival.datagram
+                )
+            });
+        };
+        if level != Level::Data && *self.server_cid.get_or_insert(packet.scid) != packet.scid {
+            return self.observed.discard();
+        }
+        if !self.space(level).received.insert(opened.number) {
+            return;
+        }
+        let which = (packet.kind.name(), opened.number);
+        if !opened.reserved_bits_clear {
+            return self.end_malformed(|| format!("{} packet {}: reserved bits", which.0, which.1));
+        }
+        self.frames(arrival, level, which, &datagram[opened.frames]);
+        self.open_held(arrival.now);
+    }
+
+    fn frames(&mut self, arrival: Arrival, level: Level, which: (&str, u64), payload: &[u8]) {
+        let (mut eliciting, mut crypto) = (false, false);
+        for frame in Frames::new(payload) {
+            let checked = frame.map_err(|error| error.to_string()).and_then(|frame| {
+                eliciting |= frame.is_ack_eliciting();
+                if level != Level::Data && !frame.allowed_in_initial() {
+                    return Err(format!("no {} may hold {}", which.0, frame.name()));
+                }
+                crypto |= matches!(frame, Frame::Crypto { .. });
+                self.frame(arrival, level, &frame)
+            });
+            if let Err(why) = checked {
+                return self.end_malformed(|| format!("{} packet {}: {why}", which.0, which.1));
+            }
+        }
+        if eliciting {
+            self.space(level).ack_wanted.get_or_insert(arrival.now);
+        }
+        if crypto && !self.is_over() {
+            self.read_tls(arrival, level);
+        }
+        self.look_at_streams(arrival);
+    }
+
+    /// Takes one frame; says what is wrong with it.
+    fn frame(&mut self, arrival: Arrival, level: Level, frame: &Frame<'_>) -> Result<(), String> {
+        match *frame {
+            Frame::Ack(ref ack) => self.acknowledge(arrival, level, ack)?,
+            Frame::Crypto { offset, data } => {
+                let incoming = &mut self.space(level).incoming;
+                if incoming.insert(offset, data).is_err() {
+                    return Err("more CRYPTO data than a handshake needs".into());
+                }
+            }
+            Frame::ConnectionClose { code, reason, .. } => self.closed(code, false, reason),
+            Frame::ApplicationClose { code, reason } => self.closed(code, true, reason),
+            Frame::HandshakeDone => {
+                self.observed
+                    .confirmed
+                    .get_or_insert((arrival.at, arrival.datagram));
+                // RFC 9001 4.9.2.
+                self.space(Level::Handshake).discard();
+            }
+            Frame::NewToken { .. } => self.observed.tokens = self.observed.tokens.saturating_add(1),
+            Frame::Stream {
+                id,
+                offset,
+                fin,
+                data,
+            } => self.streams.receive(id, offset, fin, data)?,
+            Frame::ResetStream { id, .. } => self.streams.reset(id),
+            Frame::MaxData(most) => raise(&mut self.streams.credit.data, most),
+            Frame::MaxStreamData { id, max } => {
+                let credit = &mut self.streams.credit;
+                let of_request = id & 2 == 0;
+                let place = if of_request {
+                    &mut credit.request
+                } else {
+                    &mut credit.control
+                };
+                raise(place, max);
+            }
+            Frame::MaxStreams { bidirectional, max } => {
+                let credit = &mut self.streams.credit;
+                let place = if bidirectional {
+                    &mut credit.streams
+                } else {
+                    &mut credit.control_streams
+                };
+                raise(place, max);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, arrival: Arrival, level: Level, ack: &Ack<'_>) -> Result<(), String> {
+        let fresh = self.space(level).acknowledge(ack);
+        let fresh = fresh.ok_or("an ACK of a packet that was never sent")?;
+        for sent in &fresh {
+            self.streams.acknowledge(sent.content.streams);
+        }
+        if level == Level::Initial
+            && self.observed.ack.is_none()
+            && self.spaces[0].out.is_acknowledged()
+        {
+            self.observed.ack = Some((arrival.at, arrival.datagram));
+        }
+        let Some(newest) = fresh.last() else {
+            return Ok(());
+        };
+        self.recovery.acknowledged();
+        self.touched = arrival.now;
+        if newest.number == ack.largest {
+            let stamp = self.stamp_of(newest.datagram);
+            if let Some(rtt) = stamp
+                .map(|stamp| arrival.at - stamp)
+                .filter(|rtt| *rtt >= 0)
+            {
+                self.observed.round_trip(rtt);
+                self.recovery.sample(rtt as Mono);
+            }
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, code: u64, by_application: bool, reason: &[u8]) {
+        let reason = String::from_utf8_lossy(reason).into_owned();
+        self.observed.close = Some(Close {
+            code,
+            by_application,
+            reason,
+        });
+        let is_alert = !by_application && ALERTS.contains(&code);
+        if is_alert {
+            self.observed.alert = Some((code as u8, By::Server));
+        }
+        let outcome = match self.observed.handshake {
+            _ if is_alert && self.observed.response.is_none() => Outcome::HandshakeFailed,
+            Some(_) => Outcome::Done,
+            None => Outcome::Closed,
+        };
+        // Whoever closed needs no close (RFC 9000 10.2.2).
+        self.end(outcome, None);
+    }
+
+    /// Passes on the CRYPTO bytes that came.
+    fn read_tls(&mut self, arrival: Arrival, level: Level) {
+        let (at, datagram) = (arrival.at, arrival.datagram);
+        let space = &mut self.spaces[level as usize];
+        let bytes = space.incoming.contiguous();
+        let new = &bytes[space.read..];
+        if new.is_empty() {
+            return;
+        }
+        self.messages
+            .look(level, bytes, (at, datagram), &mut self.observed);
+        let result = self.tls.read_hs(new);
+        space.read = bytes.len();
+        let note = self.context.tls.take_note();
+        self.note.ocsp |= note.ocsp;
+        self.note.signature_valid = note.signature_valid.or(self.note.signature_valid);
+        if let Err(error) = result {
+            let alert = self.tls.alert().map_or(80, u8::from);
+            self.observed.alert = Some((alert, By::Client));
+            self.observed.note(|| error.to_string());
+            let close = transport(CRYPTO_ERROR + u64::from(alert));
+            return self.end(Outcome::HandshakeFailed, Some(close));
+        }
+        self.write_tls();
+        if self.level == Level::Data
+            && !self.tls.is_handshaking()
+            && self.observed.handshake.is_none()
+        {
+            self.complete(arrival);
+        }
+    }
+
+    /// The handshake is complete: our Finished is ready.
+    fn complete(&mut self, arrival: Arrival) {
+        self.observed.handshake = Some((arrival.at, arrival.datagram));
+        let bytes = self
+            .tls
+            .quic_transport_parameters()
+            .unwrap_or_default()
+            .to_vec();
+        let ids = Ids {
+            original: self.original,
+            retry: self.retry_cid,
+            server: self.server_cid.unwrap_or_default(),
+        };
+        let theirs = TransportParameters::new(&bytes);
+        let checked = parameters::check(theirs, &ids);
+        match checked
+            .and_then(|()| Credit::of(theirs).map_err(|e| format!("transport parameters: {e}")))
+        {
+            Ok(credit) => self.streams.open(credit),
+            Err(why) => self.end_malformed(|| why),
+        }
+    }
+
+    /// Notes what the streams brought, and ends the connection once nothing more is expected.
+    fn look_at_streams(&mut self, arrival: Arrival) {
+        if self.is_over() || self.observed.handshake.is_none() {
+            return;
+        }
+        let here = (arrival.at, arrival.datagram);
+        if self.streams.settings().is_some() {
+            self.observed.settings.get_or_insert(here);
+        }
+        if self.streams.response.response().is_some() {
+            self.observed.response.get_or_insert(here);
+        }
+        if self.observed.response.is_some() || self.streams.is_over() {
+            let all = self.observed.settings.is_some() && self.observed.confirmed.is_some();
+            if all && self.streams.is_over() {
+                self.end_done();
+            } else {
+                self.settled.get_or_insert(arrival.now + SETTLE);
+            }
+        }
+    }
+
+    /// Opens the packets that came before their keys, once there are keys.
+    fn open_held(&mut self, now: Mono) {
+        while let Some(place) = self.held.iter().position(|held| {
+            let level = if held.bytes[0] & 0x80 == 0 {
+                Level::Data
+            } else {
+                Level::Handshake
+            };
+            level <= self.level
+        }) {
+            let mut held = self.held.remove(place);
+            let arrival = Arrival {
+                at: held.at,
+                datagram: held.datagram,
+                now,
+            };
+            if let Ok(packet) = parse_packet(&held.bytes, 0, self.client_cid.len()) {
+                self.take_packet(arrival, &mut held.bytes, &packet);
+            }
+        }
+    }
+
+    fn retry(&mut self, datagram: &[u8], packet: &Packet) {
+        let token = packet.token(datagram);
+        if self.server_cid.is_some() || token.is_empty() || packet.scid == self.dcid {
+            return self.observed.discard();
+        }
+        if !retry_is_intact(datagram, packet, &self.dcid) {
+            self.observed.discard();
+            return self
+                .observed
+                .note(|| "a Retry with a wrong integrity tag".into());
+        }
+        if self.observed.retry {
+            // RFC 9000 17.2.5.2 allows one; a server that sends more will not let anybody in.
+            self.observed
+                .note(|| "a second Retry, for the token of the first".into());
+            return self.end(Outcome::RetryLoop, None);
+        }
+        self.observed.retry = true;
+        self.dcid = packet.scid;
+        self.retry_cid = Some(packet.scid);
+        self.token = token.into();
+        let keys = initial_keys(&self.dcid);
+        let space = self.space(Level::Initial);
+        space.keys = Some(keys);
+        space.sent.clear();
+        space.out.send_all_again();
+        // The answer that counts is to the Initial with the token.
+        self.reference = self.observed.sent.datagrams;
+        self.observed.first_flight = Default::default();
+        self.replied = false;
+    }
+
+    fn version_negotiation(&mut self, datagram: &[u8], packet: &Packet) {
+        let versions: Vec<Version> = match packet.versions(datagram) {
+            Ok(versions) => versions.collect(),
+            Err(_) => return self.observed.discard(),
+        };
+        let late = self.server_cid.is_some() || self.observed.retry;
+        if packet.scid != self.dcid || late || versions.contains(&VERSION) {
+            return self.observed.discard();
+        }
+        self.observed.offered(&versions);
+        self.end(Outcome::VersionNegotiation, None);
+    }
+}
+
+fn raise(credit: &mut u64, most: u64) {
+    *credit = (*credit).max(most);
+}

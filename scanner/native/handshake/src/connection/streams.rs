@@ -1,0 +1,230 @@
+//! The request and its response, and the unidirectional streams around them (RFC 9114).
+
+use std::sync::Arc;
+
+use firstflight_wire::http3::{Http3Error, ResponseStream, UniStream};
+use firstflight_wire::{CryptoStream, Error, Writer, write_stream};
+
+use super::parameters::{Credit, MOST_CONTROL, MOST_RESPONSE, MOST_STREAMS};
+
+/// Our streams (RFC 9000 2.1): the first that a client opens of either kind.
+const REQUEST: u64 = 0;
+const CONTROL: u64 = 2;
+
+/// Bits of our streams, in [`super::space::Content`].
+const REQUEST_BIT: u8 = 1;
+const CONTROL_BIT: u8 = 2;
+
+/// What became of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    Response,
+    NoResponse,
+    Incomplete,
+    Reset,
+    Malformed,
+}
+
+impl Http {
+    /// Returns the word in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Http::Response => "response",
+            Http::NoResponse => "no_response",
+            Http::Incomplete => "incomplete",
+            Http::Reset => "reset",
+            Http::Malformed => "malformed",
+        }
+    }
+}
+
+/// Bytes of a stream put in order, and how many its parser has.
+struct Incoming {
+    bytes: CryptoStream,
+    read: usize,
+    /// Length of the stream, once its end came.
+    end: Option<u64>,
+}
+
+impl Incoming {
+    fn new(limit: u64) -> Incoming {
+        Incoming {
+            bytes: CryptoStream::new(limit as usize),
+            read: 0,
+            end: None,
+        }
+    }
+
+    /// Takes a STREAM frame; returns the bytes that are new and in order. `Err`: beyond what we permit.
+    fn insert(&mut self, offset: u64, fin: bool, data: &[u8]) -> Result<&[u8], ()> {
+        if fin {
+            self.end = Some(offset + data.len() as u64);
+        }
+        self.bytes.insert(offset, data).map_err(|_| ())?;
+        let from = std::mem::replace(&mut self.read, self.bytes.contiguous().len());
+        Ok(&self.bytes.contiguous()[from..])
+    }
+
+    fn is_complete(&self) -> bool {
+        self.end == Some(self.read as u64)
+    }
+}
+
+/// All streams of a connection.
+pub struct Streams {
+    request: Box<[u8]>,
+    control: Arc<[u8]>,
+    /// Bits of streams that wait to be sent, and of those that are acknowledged.
+    waiting: u8,
+    acknowledged: u8,
+    pub credit: Credit,
+    incoming: Incoming,
+    pub response: ResponseStream,
+    unis: Vec<(u64, Incoming, UniStream)>,
+    reset: bool,
+    error: Option<Http3Error>,
+}
+
+impl Streams {
+    /// Streams that send `control` and `request` (whole, with FIN) once [`Self::open`] is called.
+    pub fn new(control: Arc<[u8]>, request: Box<[u8]>) -> Streams {
+        Streams {
+            request,
+            control,
+            waiting: 0,
+            acknowledged: 0,
+            credit: Credit::default(),
+            incoming: Incoming::new(MOST_RESPONSE),
+            response: ResponseStream::new(MOST_RESPONSE as usize),
+            unis: Vec::new(),
+            reset: false,
+            error: None,
+        }
+    }
+
+    /// The handshake is complete, with this credit: everything may be sent.
+    pub fn open(&mut self, credit: Credit) {
+        self.credit = credit;
+        self.waiting = REQUEST_BIT | CONTROL_BIT;
+    }
+
+    /// Returns the bits of what may be sent now.
+    pub fn sendable(&self) -> u8 {
+        let mut bits = 0;
+        let (control, request) = (self.control.len() as u64, self.request.len() as u64);
+        let credit = &self.credit;
+        if credit.control_streams > 0 && credit.control >= control && credit.data >= control {
+            bits |= CONTROL_BIT;
+        }
+        if credit.streams > 0 && credit.request >= request && credit.data >= control + request {
+            bits |= REQUEST_BIT;
+        }
+        bits & self.waiting
+    }
+
+    /// Writes the streams of `bits`.
+    pub fn write(&self, w: &mut Writer<'_>, bits: u8) -> Result<(), Error> {
+        if bits & CONTROL_BIT != 0 {
+            write_stream(w, CONTROL, 0, false, &self.control)?;
+        }
+        if bits & REQUEST_BIT != 0 {
+            write_stream(w, REQUEST, 0, true, &self.request)?;
+        }
+        Ok(())
+    }
+
+    /// The streams of `bits` have left.
+    pub fn left(&mut self, bits: u8) {
+        self.waiting &= !bits;
+    }
+
+    /// The streams of `bits` are acknowledged.
+    pub fn acknowledge(&mut self, bits: u8) {
+        self.acknowledged |= bits;
+        self.waiting &= !bits;
+    }
+
+    /// What has left and is not acknowledged is to be sent again. Returns whether there is such.
+    pub fn send_again(&mut self) -> bool {
+        if self.credit != Credit::default() {
+            self.waiting = (REQUEST_BIT | CONTROL_BIT) & !self.acknowledged;
+        }
+        self.sendable() != 0
+    }
+
+    /// Takes a STREAM frame. `Err`: the server broke a rule of QUIC.
+    pub fn receive(
+        &mut self,
+        id: u64,
+        offset: u64,
+        fin: bool,
+        data: &[u8],
+    ) -> Result<(), &'static str> {
+        const BEYOND: &str = "more stream data than was permitted";
+        if id == REQUEST {
+            let new = self
+                .incoming
+                .insert(offset, fin, data)
+                .map_err(|()| BEYOND)?;
+            if let Err(error) = self.response.push(new) {
+                self.error.get_or_insert(error);
+            }
+            return Ok(());
+        }
+        if id & 3 != 3 || id >> 2 >= MOST_STREAMS {
+            return Err("a stream that was not permitted");
+        }
+        let place = self.unis.iter().position(|(open, ..)| *open == id);
+        let place = place.unwrap_or_else(|| {
+            let uni = UniStream::new(MOST_CONTROL as usize);
+            self.unis.push((id, Incoming::new(MOST_CONTROL), uni));
+            self.unis.len() - 1
+        });
+        let (_, incoming, uni) = &mut self.unis[place];
+        let new = incoming.insert(offset, fin, data).map_err(|()| BEYOND)?;
+        if let Err(error) = uni.push(new) {
+            self.error.get_or_insert(error);
+        }
+        Ok(())
+    }
+
+    /// The server reset a stream.
+    pub fn reset(&mut self, id: u64) {
+        self.reset |= id == REQUEST;
+    }
+
+    /// Returns the server's settings in wire order, once they came.
+    pub fn settings(&self) -> Option<&[(u64, u64)]> {
+        self.unis.iter().find_map(|(.., uni)| uni.settings())
+    }
+
+    /// Returns whether the server is going away (RFC 9114 5.2).
+    pub fn goaway(&self) -> bool {
+        self.unis.iter().any(|(.., uni)| uni.goaway().is_some())
+    }
+
+    /// Returns whether nothing more is expected: the response has ended, or cannot.
+    pub fn is_over(&self) -> bool {
+        self.error.is_some()
+            || self.reset
+            || self.incoming.is_complete()
+            // Our stream's credit is used up: nothing more can come.
+            || self.incoming.read as u64 == MOST_RESPONSE
+    }
+
+    /// Returns what became of the request.
+    pub fn http(&self) -> Http {
+        let ended = self.incoming.is_complete();
+        if self.response.response().is_some() {
+            Http::Response
+        } else if self.error.is_some() {
+            Http::Malformed
+        } else if self.reset {
+            Http::Reset
+        } else if ended || self.incoming.read > 0 {
+            Http::Incomplete
+        } else {
+            Http::NoResponse
+        }
+    }
+}

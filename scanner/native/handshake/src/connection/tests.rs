@@ -1,0 +1,489 @@
+//! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
+//! another order, and broken.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use firstflight_core::clock::Mono;
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, Incoming, ServerConfig,
+    StreamEvent, VarInt,
+};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::*;
+use crate::connection::streams::Http;
+use crate::outcome::Stage;
+use crate::request::{Requests, control};
+use crate::tls::{KeyShare, Verify};
+
+const MS: Mono = 1_000_000;
+/// One way.
+const DELAY: Mono = 10 * MS;
+const CLIENT: [u8; 8] = [7; 8];
+/// HEADERS of a response with status 200 and nothing else.
+const OK: [u8; 5] = [0x01, 0x03, 0x00, 0x00, 0xd9];
+/// Control stream with empty SETTINGS.
+const SETTINGS: [u8; 3] = [0x00, 0x04, 0x00];
+
+/// What happens to a datagram on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    Lost,
+    Twice,
+    /// A millisecond later than what was sent after it.
+    Late,
+    /// Its last bit is another.
+    Broken,
+}
+
+/// A server, the way to it, and time.
+struct World {
+    endpoint: Endpoint,
+    server: Option<(ConnectionHandle, quinn_proto::Connection)>,
+    start: Instant,
+    now: Mono,
+    /// Datagrams on their way: when they arrive, to the server, bytes.
+    wire: VecDeque<(Mono, bool, Vec<u8>)>,
+    /// Number of datagrams sent so far by the client, by the server.
+    sent: [usize; 2],
+    /// What happens to the k-th datagram of the client (0) or the server (1).
+    fate: (usize, usize, Fate),
+    retry: bool,
+    answer: Answer,
+    answered: bool,
+}
+
+/// What the server does when the request is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Response,
+    Nothing,
+    Close,
+    Reset,
+    Broken,
+    Half,
+}
+
+fn authority() -> &'static (Vec<u8>, Vec<u8>) {
+    static MADE: std::sync::OnceLock<(Vec<u8>, Vec<u8>)> = std::sync::OnceLock::new();
+    MADE.get_or_init(|| {
+        let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
+        (made.cert.der().to_vec(), made.signing_key.serialize_der())
+    })
+}
+
+impl World {
+    fn new(alpn: &[u8]) -> World {
+        let (certificate, key) = authority().clone();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.into()],
+                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
+            )
+            .unwrap();
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        let crypto = QuicServerConfig::try_from(tls).unwrap();
+        let config = Arc::new(ServerConfig::with_crypto(Arc::new(crypto)));
+        World {
+            endpoint: Endpoint::new(
+                Arc::new(EndpointConfig::default()),
+                Some(config),
+                true,
+                None,
+            ),
+            server: None,
+            start: Instant::now(),
+            now: 0,
+            wire: VecDeque::new(),
+            sent: [0; 2],
+            fate: (0, usize::MAX, Fate::Arrives),
+            retry: false,
+            answer: Answer::Response,
+            answered: false,
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        self.start + Duration::from_nanos(self.now)
+    }
+
+    /// Puts a datagram on its way from the client (0) or the server (1).
+    fn send(&mut self, from: usize, bytes: Vec<u8>) {
+        let number = self.sent[from];
+        self.sent[from] += 1;
+        let fate = if (from, number) == (self.fate.0, self.fate.1) {
+            self.fate.2
+        } else {
+            Fate::Arrives
+        };
+        let mut bytes = bytes;
+        let mut at = self.now + DELAY;
+        match fate {
+            Fate::Lost => return,
+            Fate::Twice => self.wire.push_back((at, from == 0, bytes.clone())),
+            Fate::Late => at += MS,
+            Fate::Broken => *bytes.last_mut().unwrap() ^= 1,
+            Fate::Arrives => {}
+        }
+        self.wire.push_back((at, from == 0, bytes));
+    }
+
+    fn serve(&mut self, bytes: &[u8]) {
+        let remote: SocketAddr = "192.0.2.1:999".parse().unwrap();
+        let mut buffer = Vec::new();
+        let now = self.instant();
+        let event =
+            self.endpoint
+                .handle(now, remote, None, None, BytesMut::from(bytes), &mut buffer);
+        match event {
+            Some(DatagramEvent::NewConnection(incoming)) => self.incoming(incoming, buffer),
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.server {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                self.send(1, buffer[..transmit.size].to_vec());
+            }
+            None => {}
+        }
+    }
+
+    fn incoming(&mut self, incoming: Incoming, mut buffer: Vec<u8>) {
+        if self.retry && !incoming.remote_address_validated() {
+            let transmit = self.endpoint.retry(incoming, &mut buffer).unwrap();
+            return self.send(1, buffer[..transmit.size].to_vec());
+        }
+        let now = self.instant();
+        match self.endpoint.accept(incoming, now, &mut buffer, None) {
+            Ok(accepted) => self.server = Some(accepted),
+            Err(refused) => {
+                if let Some(transmit) = refused.response {
+                    self.send(1, buffer[..transmit.size].to_vec());
+                }
+            }
+        }
+    }
+
+    /// Lets the server act and send.
+    fn drive(&mut self) {
+        let now = self.instant();
+        let Some((handle, connection)) = &mut self.server else {
+            return;
+        };
+        connection.handle_timeout(now);
+        while let Some(event) = connection.poll() {
+            if let Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) = event
+                && !std::mem::replace(&mut self.answered, true)
+            {
+                answer(connection, self.answer, now);
+            }
+        }
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        let mut buffer = Vec::new();
+        let mut written = Vec::new();
+        while let Some(transmit) = connection.poll_transmit(now, 1, &mut buffer) {
+            written.push(buffer[..transmit.size].to_vec());
+            buffer.clear();
+        }
+        written.into_iter().for_each(|bytes| self.send(1, bytes));
+    }
+
+    /// Runs a client to the end of its connection.
+    fn run(&mut self, client: &mut Connection) {
+        let mut room = [0; 2048];
+        while self.now < 20_000 * MS {
+            let mut passes = 0;
+            while let Some(datagram) = client.transmit(self.now, &mut room).unwrap() {
+                client.stamped(datagram.number, self.now as i64);
+                self.send(0, room[..datagram.size].to_vec());
+                passes += 1;
+                assert!(passes < 20, "it sends without end");
+            }
+            self.drive();
+            if client.is_over() && self.wire.is_empty() {
+                return;
+            }
+            let arrival = self.wire.iter().map(|(at, ..)| *at).min();
+            let timeout = self
+                .server
+                .as_mut()
+                .and_then(|(_, server)| server.poll_timeout());
+            let timeout = timeout.map(|at| (at - self.start).as_nanos() as Mono);
+            let next = [
+                arrival,
+                client.next_at(),
+                timeout.map(|at| at.max(self.now + 1)),
+            ];
+            let Some(next) = next.into_iter().flatten().min() else {
+                return;
+            };
+            self.now = self.now.max(next);
+            let now = self.now;
+            let (come, rest): (Vec<_>, Vec<_>) =
+                self.wire.drain(..).partition(|(at, ..)| *at <= now);
+            self.wire = rest.into();
+            for (_, to_server, mut bytes) in come {
+                if to_server {
+                    self.serve(&bytes);
+                } else {
+                    client.receive(now as i64, now, &mut bytes);
+                }
+            }
+            client.expire(self.now);
+        }
+    }
+}
+
+fn answer(connection: &mut quinn_proto::Connection, answer: Answer, now: Instant) {
+    let request = connection.streams().accept(Dir::Bi).unwrap();
+    if let Some(control) = connection.streams().open(Dir::Uni) {
+        connection.send_stream(control).write(&SETTINGS).unwrap();
+    }
+    let mut stream = connection.send_stream(request);
+    match answer {
+        Answer::Response => {
+            stream.write(&OK).unwrap();
+            stream.finish().unwrap();
+        }
+        Answer::Half => {
+            stream.write(&OK[..3]).unwrap();
+            stream.finish().unwrap();
+        }
+        Answer::Broken => {
+            stream.write(&[0x01, 0x03, 0x00, 0x00, 0x80]).unwrap();
+        }
+        Answer::Reset => stream.reset(VarInt::from_u32(0x10c)).unwrap(),
+        Answer::Close => connection.close(now, VarInt::from_u32(0x105), "enough".into()),
+        Answer::Nothing => {}
+    }
+}
+
+fn context(key_share: KeyShare, verify: Verify) -> Arc<Context> {
+    Arc::new(Context {
+        tls: Tls::new(key_share, verify, None).unwrap(),
+        control: control().unwrap().into(),
+        contact: b"me@example.org".to_vec(),
+        timeout: 10_000 * MS,
+    })
+}
+
+fn client_with(context: Arc<Context>) -> Connection {
+    let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let requests = Requests::new("/".to_owned(), "test".to_owned());
+    let request = requests.to("a.test", (ip, 443).into());
+    Connection::new(context, ("a.test", ip), (CLIENT, [8; 8]), request, 1252, 0).unwrap()
+}
+
+fn client() -> Connection {
+    client_with(context(KeyShare::X25519, Verify::Signature))
+}
+
+/// When a milestone was, in one-way delays.
+fn delays(milestone: observed::Milestone) -> Option<u64> {
+    milestone.map(|(at, _)| at as u64 / DELAY)
+}
+
+#[test]
+fn a_handshake_and_a_response_take_two_round_trips() {
+    for (key_share, first_flight) in [(KeyShare::X25519, 1), (KeyShare::X25519mlkem768, 2)] {
+        let mut world = World::new(b"h3");
+        let mut client = client_with(context(key_share, Verify::Signature));
+        world.run(&mut client);
+        let observed = &client.observed;
+        assert_eq!(
+            (observed.outcome, observed.stage()),
+            (Some(Outcome::Done), Stage::Response)
+        );
+        assert_eq!(client.streams().http(), Http::Response);
+        assert_eq!(
+            (delays(observed.ack), delays(observed.hello)),
+            (Some(2), Some(2))
+        );
+        assert_eq!(
+            (delays(observed.certificate), delays(observed.handshake)),
+            (Some(2), Some(2))
+        );
+        let later = [observed.confirmed, observed.settings, observed.response].map(delays);
+        assert_eq!(later, [Some(4); 3]);
+        assert_eq!(observed.retransmissions, 0);
+        assert_eq!(observed.sent_unvalidated.datagrams, first_flight);
+        assert!(observed.first_flight.bytes > 500, "{key_share:?}");
+        assert_eq!(observed.first_flight, observed.received_unvalidated);
+        assert_eq!(
+            observed.rtt.map(|(first, ..)| first),
+            Some(2 * DELAY as i64)
+        );
+        assert_eq!(client.note.signature_valid, Some(true));
+        assert!(
+            observed.discarded == 0 && observed.detail.is_none(),
+            "{observed:?}"
+        );
+        // The server has our close.
+        let (_, server) = world.server.as_mut().unwrap();
+        assert!(server.is_drained() || server.is_closed());
+    }
+}
+
+#[test]
+fn what_is_not_checked_is_unknown() {
+    let mut client = client_with(context(KeyShare::X25519, Verify::None));
+    World::new(b"h3").run(&mut client);
+    assert_eq!(client.observed.outcome, Some(Outcome::Done));
+    assert_eq!(client.note.signature_valid, None);
+}
+
+#[test]
+fn no_single_datagram_is_needed_more_than_once() {
+    for from in [0, 1] {
+        for number in 0..6 {
+            for fate in [Fate::Lost, Fate::Twice, Fate::Late, Fate::Broken] {
+                let mut world = World::new(b"h3");
+                world.fate = (from, number, fate);
+                let mut client = client();
+                world.run(&mut client);
+                let observed = &client.observed;
+                assert_eq!(
+                    (observed.outcome, client.streams().http()),
+                    (Some(Outcome::Done), Http::Response),
+                    "{fate:?} {number} of {from}: {observed:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_retry_is_followed_and_times_begin_again() {
+    let mut world = World::new(b"h3");
+    world.retry = true;
+    let mut client = client();
+    world.run(&mut client);
+    let observed = &client.observed;
+    assert_eq!(
+        (observed.outcome, observed.retry),
+        (Some(Outcome::Done), true)
+    );
+    assert_eq!(client.sent_at(), Some(2 * DELAY as i64));
+    assert_eq!(
+        (delays(observed.hello), delays(observed.response)),
+        (Some(4), Some(6))
+    );
+    assert_eq!(observed.first_flight.datagrams, 1);
+}
+
+#[test]
+fn what_becomes_of_the_request() {
+    for (answer, http, close) in [
+        (Answer::Nothing, Http::NoResponse, None),
+        (Answer::Close, Http::NoResponse, Some(0x105)),
+        (Answer::Reset, Http::Reset, None),
+        (Answer::Broken, Http::Malformed, None),
+        (Answer::Half, Http::Incomplete, None),
+    ] {
+        let mut world = World::new(b"h3");
+        world.answer = answer;
+        let mut client = client();
+        world.run(&mut client);
+        let observed = &client.observed;
+        assert_eq!(
+            (observed.outcome, client.streams().http()),
+            (Some(Outcome::Done), http),
+            "{answer:?}"
+        );
+        let found = observed.close.as_ref();
+        assert_eq!(found.map(|close| close.code), close, "{answer:?}");
+        assert!(found.is_none_or(|close| close.by_application && close.reason == "enough"));
+    }
+}
+
+#[test]
+fn a_server_without_http3_ends_the_handshake_by_an_alert() {
+    let mut world = World::new(b"other");
+    let mut client = client();
+    world.run(&mut client);
+    let observed = &client.observed;
+    assert_eq!(observed.outcome, Some(Outcome::HandshakeFailed));
+    // no_application_protocol (RFC 9001 8.1).
+    assert_eq!(observed.alert, Some((120, observed::By::Server)));
+}
+
+#[test]
+fn a_server_that_never_answers_is_sent_little() {
+    let mut client = client();
+    let (mut now, mut sent, mut room) = (0, 0, [0; 2048]);
+    while !client.is_over() {
+        while client.transmit(now, &mut room).unwrap().is_some() {
+            sent += 1;
+        }
+        now = client.next_at().unwrap().max(now);
+        client.expire(now);
+    }
+    assert_eq!(client.observed.outcome, Some(Outcome::Timeout));
+    assert_eq!((now, sent), (10_000 * MS, 4), "after 1, 3 and 7 seconds");
+    assert_eq!(client.transmit(now, &mut room), Ok(None), "nobody to close");
+}
+
+#[test]
+fn an_unreachable_port_ends_only_what_was_never_answered() {
+    let mut unanswered = client();
+    unanswered.icmp(3, 1, false);
+    assert_eq!(unanswered.observed.outcome, None);
+    unanswered.icmp(3, 3, true);
+    assert_eq!(unanswered.observed.outcome, Some(Outcome::Refused));
+    assert_eq!(unanswered.observed.icmp, Some((3, 1)));
+    let mut answered = client();
+    answered.server_cid = Some([1; 8].into());
+    answered.icmp(3, 3, true);
+    assert_eq!(answered.observed.outcome, None);
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    // A small generator is enough: what matters is that every byte is changed and every length cut.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize
+    };
+    let shared = context(KeyShare::X25519, Verify::None);
+    for _ in 0..300 {
+        let mut world = World::new(b"h3");
+        let mut client = client_with(shared.clone());
+        let mut room = [0; 2048];
+        for round in 0..4 {
+            while let Some(datagram) = client.transmit(world.now, &mut room).unwrap() {
+                world.serve(&room[..datagram.size]);
+            }
+            world.drive();
+            world.now += 30 * MS;
+            for (_, _, mut bytes) in std::mem::take(&mut world.wire) {
+                if random() % 3 == 0 {
+                    let place = random() % bytes.len();
+                    bytes[place] ^= random() as u8;
+                }
+                if random() % 5 == 0 {
+                    bytes.truncate(random() % (bytes.len() + 1));
+                }
+                client.receive(round, world.now, &mut bytes);
+            }
+            client.expire(world.now);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! When something falls due: ACKs, probe time-outs, the end.
+
+use firstflight_core::clock::Mono;
+
+use super::Connection;
+use super::space::Level;
+
+/// How long a 1-RTT packet waits for its ACK: servers send again what is not acknowledged, and the close
+/// follows soon (RFC 9000 13.2.1; max_ack_delay is 25 ms by default).
+pub(super) const ACK_DELAY: Mono = 20_000_000;
+
+/// How long a connection with a response waits for SETTINGS, HANDSHAKE_DONE and the end of the response.
+pub(super) const SETTLE: Mono = 50_000_000;
+
+/// Assumed of a server (RFC 9000 18.2).
+const MAX_ACK_DELAY: Mono = 25_000_000;
+
+impl Connection {
+    /// Returns when [`Self::expire`] has something to do; `None` after the end.
+    pub fn next_at(&self) -> Option<Mono> {
+        if self.is_over() {
+            return None;
+        }
+        let ack = self.spaces[Level::Data as usize].ack_wanted;
+        let due = [
+            Some(self.deadline),
+            self.settled,
+            ack.map(|since| since + ACK_DELAY),
+            Some(self.probe_at()),
+        ];
+        due.into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`; [`Self::transmit`] may have something to send then.
+    pub fn expire(&mut self, now: Mono) {
+        if self.is_over() {
+            return;
+        }
+        if now >= self.deadline {
+            self.end_by_time();
+        } else if self.settled.is_some_and(|at| now >= at) {
+            self.end_done();
+        } else if now >= self.probe_at() {
+            self.probe(now);
+        }
+    }
+
+    /// When to send something again. While nothing is in flight a client asks for an answer all the same,
+    /// since the server may be unable to send (RFC 9002 6.2.2.1); once the handshake is confirmed only what
+    /// is in flight counts.
+    fn probe_at(&self) -> Mono {
+        let last = self
+            .spaces
+            .iter()
+            .filter_map(|space| space.last_sent())
+            .max();
+        let max_ack_delay = if self.level == Level::Data {
+            MAX_ACK_DELAY
+        } else {
+            0
+        };
+        let wait = self.recovery.probe_timeout(max_ack_delay);
+        match last {
+            None if self.observed.confirmed.is_some() => Mono::MAX,
+            None => self.touched + wait,
+            Some(last) => last.max(self.touched) + wait,
+        }
+    }
+
+    /// A probe time-out: what is not acknowledged leaves again, or a PING.
+    fn probe(&mut self, now: Mono) {
+        self.recovery.expired();
+        self.observed.retransmissions = self.observed.retransmissions.saturating_add(1);
+        self.touched = now;
+        let mut again = self.level == Level::Data && self.streams.send_again();
+        for space in self.spaces.iter_mut().filter(|space| space.keys.is_some()) {
+            space.out.send_again();
+            again |= space.out.is_waiting();
+        }
+        if !again {
+            self.ping = Level::ALL
+                .into_iter()
+                .rev()
+                .find(|level| self.spaces[*level as usize].keys.is_some());
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Writing datagrams: what each space has to send, coalesced.
+
+use firstflight_core::clock::Mono;
+use firstflight_wire::{
+    ConnectionId, Error, LongHeader, PacketType, ShortHeader, Writer, build_packet,
+    build_short_packet, write_application_close, write_connection_close, write_crypto, write_ping,
+};
+
+use super::space::{Content, Level, Sent, Space};
+use super::timers::ACK_DELAY;
+use super::{Closing, Connection, NO_ERROR, VERSION};
+
+/// Size of datagrams with an Initial at least, and of others at most (RFC 9000 14).
+const SMALLEST_INITIAL: usize = 1200;
+
+/// Bytes of a packet that are not CRYPTO: header with a token's length and packet number, frame headers, an
+/// ACK of some ranges, the tag.
+const OVERHEAD: usize = 120;
+
+/// A datagram that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    pub size: usize,
+    /// Number within the connection, from 0.
+    pub number: u16,
+}
+
+/// A packet to be written.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    level: Level,
+    ack: bool,
+    content: Content,
+}
+
+impl Connection {
+    /// Writes the next datagram; `None`: there is nothing to send now.
+    pub fn transmit(&mut self, now: Mono, out: &mut [u8]) -> Result<Option<Datagram>, Error> {
+        if self.is_over() {
+            let closing = self.closing.take();
+            return closing.map(|closing| self.close(closing, out)).transpose();
+        }
+        let planned = self.plan(now);
+        let Some(last) = planned.last().map(|last| last.level) else {
+            return Ok(None);
+        };
+        let first_flight = &self.observed.first_flight;
+        self.replied |= first_flight.datagrams > 0 || self.observed.retransmissions > 0;
+        let number = self.observed.sent.datagrams;
+        let pads = planned[0].level == Level::Initial;
+        let limit = if pads { self.size } else { SMALLEST_INITIAL };
+        let limit = limit.min(out.len());
+        let mut size = 0;
+        for packet in &planned {
+            let pad_to = (pads && packet.level == last).then(|| limit - size);
+            size += self.packet(packet, pad_to, &mut out[size..limit])?;
+        }
+        for packet in planned {
+            self.left(packet, now, number);
+        }
+        self.observed.sent.add(size);
+        if self.spaces[Level::Handshake as usize].next == 0 {
+            self.observed.sent_unvalidated = self.observed.sent;
+        } else if self.spaces[Level::Initial as usize].keys.is_some() {
+            // A client's first Handshake packet has left (RFC 9001 4.9.1).
+            self.space(Level::Initial).discard();
+        }
+        Ok(Some(Datagram { size, number }))
+    }
+
+    /// Returns whether the next datagram will hold something that is acknowledged.
+    pub fn wants_stamp(&self) -> bool {
+        let waiting = |space: &Space| space.keys.is_some() && space.out.is_waiting();
+        let streams = self.level == Level::Data && self.streams.sendable() != 0;
+        !self.is_over() && (streams || self.ping.is_some() || self.spaces.iter().any(waiting))
+    }
+
+    /// Returns the packets of the next datagram, in order of their levels.
+    fn plan(&self, now: Mono) -> Vec<Planned> {
+        let mut planned = Vec::new();
+        let mut room = self.size;
+        for level in Level::ALL {
+            let space = &self.spaces[level as usize];
+            if space.keys.is_none() {
+                continue;
+            }
+            let overhead = OVERHEAD
+                + if level == Level::Initial {
+                    self.token.len()
+                } else {
+                    0
+                };
+            let crypto = space.out.next(room.saturating_sub(overhead));
+            let content = Content {
+                crypto: if crypto.0 < crypto.1 { crypto } else { (0, 0) },
+                streams: if level == Level::Data {
+                    self.streams.sendable()
+                } else {
+                    0
+                },
+                ping: self.ping == Some(level),
+            };
+            let ack = match space.ack_wanted {
+                None => false,
+                Some(_) if level != Level::Data => true,
+                Some(since) => {
+                    content.is_eliciting() || !planned.is_empty() || now >= since + ACK_DELAY
+                }
+            };
+            if ack || content.is_eliciting() {
+                room = room.saturating_sub(overhead + crypto.1 - crypto.0);
+                planned.push(Planned {
+                    level,
+                    ack,
+                    content,
+                });
+            }
+        }
+        planned
+    }
+
+    /// Writes one packet; returns its size.
+    fn packet(
+        &self,
+        planned: &Planned,
+        pad_to: Option<usize>,
+        out: &mut [u8],
+    ) -> Result<usize, Error> {
+        let space = &self.spaces[planned.level as usize];
+        self.seal(planned.level, pad_to, out, |w| {
+            if planned.ack {
+                space.received.write(w, 0)?;
+            }
+            let content = &planned.content;
+            if content.crypto.0 < content.crypto.1 {
+                let bytes = space.out.bytes(content.crypto);
+                write_crypto(w, content.crypto.0 as u64, bytes)?;
+            }
+            self.streams.write(w, content.streams)?;
+            if content.ping {
+                write_ping(w)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes a packet of a level around `frames`.
+    fn seal(
+        &self,
+        level: Level,
+        pad_to: Option<usize>,
+        out: &mut [u8],
+        frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let space = &self.spaces[level as usize];
+        let keys = space.keys.as_ref().ok_or(Error::Malformed("no keys"))?;
+        let dcid = self.server_cid.unwrap_or(self.dcid);
+        let packet_number = space.next;
+        let pn_len = if packet_number < 128 { 1 } else { 2 };
+        if level == Level::Data {
+            let header = ShortHeader {
+                dcid,
+                packet_number,
+                pn_len,
+            };
+            return build_short_packet(out, &header, keys, pad_to, frames);
+        }
+        let (kind, token) = match level {
+            Level::Initial => (PacketType::Initial, &*self.token),
+            _ => (PacketType::Handshake, &[][..]),
+        };
+        let header = LongHeader {
+            kind,
+            version: VERSION,
+            dcid,
+            scid: ConnectionId::from(self.client_cid),
+            token,
+            packet_number,
+            pn_len,
+        };
+        build_packet(out, &header, keys, pad_to, frames)
+    }
+
+    /// A packet has been written into datagram `number`.
+    fn left(&mut self, packet: Planned, now: Mono, number: u16) {
+        let Planned { level, content, .. } = packet;
+        if packet.ack {
+            self.space(level).ack_wanted = None;
+        }
+        if content.ping {
+            self.ping = None;
+        }
+        if level == Level::Data {
+            self.streams.left(content.streams);
+        }
+        let space = self.space(level);
+        space.out.left(content.crypto.1);
+        if content.is_eliciting() {
+            space.sent.push(Sent {
+                number: space.next,
+                at: now,
+                datagram: number,
+                content,
+            });
+        }
+        space.next += 1;
+    }
+
+    /// Writes the close: at the highest level, and while the server may not have its keys at the one below
+    /// (RFC 9000 10.2.3).
+    fn close(&mut self, closing: Closing, out: &mut [u8]) -> Result<Datagram, Error> {
+        let has = |level: Level| self.spaces[level as usize].keys.is_some();
+        let levels: Vec<Level> = Level::ALL.into_iter().filter(|level| has(*level)).collect();
+        let pads = levels.first() == Some(&Level::Initial);
+        let limit = SMALLEST_INITIAL.min(out.len());
+        let mut size = 0;
+        for level in &levels {
+            let pad_to = (pads && Some(level) == levels.last()).then(|| limit - size);
+            let reason = &self.context.contact;
+            size += self.seal(*level, pad_to, &mut out[size..limit], |w| {
+                match (closing.by_application, *level) {
+                    (true, Level::Data) => write_application_close(w, closing.code, reason),
+                    // What applications say is not for these levels.
+                    (true, _) => write_connection_close(w, NO_ERROR, 0, b""),
+                    (false, level) if levels.last() == Some(&level) => {
+                        write_connection_close(w, closing.code, 0, reason)
+                    }
+                    (false, _) => write_connection_close(w, closing.code, 0, b""),
+                }
+            })?;
+        }
+        let number = self.observed.sent.datagrams;
+        self.observed.sent.add(size);
+        Ok(Datagram { size, number })
+    }
+}

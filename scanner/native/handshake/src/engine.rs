@@ -1,0 +1,80 @@
+//! The run: one thread that receives, ends and sends connections until all targets are done.
+//!
+//! `run` is the loop, `sender` writes and sends; both work on [`Flights`], which calls neither.
+
+mod run;
+mod sender;
+
+use std::sync::Arc;
+
+use firstflight_core::Failure;
+use firstflight_core::clock::{Clock, Mono};
+use firstflight_core::egress::Egress;
+use firstflight_core::progress::Progress;
+use firstflight_core::receive::Receiver;
+use firstflight_core::records::Writer;
+use firstflight_core::targets::{Backlog, TargetList};
+use rand_chacha::ChaCha8Rng;
+
+use crate::counts::Counts;
+use crate::finished::Finished;
+use crate::flights::{Flights, StampKey};
+use crate::request::Requests;
+use sender::Sender;
+
+/// All parts of a run.
+pub struct Engine {
+    flights: Flights,
+    sender: Sender,
+    receiver: Receiver,
+    backlog: Backlog,
+    writer: Writer<Finished>,
+    progress: Progress,
+    clock: Clock,
+    stopping: bool,
+    /// When the loop last began to receive.
+    resumed_at: Mono,
+}
+
+/// The parts that are made outside.
+pub struct Parts {
+    pub clock: Clock,
+    /// What is to be connected to, in the order to do it.
+    pub list: Arc<TargetList>,
+    pub backlog: Backlog,
+    pub egress: Egress<StampKey>,
+    pub flights: Flights,
+    pub requests: Requests,
+    /// Chooses source ports and destination connection IDs.
+    pub random: ChaCha8Rng,
+    pub writer: Writer<Finished>,
+    pub progress: Progress,
+}
+
+/// What is left when a run is over.
+pub struct RunResult {
+    pub counts: Counts,
+    /// Most new connections, most datagrams in any second.
+    pub highest: (u64, u64),
+    pub interrupted: bool,
+    /// Number of the last segment, or why records could not be written.
+    pub written: Result<u32, Failure>,
+}
+
+impl Engine {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Result<Engine, Failure> {
+        let Parts { clock, egress, .. } = parts;
+        Ok(Engine {
+            receiver: Receiver::new(egress.ports(), clock)?,
+            sender: Sender::new(egress, parts.list, parts.requests, parts.random, clock),
+            flights: parts.flights,
+            backlog: parts.backlog,
+            writer: parts.writer,
+            progress: parts.progress,
+            clock,
+            stopping: false,
+            resumed_at: 0,
+        })
+    }
+}

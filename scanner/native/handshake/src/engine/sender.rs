@@ -1,0 +1,261 @@
+//! What leaves now: datagrams of open connections from their ports, new connections from random ports.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firstflight_core::clock::{Clock, wall};
+use firstflight_core::egress::{BATCH, Class, Egress, NextTry, NotTaken};
+use firstflight_core::receive::{Event, Receiver};
+use firstflight_core::targets::{Backlog, TargetList, TargetRef};
+use firstflight_wire::Error;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::flights::{Flights, Handle, Next, StampKey};
+use crate::outcome::Outcome;
+use crate::request::Requests;
+
+/// Datagrams beyond what the egress allowed are a defect of this engine.
+const OVER_RATE: &str = "the rate did not allow it, which is a defect of the engine";
+
+/// Writes the datagrams of connections and hands them to the egress.
+pub struct Sender {
+    egress: Egress<StampKey>,
+    list: Arc<TargetList>,
+    requests: Requests,
+    random: ChaCha8Rng,
+    clock: Clock,
+    /// What the egress has in its batch.
+    batch: Vec<Item>,
+}
+
+/// A datagram in the batch; `stamp`: its transmit stamp was asked for.
+#[derive(Clone, Copy)]
+struct Item {
+    key: StampKey,
+    stamp: bool,
+}
+
+/// Where datagrams that have left, or have not, are reported to.
+pub struct Reports<'a> {
+    pub flights: &'a mut Flights,
+    /// Read when a send fails: the kernel reports errors of earlier datagrams to the next sender.
+    pub receiver: &'a mut Receiver,
+}
+
+/// Why a datagram was not written.
+enum NotWritten {
+    /// The connection has nothing to send.
+    Nothing,
+    Unwritable(Error),
+}
+
+impl Sender {
+    /// Sends by `egress` to the targets of `list`, with `requests`; `random` chooses source ports.
+    pub fn new(
+        egress: Egress<StampKey>,
+        list: Arc<TargetList>,
+        requests: Requests,
+        random: ChaCha8Rng,
+        clock: Clock,
+    ) -> Sender {
+        Sender {
+            egress,
+            list,
+            requests,
+            random,
+            clock,
+            batch: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Returns the egress.
+    pub fn egress(&self) -> &Egress<StampKey> {
+        &self.egress
+    }
+
+    /// Returns the egress, to look up transmit stamps.
+    pub fn egress_mut(&mut self) -> &mut Egress<StampKey> {
+        &mut self.egress
+    }
+
+    /// Sends what open connections have to send, as far as the rate allows.
+    pub fn send_queued(&mut self, to: &mut Reports<'_>) {
+        for port in 0..self.egress.ports().len() {
+            let mut room = self.egress.allow_other(self.clock.now());
+            while room > 0 {
+                let Some(handle) = to.flights.pop(port) else {
+                    break;
+                };
+                room = self.push_all(handle, (port, Class::Other, ""), room, to);
+            }
+            self.send_batch(port, to);
+        }
+    }
+
+    /// Begins connections to the next targets of the list, at most `room`.
+    pub fn send_new(&mut self, backlog: &mut Backlog, room: usize, to: &mut Reports<'_>) {
+        let now = self.clock.now();
+        let most = self
+            .egress
+            .allow_new(now)
+            .min(BATCH as u64)
+            .min(room as u64);
+        for _ in 0..most {
+            let next = backlog.next(now, self.egress.policy(), |target, why| {
+                let target = TargetRef::Listed(target);
+                to.flights.unsent(target, Outcome::Blocked, why);
+            });
+            let Some((target, address)) = next else {
+                return;
+            };
+            let reference = TargetRef::Listed(target);
+            let ports = self.egress.ports().of(address.is_ipv4());
+            if ports.is_empty() {
+                let family = if address.is_ipv4() { 4 } else { 6 };
+                let why = format!("this machine has no IPv{family}");
+                to.flights.unsent(reference, Outcome::SendFailed, why);
+                continue;
+            }
+            let port = ports[self.random.next_u32() as usize % ports.len()];
+            let mut destination = [0; 8];
+            self.random.fill_bytes(&mut destination);
+            let list = self.list.clone();
+            let details = list.get(target);
+            let handle = to.flights.connect(
+                Next {
+                    target: reference,
+                    line: details.line,
+                    domain: details.domain,
+                    to: address,
+                    port,
+                    destination,
+                    request: self.requests.to(details.domain, address),
+                },
+                now,
+            );
+            if let Some(handle) = handle {
+                let port = usize::from(port);
+                self.push_all(handle, (port, Class::New, details.domain), 1, to);
+                self.send_batch(port, to);
+                // The rest of a ClientHello counts among all other datagrams.
+                to.flights.queue(handle);
+            }
+        }
+    }
+
+    /// Writes what a connection has to send, at most `room` datagrams. Returns how many more may be sent; a
+    /// connection that is not done yet waits again. The policy is asked about `domain`, which is left empty
+    /// after the first datagram: lists do not change during a run. About the address it is asked each time.
+    fn push_all(
+        &mut self,
+        handle: Handle,
+        (port, class, domain): (usize, Class, &str),
+        mut room: u64,
+        to: &mut Reports<'_>,
+    ) -> u64 {
+        let now = self.clock.now();
+        while room > 0 {
+            let Some(address) = to.flights.address(handle) else {
+                return room;
+            };
+            if self.egress.is_full() {
+                self.send_batch(port, to);
+            }
+            let mut written = None;
+            let flights = &mut *to.flights;
+            let stamp = flights.wants_stamp(handle);
+            let taken = self.egress.push(address, domain, class, stamp, |out| {
+                match flights.write(handle, now, out) {
+                    Ok(Some(datagram)) => {
+                        written = Some(datagram);
+                        Ok(datagram.size)
+                    }
+                    Ok(None) => Err(NotWritten::Nothing),
+                    Err(error) => Err(NotWritten::Unwritable(error)),
+                }
+            });
+            let (outcome, why) = match (taken, written) {
+                (Ok(()), Some(datagram)) => {
+                    let key = StampKey {
+                        handle,
+                        datagram: datagram.number,
+                    };
+                    self.batch.push(Item { key, stamp });
+                    room -= 1;
+                    continue;
+                }
+                (Err(NotTaken::Unwritable(NotWritten::Nothing)), _) | (Ok(()), None) => {
+                    to.flights.written(handle, now);
+                    return room;
+                }
+                (Err(NotTaken::Unwritable(NotWritten::Unwritable(error))), _) => (
+                    Outcome::SendFailed,
+                    format!("the packet cannot be built: {error}"),
+                ),
+                (Err(NotTaken::Refused(refusal)), _) => (Outcome::Blocked, refusal.to_string()),
+                (Err(NotTaken::OverRate), _) => (Outcome::SendFailed, OVER_RATE.to_owned()),
+            };
+            to.flights.failed(handle, outcome, why, now);
+            return room;
+        }
+        to.flights.written(handle, now);
+        to.flights.queue(handle);
+        room
+    }
+
+    /// Hands the batch to the kernel, all of it.
+    fn send_batch(&mut self, port: usize, to: &mut Reports<'_>) {
+        let (mut from, mut tries) = (0, 0);
+        while from < self.batch.len() {
+            let earliest = wall();
+            match self.egress.send(port, from) {
+                Ok(sent) => {
+                    for item in &self.batch[from..from + sent] {
+                        if item.stamp {
+                            self.egress.await_stamp(port, item.key, earliest);
+                        }
+                    }
+                    from += sent;
+                    tries = 0;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.read_errors(port, to);
+                    self.egress.restart_stamps(port);
+                    tries += 1;
+                    match NextTry::after(&e, tries) {
+                        NextTry::AtOnce => {}
+                        NextTry::Later => std::thread::sleep(Duration::from_millis(1)),
+                        NextTry::Never => {
+                            let StampKey { handle, datagram } = self.batch[from].key;
+                            let why = format!("the system refused to send: {e}");
+                            to.flights
+                                .not_sent(handle, datagram, Outcome::SendFailed, why);
+                            from += 1;
+                            tries = 0;
+                        }
+                    }
+                }
+            }
+        }
+        self.batch.clear();
+        self.egress.clear();
+    }
+
+    /// Reads what the kernel reports about earlier datagrams of a port.
+    fn read_errors(&mut self, port: usize, to: &mut Reports<'_>) {
+        let (egress, flights) = (&mut self.egress, &mut *to.flights);
+        to.receiver
+            .read_errors(port, &mut |port, event| match event {
+                Event::Stamp { number, stamp } => {
+                    if let Some(key) = egress.stamped(port, number, stamp) {
+                        flights.stamped(key, stamp);
+                    }
+                }
+                Event::Icmp { to, icmp, quote } => flights.icmp(to, &icmp, quote),
+                Event::Datagram { .. } => {}
+            });
+    }
+}

@@ -1,0 +1,139 @@
+//! The chain of certificates: hashes and checks into the handshake's row, each certificate into a row of its
+//! own, once.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use firstflight_certificates::{
+    Certificate, Roots, Verifier, chain_sha256, describe, name_matches, sha256,
+};
+use firstflight_core::targets::Target;
+
+use super::{RowContext, Sides};
+use crate::connection::Connection;
+use crate::row::{CertificateRow, Row, Text};
+
+/// Certificates remembered as written; then it begins again, and some are written twice.
+const MOST_WRITTEN: usize = 100_000;
+
+/// Chains whose checks are remembered.
+const MOST_CHECKED: usize = 10_000;
+
+/// What is known of certificates during a run.
+pub struct Inspector(Mutex<Known>);
+
+struct Known {
+    /// Of chains; `None`: not checked.
+    verifier: Option<Verifier>,
+    /// Hashes of certificates that have a row.
+    written: HashSet<String>,
+}
+
+impl Inspector {
+    /// Checks chains up to `roots`; `None`: no check.
+    pub fn new(roots: Option<Roots>) -> Inspector {
+        Inspector(Mutex::new(Known {
+            verifier: roots.map(|roots| Verifier::new(roots, MOST_CHECKED)),
+            written: HashSet::new(),
+        }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Returns whether a certificate has no row yet; from now on it has.
+    fn is_new(&mut self, hash: &str) -> bool {
+        if self.written.len() >= MOST_WRITTEN {
+            self.written.clear();
+        }
+        self.written.insert(hash.to_owned())
+    }
+}
+
+/// Fills what `connection` was shown into `row`, and the rows of certificates.
+pub fn fill<'a>(
+    row: &mut Row<'a>,
+    connection: &'a Connection,
+    target: &Target<'_>,
+    context: &RowContext,
+    sides: &mut Sides,
+) {
+    if let Some(message) = connection.certificate() {
+        row.certificate_compression = message.compression_name().map(Text::from);
+        row.certificate_bytes = Some(message.bytes);
+        row.certificate_uncompressed_bytes = Some(message.uncompressed_bytes);
+    }
+    row.signature_valid = connection.note.signature_valid;
+    let Some(chain) = connection
+        .tls()
+        .peer_certificates()
+        .filter(|chain| !chain.is_empty())
+    else {
+        return;
+    };
+    row.ocsp_stapled = Some(connection.note.ocsp);
+    row.chain_length = Some(chain.len().min(255) as u8);
+    let ders: Vec<&[u8]> = chain.iter().map(|der| der.as_ref()).collect();
+    let hashes: Vec<String> = ders.iter().map(|der| sha256(der)).collect();
+    row.chain_sha256 = Some(chain_sha256(&ders).into());
+    row.leaf_sha256 = Some(hashes[0].clone().into());
+    if !target.domain.is_empty() {
+        row.name_matches = name_matches(ders[0], target.domain);
+    }
+    let mut known = context.inspector.known();
+    if let Some(verifier) = &mut known.verifier {
+        let result = verifier.verify(&ders, seconds());
+        row.verified = Some(result.is_ok());
+        row.verify_error = result.err().map(Text::from);
+    }
+    let Some(segments) = &mut sides.certificates else {
+        return;
+    };
+    for (position, (der, hash)) in ders.iter().zip(&hashes).enumerate() {
+        if known.is_new(hash) {
+            let issuer = hashes.get(position + 1).map(|hash| hash.as_str().into());
+            segments.push(
+                &certificate_row(&describe(der), position, hash, issuer, der.len()),
+                0,
+            );
+        }
+    }
+}
+
+fn certificate_row<'a>(
+    found: &'a Certificate,
+    position: usize,
+    sha256: &'a str,
+    issuer_sha256: Option<Text<'a>>,
+    bytes: usize,
+) -> CertificateRow<'a> {
+    CertificateRow {
+        sha256: sha256.into(),
+        position: position.min(255) as u8,
+        issuer_sha256,
+        subject: found.subject.as_str().into(),
+        issuer: found.issuer.as_str().into(),
+        sans: found.sans.as_str().into(),
+        serial: found.serial.as_str().into(),
+        key_algorithm: found.key_algorithm.as_str().into(),
+        key_bits: found.key_bits,
+        signature_algorithm: found.signature_algorithm.as_str().into(),
+        is_ca: found.is_ca,
+        scts: found.scts,
+        der_bytes: bytes as u32,
+        not_before: found.not_before,
+        not_after: found.not_after,
+        error: found.error.as_deref().map(Text::from),
+    }
+}
+
+/// Seconds since 1970, for validity.
+fn seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |passed| passed.as_secs())
+}

@@ -1,0 +1,376 @@
+//! All connections in flight: what came and what is due leads to datagrams to send and to finished records.
+//! No socket and no clock, so tests feed it by hand.
+
+mod table;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use firstflight_core::cid::{CidKey, destination_cid, source_cid};
+use firstflight_core::clock::{Mono, Stamp};
+use firstflight_core::receive::{Control, Icmp};
+use firstflight_core::targets::TargetRef;
+use firstflight_wire::Error;
+
+use crate::connection::{Connection, Context, Datagram};
+use crate::counts::Counts;
+use crate::finished::{Finished, Sent};
+use crate::outcome::Outcome;
+use table::Table;
+pub use table::{Flight, Handle};
+
+/// Most connections in flight: about 30 kB each.
+pub const MOST_IN_FLIGHT: usize = 10_000;
+
+/// Datagrams that a target takes on average at most: ClientHello, Finished with the request, ACK, close, and
+/// one more for losses.
+pub const PER_TARGET: u64 = 5;
+
+/// The datagram that a transmit stamp is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampKey {
+    pub handle: Handle,
+    pub datagram: u16,
+}
+
+/// How connections are made.
+pub struct Settings {
+    /// UDP payload of Initials on IPv4, on IPv6.
+    pub sizes: [u16; 2],
+    /// After the end of a connection, during which late datagrams are counted.
+    pub cooldown: Mono,
+}
+
+/// A target to be connected to.
+pub struct Next<'a> {
+    pub target: TargetRef,
+    pub line: u32,
+    pub domain: &'a str,
+    pub to: SocketAddr,
+    /// Number of the port to send from.
+    pub port: u16,
+    /// Random destination connection ID.
+    pub destination: [u8; 8],
+    /// The request's stream.
+    pub request: Box<[u8]>,
+}
+
+/// All connections in flight.
+pub struct Flights {
+    context: Arc<Context>,
+    settings: Settings,
+    cids: CidKey,
+    /// Bound addresses, by number of the port.
+    locals: Vec<SocketAddr>,
+    table: Table,
+    /// By number of the port: who may have something to send.
+    queues: Vec<VecDeque<Handle>>,
+    timers: BinaryHeap<Reverse<(Mono, Handle)>>,
+    counts: Counts,
+    finished: Vec<Finished>,
+}
+
+impl Flights {
+    /// None yet. `locals`: bound addresses, by number of the port; `counts`: what the run counted before.
+    pub fn new(
+        context: Arc<Context>,
+        settings: Settings,
+        cids: CidKey,
+        locals: Vec<SocketAddr>,
+        counts: Counts,
+    ) -> Flights {
+        Flights {
+            context,
+            settings,
+            cids,
+            queues: locals.iter().map(|_| VecDeque::new()).collect(),
+            locals,
+            table: Table::default(),
+            timers: BinaryHeap::new(),
+            counts,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Returns the number of connections in flight.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Returns how many more may be in flight.
+    pub fn room(&self) -> usize {
+        MOST_IN_FLIGHT.saturating_sub(self.table.len())
+    }
+
+    /// Returns the counters.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns the finished ones since the last call.
+    pub fn finished(&mut self) -> impl Iterator<Item = Finished> + '_ {
+        self.finished.drain(..)
+    }
+
+    /// Adds a connection, whose first datagram is to be sent; `Err`: why there is none, and the target has its
+    /// record.
+    pub fn connect(&mut self, next: Next<'_>, now: Mono) -> Option<Handle> {
+        let cids = (self.cids.of(next.line, 1), next.destination);
+        let size = self.settings.sizes[usize::from(next.to.is_ipv6())];
+        let name = (next.domain, next.to.ip());
+        let connection = Connection::new(self.context.clone(), name, cids, next.request, size, now);
+        match connection {
+            Ok(connection) => Some(self.table.insert(Flight {
+                target: next.target,
+                to: next.to,
+                port: next.port,
+                connection,
+                after_close: 0,
+                ttl: None,
+                local: None,
+                queued: false,
+                timer: None,
+                gone_at: None,
+            })),
+            Err(why) => {
+                self.unsent(next.target, Outcome::SendFailed, why);
+                None
+            }
+        }
+    }
+
+    /// A target to which nothing was sent has its record.
+    pub fn unsent(&mut self, target: TargetRef, outcome: Outcome, why: String) {
+        self.counts.tally.record(outcome, false);
+        self.finished.push(Finished {
+            target,
+            outcome,
+            sent: None,
+            why: Some(why),
+        });
+    }
+
+    /// Writes the next datagram of a connection; `None`: it has none, or is gone.
+    pub fn write(
+        &mut self,
+        handle: Handle,
+        now: Mono,
+        out: &mut [u8],
+    ) -> Result<Option<Datagram>, Error> {
+        match self.table.get(handle) {
+            Some(flight) => flight.connection.transmit(now, out),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns whether the next datagram of a connection will be acknowledged, so that its transmit stamp gives
+    /// a round-trip time.
+    pub fn wants_stamp(&mut self, handle: Handle) -> bool {
+        let flight = self.table.get(handle);
+        flight.is_some_and(|flight| flight.connection.wants_stamp())
+    }
+
+    /// Returns where datagrams of a connection go to.
+    pub fn address(&mut self, handle: Handle) -> Option<SocketAddr> {
+        self.table.get(handle).map(|flight| flight.to)
+    }
+
+    /// Takes the next connection that may have something to send from number `port`.
+    pub fn pop(&mut self, port: usize) -> Option<Handle> {
+        let handle = self.queues[port].pop_front()?;
+        if let Some(flight) = self.table.get(handle) {
+            flight.queued = false;
+        }
+        Some(handle)
+    }
+
+    /// Puts a connection into the queue of its port.
+    pub fn queue(&mut self, handle: Handle) {
+        if let Some(flight) = self.table.get(handle).filter(|flight| !flight.queued) {
+            flight.queued = true;
+            self.queues[usize::from(flight.port)].push_back(handle);
+        }
+    }
+
+    /// Everything that a connection had to send is written.
+    pub fn written(&mut self, handle: Handle, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        if flight.connection.is_over() && flight.gone_at.is_none() {
+            flight.gone_at = Some(now + self.settings.cooldown);
+        }
+        let due = flight.gone_at.or(flight.connection.next_at());
+        // A timer that is set too early looks again when it falls due.
+        if let Some(due) = due.filter(|due| flight.timer.is_none_or(|set| *due < set)) {
+            flight.timer = Some(due);
+            self.timers.push(Reverse((due, handle)));
+        }
+    }
+
+    /// Datagram number `datagram` of a connection could not be sent. A target that was sent nothing has its
+    /// record with `outcome`; others send again later.
+    pub fn not_sent(&mut self, handle: Handle, datagram: u16, outcome: Outcome, why: String) {
+        self.counts.failed_datagrams += 1;
+        if datagram == 0
+            && let Some(flight) = self.table.remove(handle)
+        {
+            self.unsent(flight.target, outcome, why);
+        }
+    }
+
+    /// A datagram could not be written, or may not leave. A target that was sent nothing has its record with
+    /// `outcome`; another connection ends.
+    pub fn failed(&mut self, handle: Handle, outcome: Outcome, why: String, now: Mono) {
+        let Some(flight) = self.table.get(handle) else {
+            return;
+        };
+        if flight.connection.observed.sent.datagrams > 0 {
+            flight.connection.observed.note(|| why);
+            flight.connection.give_up();
+            return self.written(handle, now);
+        }
+        if let Some(flight) = self.table.remove(handle) {
+            self.unsent(flight.target, outcome, why);
+        }
+    }
+
+    /// The kernel reports when a datagram left.
+    pub fn stamped(&mut self, key: StampKey, stamp: Stamp) {
+        if let Some(flight) = self.table.get(key.handle) {
+            flight.connection.stamped(key.datagram, stamp);
+        }
+    }
+
+    /// Takes an ICMP message that quotes a datagram to `to`; `quote` is what it quotes of the payload. One
+    /// that does not quote our connection ID may be anybody's.
+    pub fn icmp(&mut self, to: SocketAddr, icmp: &Icmp, quote: &[u8]) {
+        let handle = source_cid(quote).and_then(|cid| self.table.find(cid));
+        let flight = handle.and_then(|handle| self.table.get(handle));
+        match (handle, flight) {
+            (Some(handle), Some(flight)) if flight.to == to => {
+                let refused = icmp.is_port_unreachable();
+                flight.connection.icmp(icmp.kind, icmp.code, refused);
+                self.queue(handle);
+            }
+            _ => self.counts.unmatched_icmp += 1,
+        }
+    }
+
+    /// Takes a datagram from `peer`.
+    pub fn datagram(&mut self, peer: SocketAddr, control: &Control, bytes: &mut [u8], now: Mono) {
+        let handle = destination_cid(bytes).and_then(|cid| self.table.find(cid));
+        let flight = handle.and_then(|handle| self.table.get(handle));
+        let (Some(handle), Some(flight)) = (handle, flight) else {
+            self.counts.unmatched += 1;
+            return;
+        };
+        // An answer from another address is not the server's, even if it has the connection ID.
+        if flight.to != peer {
+            self.counts.unmatched += 1;
+            return;
+        }
+        if flight.connection.is_over() {
+            flight.after_close = flight.after_close.saturating_add(1);
+            return;
+        }
+        let Some(at) = control.stamp else {
+            self.counts.missing_rx_stamps += 1;
+            return;
+        };
+        flight.ttl = flight.ttl.or(control.ttl);
+        flight.local = flight.local.or(control.local);
+        flight.connection.receive(at, now, bytes);
+        self.queue(handle);
+    }
+
+    /// Does what fell due before `drained`, up to which all datagrams are read.
+    pub fn expire(&mut self, drained: Mono) {
+        while let Some(Reverse((at, handle))) = self.timers.peek().copied() {
+            if at > drained {
+                return;
+            }
+            self.timers.pop();
+            let Some(flight) = self
+                .table
+                .get(handle)
+                .filter(|flight| flight.timer == Some(at))
+            else {
+                continue;
+            };
+            flight.timer = None;
+            if flight.gone_at.is_some_and(|gone| gone <= drained) {
+                self.finish(handle);
+                continue;
+            }
+            flight.connection.expire(drained);
+            self.queue(handle);
+        }
+    }
+
+    /// Returns when something falls due; `sendable`: when what is queued can be sent.
+    pub fn next_at(&self, sendable: Mono) -> Option<Mono> {
+        let due = self.timers.peek().map(|Reverse((at, _))| *at);
+        let queued = self.queues.iter().any(|queue| !queue.is_empty());
+        [due, queued.then_some(sendable)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Ends all connections that were answered, so that they are closed.
+    pub fn end_answered(&mut self) {
+        for handle in self.table.handles() {
+            let flight = self.table.get(handle);
+            if let Some(flight) = flight.filter(|flight| flight.connection.server_cid.is_some()) {
+                flight.connection.give_up();
+                self.queue(handle);
+            }
+        }
+    }
+
+    /// The run is over: connections that have ended become records, the others have none.
+    pub fn finish_all(&mut self) {
+        for handle in self.table.handles() {
+            match self.table.get(handle) {
+                Some(flight) if flight.connection.is_over() => self.finish(handle),
+                _ => {
+                    self.table.remove(handle);
+                    self.counts.tally.not_done += 1;
+                }
+            }
+        }
+    }
+
+    /// A connection leaves the table and becomes a record.
+    fn finish(&mut self, handle: Handle) {
+        let Some(flight) = self.table.remove(handle) else {
+            return;
+        };
+        let outcome = flight
+            .connection
+            .observed
+            .outcome
+            .unwrap_or(Outcome::Timeout);
+        let bound = self.locals[usize::from(flight.port)];
+        self.counts.missing_tx_stamps += u64::from(flight.connection.sent_at().is_none());
+        self.counts.tally.record(outcome, true);
+        self.finished.push(Finished {
+            target: flight.target,
+            outcome,
+            sent: Some(Box::new(Sent {
+                to: flight.to,
+                src_ip: Some(bound.ip())
+                    .filter(|ip| !ip.is_unspecified())
+                    .or(flight.local),
+                src_port: bound.port(),
+                after_close: flight.after_close,
+                ttl: flight.ttl,
+                connection: flight.connection,
+            })),
+            why: None,
+        });
+    }
+}

@@ -1,0 +1,105 @@
+//! All connections in flight, found by our connection ID.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use firstflight_core::clock::Mono;
+use firstflight_core::targets::TargetRef;
+
+use crate::connection::Connection;
+
+/// Identifies a connection in flight; stale once it has left the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handle {
+    slot: u32,
+    generation: u32,
+}
+
+/// One connection in flight.
+pub struct Flight {
+    pub target: TargetRef,
+    pub to: SocketAddr,
+    /// Number of the port it is sent from.
+    pub port: u16,
+    pub connection: Connection,
+    pub after_close: u16,
+    pub ttl: Option<u8>,
+    pub local: Option<IpAddr>,
+    /// It is in the queue of its port.
+    pub queued: bool,
+    /// The timer that is set; `None`: none.
+    pub timer: Option<Mono>,
+    /// Its end: late datagrams are counted until then.
+    pub gone_at: Option<Mono>,
+}
+
+struct Slot {
+    generation: u32,
+    flight: Option<Flight>,
+}
+
+/// All connections in flight.
+#[derive(Default)]
+pub struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_cid: HashMap<[u8; 8], Handle>,
+}
+
+impl Table {
+    /// Returns the number of connections.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds a connection.
+    pub fn insert(&mut self, flight: Flight) -> Handle {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                flight: None,
+            });
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        let handle = Handle {
+            slot,
+            generation: place.generation,
+        };
+        self.by_cid.insert(flight.connection.client_cid, handle);
+        place.flight = Some(flight);
+        handle
+    }
+
+    /// Returns the connection, if it is still in flight.
+    pub fn get(&mut self, handle: Handle) -> Option<&mut Flight> {
+        let slot = self.slots.get_mut(handle.slot as usize)?;
+        if slot.generation == handle.generation {
+            slot.flight.as_mut()
+        } else {
+            None
+        }
+    }
+
+    /// Removes a connection.
+    pub fn remove(&mut self, handle: Handle) -> Option<Flight> {
+        let cid = self.get(handle)?.connection.client_cid;
+        self.by_cid.remove(&cid);
+        let slot = &mut self.slots[handle.slot as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(handle.slot);
+        slot.flight.take()
+    }
+
+    /// Returns the connection with this connection ID.
+    pub fn find(&self, cid: [u8; 8]) -> Option<Handle> {
+        self.by_cid.get(&cid).copied()
+    }
+
+    /// Returns all connections in flight.
+    pub fn handles(&self) -> Vec<Handle> {
+        let mut handles: Vec<Handle> = self.by_cid.values().copied().collect();
+        handles.sort_unstable();
+        handles
+    }
+}

@@ -1,0 +1,152 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seconds};
+use firstflight_core::records::OutputArguments;
+
+use crate::tls::{KeyShare, Verify};
+
+/// UDP payloads: 1280 bytes of IP on either family.
+const SIZES: [u16; 2] = [1252, 1232];
+
+/// Completes QUIC handshakes and asks for one HTTP/3 header section each (HEAD): one row per target with what
+/// the server negotiated, showed and answered, and when, by the kernel's time stamps.
+#[derive(Parser, Debug)]
+#[command(
+    name = "firstflight-handshake",
+    bin_name = "firstflight handshake",
+    version,
+    about,
+    after_help = "\
+Example:
+  firstflight handshake --targets targets.csv --rate 50 --contact 'research@example.org' \\
+    --blocklist blocklist.txt --verify chain > handshakes.jsonl
+
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+input or records that cannot be written; 130 interrupted, what ended before is recorded."
+)]
+pub struct Options {
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain empty: no SNI); - for
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    pub targets: PathBuf,
+
+    #[command(flatten)]
+    pub output: OutputArguments,
+
+    /// New connections per second
+    #[arg(long, value_name = "N", default_value_t = 50.0, value_parser = positive)]
+    pub rate: f64,
+
+    #[command(flatten)]
+    pub sending: SendingArguments,
+
+    /// Seconds from the first Initial to the end of a connection
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub timeout: f64,
+
+    /// Milliseconds during which datagrams that come after a connection's end are counted
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = milliseconds())]
+    pub linger_ms: u32,
+
+    /// Group of the key share in the ClientHello; x25519mlkem768 takes two datagrams
+    #[arg(long, value_enum, default_value_t = KeyShare::X25519)]
+    pub key_share: KeyShare,
+
+    /// What is checked: nothing, the signature of the handshake, or that and the chain up to a root. What
+    /// fails is recorded; no handshake ends for it
+    #[arg(long, value_enum, default_value_t = Verify::Signature)]
+    pub verify: Verify,
+
+    /// File of root certificates (PEM) for --verify chain (default: Mozilla's)
+    #[arg(long, value_name = "FILE")]
+    pub roots: Option<PathBuf>,
+
+    /// Append the secrets of all connections to FILE, for dissectors (NSS key log format)
+    #[arg(long, value_name = "FILE")]
+    pub keylog: Option<PathBuf>,
+
+    /// Path of the request
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    pub path: String,
+}
+
+impl Options {
+    /// UDP payload of Initials on IPv4, on IPv6.
+    pub fn initial_sizes(&self) -> [u16; 2] {
+        SIZES
+    }
+
+    /// Product and contact, as every request names them.
+    pub fn user_agent(&self) -> String {
+        let product = concat!("firstflight/", env!("CARGO_PKG_VERSION"));
+        match &self.sending.contact {
+            Some(contact) => format!("{product} ({contact})"),
+            None => product.to_owned(),
+        }
+    }
+}
+
+/// Reads a path that fits into a request.
+fn path(text: &str) -> Result<String, String> {
+    let fits = text.starts_with('/')
+        && text.len() <= 256
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("must begin with / and have at most 256 visible ASCII characters".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Options, clap::Error> {
+        Options::try_parse_from([&["firstflight-handshake", "--targets", "t"], arguments].concat())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_definitions() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+        let options = parsed(&[]).unwrap();
+        assert_eq!(
+            (options.rate, options.timeout, options.linger_ms),
+            (50.0, 10.0, 500)
+        );
+        assert_eq!(
+            (options.key_share, options.verify),
+            (KeyShare::X25519, Verify::Signature)
+        );
+        assert_eq!((options.path.as_str(), options.keylog), ("/", None));
+    }
+
+    #[test]
+    fn paths_fit_a_request() {
+        let long = format!("/{}", "x".repeat(256));
+        for (text, fits) in [
+            ("/", true),
+            ("/a/b?c=d", true),
+            ("", false),
+            ("a", false),
+            ("/a b", false),
+            ("/\u{e4}", false),
+            (&long[..257], false),
+            (&long[..256], true),
+        ] {
+            assert_eq!(parsed(&["--path", text]).is_ok(), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_name_the_contact() {
+        let with = parsed(&["--contact", "research@example.org"]).unwrap();
+        assert!(with.user_agent().ends_with(" (research@example.org)"));
+        let without = parsed(&[]).unwrap().user_agent();
+        assert!(without.starts_with("firstflight/") && !without.contains('('));
+    }
+}

@@ -1,0 +1,188 @@
+//! From options to a run: puts its parts together, starts it, and reports what came of it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use firstflight_certificates::Roots;
+use firstflight_core::cid::CidKey;
+use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::egress::{Egress, Ports};
+use firstflight_core::inputs::Lists;
+use firstflight_core::progress::Progress;
+use firstflight_core::records::{Outputs, Segments, Sinks, Writer, leave_out_answered, summary};
+use firstflight_core::signals::Signals;
+use firstflight_core::targets::{Backlog, shuffle};
+use firstflight_core::{Failure, random};
+use firstflight_usage::tell;
+use rand_chacha::rand_core::Rng;
+
+use crate::connection::Context;
+use crate::counts::Counts;
+use crate::engine::{Engine, Parts, RunResult};
+use crate::finished::{Inspector, RowContext, Sides};
+use crate::flights::{Flights, PER_TARGET, Settings};
+use crate::options::Options;
+use crate::report;
+use crate::request::{Requests, control};
+use crate::row::Columns;
+use crate::summary::Summary;
+use crate::tls::{Tls, Verify};
+
+/// Executes what the options ask for; returns the exit status.
+pub fn run(options: &Options) -> Result<u8, Failure> {
+    let sending = &options.sending;
+    let lists = Lists::read(&sending.inputs("handshake", Some(&options.targets), false))?;
+    if sending.dry_run {
+        tell!("handshake: {}", lists.plan(options.rate));
+        return Ok(u8::from(lists.targets.rejected > 0));
+    }
+    let roots = roots(options)?;
+    let outputs = Outputs::<Columns>::open(&options.output.options(None))?;
+    let sides = sides(options)?;
+    let keylog = options.keylog.as_deref().map(open_keylog).transpose()?;
+    let Lists { policy, targets } = lists;
+    let mut counts = Counts::default();
+    counts.tally.targets = targets.len() as u64;
+    counts.tally.rejected = targets.rejected;
+    let mut order: Vec<u32> = (0..targets.len() as u32).collect();
+    let Sinks { json, segments, .. } = outputs.records;
+    if let Some(segments) = segments.as_ref().filter(|_| options.output.resume) {
+        leave_out_answered(&mut order, &mut counts.tally, segments, &targets)?;
+    }
+    let mut system = random::seeded_by_system()?;
+    let seed = sending.seed.unwrap_or_else(|| system.next_u64());
+    shuffle(&mut order, seed);
+    let first_port = system.next_u32() as u16;
+    let ports = Ports::for_targets(
+        &sending.source,
+        sending.ports,
+        &targets,
+        &order,
+        false,
+        first_port,
+    )?;
+    let signals = Signals::catch()?;
+
+    let store = roots.as_ref().map(Roots::name);
+    let mut summary = Summary::new(options, &ports, store, seed);
+    let list = Arc::new(targets.picked(&order));
+    drop((targets, order));
+    let (clock, start) = (Clock::start(), wall());
+    let started = Instant::now();
+    let progress = Progress::new(
+        "handshake",
+        Some(counts.tally.targets),
+        options.output.progress.as_deref(),
+    );
+    let cid_key = sending
+        .cid_key
+        .unwrap_or_else(|| random::bytes(&mut system));
+    let engine = Engine::new(Parts {
+        clock,
+        backlog: Backlog::new(list.clone(), sending.rate_limits(start, list.len())),
+        flights: Flights::new(
+            Arc::new(context(options, keylog)?),
+            Settings {
+                sizes: options.initial_sizes(),
+                cooldown: Mono::from(options.linger_ms) * 1_000_000,
+            },
+            CidKey::new(&cid_key),
+            ports.locals(),
+            counts,
+        ),
+        egress: Egress::new(policy, ports, (options.rate, PER_TARGET), clock),
+        requests: Requests::new(options.path.clone(), options.user_agent()),
+        random: system,
+        writer: Writer::start(
+            RowContext {
+                list: list.clone(),
+                inspector: Inspector::new(roots),
+            },
+            Sinks {
+                json,
+                segments,
+                sides,
+            },
+        )?,
+        progress,
+        list,
+    })?;
+    let result = engine.run(&signals);
+    summary.duration_s = started.elapsed().as_secs_f64();
+    conclude(options, summary, result)
+}
+
+/// Reports and writes what came of a run; returns the exit status.
+fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
+    summary.interrupted = result.interrupted;
+    (summary.max_new_per_second, summary.max_datagrams_per_second) = result.highest;
+    summary.counts = result.counts;
+    let last = result.written.as_ref().ok().copied();
+    summary.last_segment = last.filter(|_| options.output.segments.is_some());
+    report::finished(&summary);
+    if let Some(path) = &options.output.summary {
+        summary::write(&summary, path)?;
+    }
+    result.written?;
+    summary.counts.tally.check()?;
+    Ok(if summary.interrupted {
+        130
+    } else {
+        u8::from(summary.counts.tally.rejected > 0)
+    })
+}
+
+/// What all connections share.
+fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> {
+    let control = control()
+        .map_err(|e| Failure::Usage(format!("the control stream cannot be laid out: {e}")))?;
+    let contact = options.sending.contact.as_deref().unwrap_or_default();
+    Ok(Context {
+        tls: Tls::new(options.key_share, options.verify, keylog)?,
+        control: control.into(),
+        contact: contact.as_bytes().to_vec(),
+        timeout: (options.timeout * SECOND as f64) as Mono,
+    })
+}
+
+/// The roots that chains are checked against, if they are.
+fn roots(options: &Options) -> Result<Option<Roots>, Failure> {
+    match (&options.roots, options.verify) {
+        (None, Verify::Chain) => Ok(Some(Roots::mozilla())),
+        (Some(path), Verify::Chain) => {
+            let shown = path.display();
+            let unreadable =
+                |why: String| Failure::Input(format!("--roots {shown}: {why}; nothing was sent"));
+            let pem = fs::read(path).map_err(|e| unreadable(e.to_string()))?;
+            Roots::of_pem(&pem).map(Some).map_err(unreadable)
+        }
+        (Some(_), _) => Err(Failure::Usage(
+            "--roots is for --verify chain: add that, or leave --roots away".into(),
+        )),
+        (None, _) => Ok(None),
+    }
+}
+
+/// The segments of certificates and responses, below those of handshakes.
+fn sides(options: &Options) -> Result<Sides, Failure> {
+    let Some(folder) = &options.output.segments else {
+        return Ok(Sides::default());
+    };
+    let resume = options.output.resume;
+    Ok(Sides {
+        certificates: Some(Segments::open(&folder.join("certificate"), resume)?),
+        responses: Some(Segments::open(&folder.join("http3_response"), resume)?),
+    })
+}
+
+fn open_keylog(path: &Path) -> Result<File, Failure> {
+    let file = File::options().append(true).create(true).open(path);
+    file.map_err(|e| {
+        Failure::Usage(format!(
+            "--keylog {}: {e}; name a file to append to",
+            path.display()
+        ))
+    })
+}

@@ -1,0 +1,183 @@
+//! TLS 1.3 for all connections of a run: what is offered, what is checked, where keys are logged.
+//!
+//! Nothing that the server shows ends a handshake: certificates and signatures are checked, and what is wrong
+//! with them is noted. The handshake then goes on, because what is behind it is the measurement.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::ValueEnum;
+use firstflight_core::Failure;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::quic::{ClientConnection, Version};
+use rustls::{DigitallySignedStruct, Error, KeyLog, SignatureScheme};
+
+/// The group that the ClientHello has a key share of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyShare {
+    X25519,
+    X25519mlkem768,
+}
+
+/// What is checked of a server's certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    None,
+    /// CertificateVerify: the server has the key of its certificate.
+    Signature,
+    /// The signature, and the chain up to a root.
+    Chain,
+}
+
+/// What the checks of one connection found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// An OCSP response came with the certificate.
+    pub ocsp: bool,
+    /// Of CertificateVerify; `None`: not checked.
+    pub signature_valid: Option<bool>,
+}
+
+/// Makes connections' TLS parts.
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    recorder: Arc<Recorder>,
+}
+
+impl Tls {
+    /// Offers `key_share` first; checks what `verify` says; appends secrets to `keylog`.
+    pub fn new(key_share: KeyShare, verify: Verify, keylog: Option<File>) -> Result<Tls, Failure> {
+        let provider = Arc::new(CryptoProvider {
+            kx_groups: groups(key_share),
+            ..aws_lc_rs::default_provider()
+        });
+        let recorder = Arc::new(Recorder {
+            provider: provider.clone(),
+            check: verify != Verify::None,
+            note: Mutex::new(Note::default()),
+        });
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|e| Failure::Usage(format!("TLS 1.3 is not available: {e}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(recorder.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.resumption = Resumption::disabled();
+        if let Some(file) = keylog {
+            config.key_log = Arc::new(KeyFile(Mutex::new(file)));
+        }
+        Ok(Tls {
+            config: Arc::new(config),
+            recorder,
+        })
+    }
+
+    /// Begins a connection to `domain`, or if that is empty to `ip` without a name, with these transport
+    /// parameters. Fails if TLS cannot ask for such a name.
+    pub fn begin(
+        &self,
+        domain: &str,
+        ip: IpAddr,
+        parameters: Vec<u8>,
+    ) -> Result<ClientConnection, String> {
+        let name = if domain.is_empty() {
+            ServerName::IpAddress(ip.into())
+        } else {
+            ServerName::try_from(domain.to_owned())
+                .map_err(|_| "no ClientHello can carry this name".to_owned())?
+        };
+        ClientConnection::new(self.config.clone(), Version::V1, name, parameters)
+            .map_err(|e| format!("no ClientHello can be made: {e}"))
+    }
+
+    /// Returns what was found since the last call: handshake bytes of one connection are read at a time.
+    pub fn take_note(&self) -> Note {
+        std::mem::take(&mut *self.recorder.lock())
+    }
+}
+
+/// The groups offered, the one with a key share first.
+fn groups(key_share: KeyShare) -> Vec<&'static dyn SupportedKxGroup> {
+    use aws_lc_rs::kx_group::{SECP256R1, SECP384R1, X25519, X25519MLKEM768};
+    match key_share {
+        KeyShare::X25519 => vec![X25519, SECP256R1, SECP384R1],
+        KeyShare::X25519mlkem768 => vec![X25519MLKEM768, X25519, SECP256R1, SECP384R1],
+    }
+}
+
+/// Notes what the checks find, and never fails for it.
+#[derive(Debug)]
+struct Recorder {
+    provider: Arc<CryptoProvider>,
+    check: bool,
+    note: Mutex<Note>,
+}
+
+impl Recorder {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Note> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.lock().ocsp = !ocsp_response.is_empty();
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // QUIC has no TLS 1.2 (RFC 9001 4.2).
+        Err(Error::General("TLS 1.2".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        if self.check {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            let checked = verify_tls13_signature(message, cert, dss, algorithms);
+            self.lock().signature_valid = Some(checked.is_ok());
+        }
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// A file of secrets in the NSS key log format, a line each.
+#[derive(Debug)]
+struct KeyFile(Mutex<File>);
+
+impl KeyLog for KeyFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk costs keys, not records: the summary's readers see it by the file.
+        let _ = file.write_all(line.as_bytes());
+    }
+}

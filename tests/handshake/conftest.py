@@ -1,0 +1,108 @@
+"""Runs the handshake engine for tests, and servers that speak HTTP/3."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.system import binaries
+from lab.certificates import issue, make_authority
+
+HOST = "127.0.0.1"
+LOOPBACK = ("--allow-net", "127.0.0.0/8")
+FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
+CONTACT = "research@example.org"
+TREE = Path(__file__).resolve().parents[2]
+
+Target = tuple[str, str, int]
+
+
+@dataclass
+class Done:
+    """The output of a run of the engine."""
+
+    status: int
+    rows: list[dict[str, Any]]
+    messages: str
+    folder: Path
+
+    def row(self, domain: str) -> dict[str, Any]:
+        """Return the only row of this name."""
+        (row,) = [row for row in self.rows if row["domain"] == domain]
+        return row
+
+
+def argv(*arguments: object) -> list[str]:
+    """Return the command line of the native engine."""
+    return [str(binaries.find("firstflight-handshake")), *map(str, arguments)]
+
+
+def write_targets(path: Path, targets: Sequence[Target]) -> Path:
+    """Write a target list."""
+    lines = ["ip,domain,port", *(f"{ip},{domain},{port}" for ip, domain, port in targets)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def connect(
+    folder: Path,
+    targets: Sequence[Target],
+    *options: object,
+    allow: Sequence[str] = LOOPBACK,
+    limits: Sequence[str] = FAST,
+) -> Done:
+    """Run the engine over targets; loopback is allowed, and a contact is given."""
+    path = write_targets(folder / "targets.csv", targets)
+    command = argv("--targets", path, "--contact", CONTACT, *allow, *limits, *options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return Done(done.returncode, rows, done.stderr, folder)
+
+
+Connect = Callable[..., Done]
+
+
+@dataclass
+class Http3:
+    """A server for *.http3.test."""
+
+    port: int
+    authority: Path
+    requests: Path
+
+    def asked(self) -> list[dict[str, str]]:
+        """Return the header sections of the requests so far."""
+        return [json.loads(line) for line in self.requests.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def http3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3]:
+    """tests/handshake/server.py, with a certificate for *.http3.test."""
+    folder = tmp_path_factory.mktemp("http3")
+    authority = make_authority(folder)
+    files = issue(authority, "http3", ["*.http3.test"])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((HOST, 0))
+        port: int = free.getsockname()[1]
+    requests = folder / "requests.jsonl"
+    requests.touch()
+    command = [sys.executable, "-P", "-m", "tests.handshake.server", port, files.chain, files.key, requests]
+    environment = {**os.environ, "PYTHONPATH": str(TREE)}
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "READY\n"
+        yield Http3(port, authority.path, requests)
+        assert process.poll() is None, "the server ended"
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,116 @@
+"""Handshakes with every stack of the lab, and with servers that misbehave: outcomes and milestones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import stacks
+from lab.servers import CHAIN_BYTES
+from tests.lab_servers.running import Running, endpoint, running
+
+from .conftest import HOST, Done, connect
+
+DELAY_US = 20_000
+GOOD = {
+    "quiche": ("iack", "wait", "retry", "retry_iack", "hello_retry", "sh_then_certificate"),
+    "quic-go": ("wait",),
+    "aioquic": ("iack", "wait"),
+}
+UNTIMED = ("retry", "hello_retry")
+MILESTONES = ("ack_us", "sh_us", "certificate_us", "handshake_us", "confirmed_us")
+
+
+def started(folder: Path, stack: str, modes: tuple[str, ...], sizes: tuple[str, ...]) -> tuple[Running, Done]:
+    endpoints = [
+        endpoint(stack, mode, None if mode in UNTIMED else DELAY_US, certificate=size)
+        for mode in modes
+        for size in sizes
+    ]
+    with running(folder, stack, endpoints) as server:
+        targets = [(HOST, one.domain, server.port) for one in endpoints]
+        return server, connect(folder, targets, "--timeout", 2)
+
+
+@pytest.fixture(scope="module", params=GOOD)
+def done(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Done]]:
+    stack = str(request.param)
+    _, found = started(tmp_path_factory.mktemp(stack), stack, GOOD[stack], ("small", "large"))
+    yield stack, found
+
+
+def test_every_handshake_is_complete(done: tuple[str, Done]) -> None:
+    stack, found = done
+    assert found.status == 0 and len(found.rows) == 2 * len(GOOD[stack])
+    for row in found.rows:
+        mode, size = row["domain"].split(".")[0].replace("-", "_"), row["domain"].split(".")[1]
+        assert (row["outcome"], row["alpn"], row["signature_valid"]) == ("done", "h3", True), row
+        times = [row[name] for name in MILESTONES]
+        assert None not in times and times == sorted(times), row
+        assert row["retry"] == mode.startswith("retry"), row
+        assert row["hello_retry"] == (mode == "hello_retry"), row
+        assert row["group"] == ("secp384r1" if mode == "hello_retry" else "X25519"), row
+        iack = mode in ("iack", "retry_iack", "hello_retry")
+        assert row["first_answer"] == ("iack" if iack else "coalesced"), row
+        # The message frames each certificate, beside the chain's own bytes.
+        assert CHAIN_BYTES[size] - 10 <= row["certificate_bytes"] <= CHAIN_BYTES[size] + 80, row
+        assert row["discarded"] == 0 and row["detail"] is None, row
+        assert row["http"] in ("no_response", "incomplete"), "the lab's servers speak no HTTP/3"
+
+
+def test_nothing_comes_before_its_declared_delay(done: tuple[str, Done]) -> None:
+    stack, found = done
+    for row in found.rows:
+        mode = row["domain"].split(".")[0]
+        if mode.replace("-", "_") not in UNTIMED:
+            held = "certificate_us" if mode == "sh-then-certificate" else "sh_us"
+            # How late it is, is the machine's.
+            assert row[held] >= DELAY_US, (stack, row)
+
+
+@pytest.fixture(scope="module")
+def rogue(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    modes = tuple(sorted(stacks.find("rogue").modes))
+    return started(tmp_path_factory.mktemp("rogue"), "rogue", modes, ("small",))[1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome", "stage", "more"),
+    [
+        ("silent", "timeout", "sent", {"bytes_received": 0}),
+        ("ack-only", "timeout", "ack", {"first_answer": "ack_only"}),
+        ("retry-silent", "timeout", "sent", {"retry": True}),
+        ("retry-twice", "retry_loop", "sent", {"retry": True}),
+        ("version-negotiation", "version_negotiation", "sent", {}),
+        ("closed", "handshake_failed", "sent", {"alert": 40, "alert_by": "server", "close_code": 0x128}),
+        ("closed-with-ack", "handshake_failed", "ack", {"alert": 40, "alert_by": "server"}),
+        ("malformed-frames", "malformed", "sent", {}),
+        ("undecryptable", "timeout", "sent", {}),
+        ("sh-first", "timeout", "server_hello", {"first_answer": "sh_first"}),
+        ("chatty", "timeout", "server_hello", {"first_answer": "iack"}),
+    ],
+)
+def test_servers_that_misbehave(
+    rogue: Done, mode: str, outcome: str, stage: str, more: dict[str, object]
+) -> None:
+    row = rogue.row(f"{mode}.small.test")
+    assert (row["outcome"], row["stage"]) == (outcome, stage), row
+    assert {name: row[name] for name in more} == more
+    assert row["handshake_us"] is None and row["http"] is None and row["cipher"] is None
+
+
+def test_no_server_is_sent_much(rogue: Done) -> None:
+    # Within two seconds: the ClientHello, probe time-outs that double, ACKs, a close.
+    assert {row["domain"]: row["datagrams_sent"] for row in rogue.rows if row["datagrams_sent"] > 20} == {}
+
+
+def test_two_datagrams_of_client_hello(tmp_path: Path) -> None:
+    with running(tmp_path, "quiche", [endpoint("quiche", "wait", None)]) as server:
+        target = (HOST, "wait.small.test", server.port)
+        done = connect(tmp_path, [target], "--key-share", "x25519mlkem768", "--timeout", 2)
+    (row,) = done.rows
+    assert row["outcome"] == "done" and row["bytes_sent_unvalidated"] >= 2400
