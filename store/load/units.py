@@ -64,9 +64,13 @@ class Units:
         return [*subjects, f"tables derived from {kind}"] if kind in derived.WHOLE else subjects
 
     def token(self, number: int) -> str:
-        """Return the token of batch `number`: equal only for the same file and load log entries."""
+        """Return the token of batch `number`: equal only for the same file, part and load log entries.
+
+        Two shards may have files of the same content: the same certificate, seen by both.
+        """
         versions = [(unit, self._logged[unit]["version"]) for unit in self._units]
-        return sha256(repr((self._file.kind.name, self._file.sha256, versions, number)).encode()).hexdigest()
+        file = (self._file.kind.name, self._file.sha256, self._file.part.name)
+        return sha256(repr((*file, versions, number)).encode()).hexdigest()
 
     def begin(self) -> None:
         """Log that the units are changing: until `end`, any load repeats them."""

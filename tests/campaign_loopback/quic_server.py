@@ -1,4 +1,7 @@
-"""A real HTTP/3 server (aioquic) on loopback addresses: `python quic_server.py PORT ADDRESS...`."""
+"""A real HTTP/3 server (aioquic) on loopback addresses: `python quic_server.py PORT ADDRESS...`.
+
+Every request is answered with a header section alone.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import serve
+from aioquic.h3.connection import H3Connection
+from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import HandshakeCompleted, QuicEvent
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -41,13 +48,32 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return chain, secret
 
 
+HEADERS = [(b":status", b"204"), (b"server", b"loopback"), (b"alt-svc", b'h3=":443"')]
+
+
+class Answer(QuicConnectionProtocol):
+    """The server's end of one connection."""
+
+    http: H3Connection | None = None
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """Answer what is a request."""
+        if isinstance(event, HandshakeCompleted):
+            self.http = H3Connection(self._quic)
+        for found in self.http.handle_event(event) if self.http is not None else []:
+            if isinstance(found, HeadersReceived):
+                assert self.http is not None
+                self.http.send_headers(found.stream_id, HEADERS, end_stream=True)
+                self.transmit()
+
+
 async def main(port: int, addresses: list[str]) -> None:
     """Serve until killed; print `ready` when all sockets are bound."""
     configuration = QuicConfiguration(is_client=False, alpn_protocols=["h3"])
     with tempfile.TemporaryDirectory() as folder:
         configuration.load_cert_chain(*certificate(Path(folder)))
     for address in addresses:
-        await serve(address, port, configuration=configuration)
+        await serve(address, port, configuration=configuration, create_protocol=Answer)
     print("ready", flush=True)
     await asyncio.Event().wait()
 

@@ -42,7 +42,8 @@ with DAG("own", schedule=None):
 names = [task.task_id for task in tasks]
 (own,) = [task for task in tasks if task.task_id == "tally"]
 gave = own.execute({"ti": types.SimpleNamespace(hostname="east")})
-print(json.dumps([names, own.pool, gave]))
+(off,) = [task for task in tasks if task.task_id == "handshake"]
+print(json.dumps([names, own.pool, gave, off.execute({})]))
 """
 
 
@@ -124,7 +125,9 @@ def test_a_schedule_has_a_task_for_it_that_runs_it(
         env={**os.environ, **environment, "AIRFLOW_HOME": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
-    names, pool, gave = json.loads(done.stdout.splitlines()[-1])
+    names, pool, gave, off = json.loads(done.stdout.splitlines()[-1])
     assert names == ["resolve", "probe", "handshake", "dissect", "tally", "load"]
     assert pool == "default_pool"  # it sends nothing
     assert gave["rows"] > 0 and tally(run, "east").is_file()
+    assert off == {"rows": 0}, "the settings do not enable it"
+    assert not (run / "east" / "1" / "handshake").exists()

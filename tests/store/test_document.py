@@ -50,6 +50,10 @@ def test_unknown_kind_is_named_with_those_that_there_are() -> None:
             "kind: k\nmeaning: m\ncolumns: [{name: a, type: string, nulable: true, meaning: m}]",
             "key 'nulable'",
         ),
+        (
+            "kind: k\nmeaning: m\ncolumns: [{name: a, type: string, nullable: maybe, meaning: m}]",
+            "unknown value nullable: 'maybe'",
+        ),
         ("kind: k\nmeaning: m\nunit: [b]\ncolumns: [{name: a, type: string, meaning: m}]", "names b"),
         (
             "kind: k\nmeaning: m\ncolumns: "

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from firstflight.errors import InputError
+from firstflight.shard import all_of
 from schemas import records
 from store import open_store, retention
 from store.load import loader
 from store.load.loader import Loaded, Refused
+from store.load.part import Part
+from store.load.record_file import RecordFile
 
 from .rows import DAY_NS, RUN, write
 
@@ -131,6 +134,20 @@ def test_a_repetition_is_replaced_alone(tmp_path: Path, kind: str) -> None:
     assert [load(path) for path in (first, other)] == ["replaced", "unchanged"]
     counted = ask(f"SELECT repetition, count() AS n FROM {kind} GROUP BY repetition ORDER BY repetition")
     assert counted == [{"repetition": 1, "n": 2}, {"repetition": 2, "n": 1}]
+
+
+def test_shards_that_saw_the_same_certificate_both_have_it(tmp_path: Path) -> None:
+    """Their files are equal, byte by byte."""
+    path = write(tmp_path / "certificate.parquet", [row("certificate")], "certificate")
+    with open_store(write=True) as store:
+        for shard in all_of(2):
+            name = f"{RUN}/hamburg/1/{shard.folder}/"
+            filled = {"source_file": f"{name}handshake/certificate.parquet"}
+            found = loader.load_one(store, RecordFile(path, filled, Part(shard, name)))
+            assert (found.action, found.in_store) == ("loaded", 1)
+        assert store.rows("SELECT count() AS n, uniqExact(source_file) AS f FROM certificate") == [
+            {"n": 2, "f": 2}
+        ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,167 @@
+"""A campaign that completes handshakes with a share of its names: each once, whatever interrupts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight.shard import Shard, all_of
+from scanner.handshake.draw import number
+from tests.segments import rows_of
+from tests.waiting import until
+
+from .test_campaign import manifest
+from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
+
+SHARDS = all_of(2)
+VANTAGES = '[[vantage]]\nname = "east"\ninterface = "lo"\nports = "61000-61031"\nshards = {}\n'
+KINDS = ("quic_handshake", "certificate", "http3_response")
+
+
+def campaign(world: World, shards: int, **handshake: object) -> list[str]:
+    """Return the arguments of a campaign with handshakes and these settings of theirs."""
+    path = world.settings("handshakes.toml", rate=200, vantages=VANTAGES.format(shards))
+    changes = {"enabled": "true", **handshake}
+    limits = ["probe.per_address_rate=0", "capture.enabled=false"]
+    return [
+        "--config",
+        str(path),
+        *(f"--set=handshake.{k}={v}" for k, v in changes.items()),
+        *(f"--set={x}" for x in limits),
+    ]
+
+
+def firstflight(world: World, *words: str) -> str:
+    env = {**world.environment, "FIRSTFLIGHT_STORE": f"chdb:{world.folder}/store"}
+    done = subprocess.run([*FIRSTFLIGHT, *words], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def part(run: Path, shard: Shard) -> Path:
+    """Return the folder of the stage in one of two shards."""
+    return run / "east" / "1" / shard.folder / "handshake"
+
+
+def rows(run: Path, kind: str = KINDS[0]) -> list[dict[str, Any]]:
+    return [
+        row for shard in SHARDS for row in pq.read_table(part(run, shard) / f"{kind}.parquet").to_pylist()
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(world: World) -> Path:
+    """A campaign of two shards with all names; kill -9 ends one while it connects, and it is resumed."""
+    process = world.start_campaign(*campaign(world, 2, share=1, rate=16))
+    until(world.runs, "a run folder")
+    (run,) = world.runs()
+    segments = [part(run, shard) / "segments" for shard in SHARDS]
+    until(lambda: all(folder.is_dir() and rows_of(folder) for folder in segments), "both shards connect")
+    killed = json.loads((part(run, SHARDS[1]) / "report.json").read_text())
+    os.kill(killed["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 1, err
+    assert "shard 1/2: killed by SIGKILL" in err
+    left = firstflight(world, "campaign", "run", "--resume", run.name, "--dry-run")
+    assert "shard 1/2: handshake\n" in left and "shard 0/2" not in left
+    kept = {(row["domain"], row["sent_at"]) for row in rows_of(segments[1])}
+    done = world.campaign("--resume", run.name)
+    assert done.returncode == 0, done.stderr
+    assert kept <= {(row["domain"], row["sent_at"]) for row in rows(run)}, "a target was connected with twice"
+    return run
+
+
+def test_every_name_is_connected_with_once(run: Path) -> None:
+    found = rows(run)
+    assert Counter(row["domain"] for row in found) == Counter(list(addresses()))
+    for row in found:
+        name = row["domain"]
+        if name == OPTED_OUT:
+            assert (row["outcome"], row["stage"], row["sent_at"]) == ("blocked", None, None)
+        elif name.startswith("closed"):
+            assert (row["outcome"], row["stage"], row["cdn_by_asn"]) == ("refused", "sent", "Others")
+        else:
+            assert (row["outcome"], row["stage"], row["http"]) == ("done", "response", "response")
+            assert (row["status"], row["server_header"]) == (204, "loopback")
+            assert row["cdn"] == row["cdn_by_asn"] == "Cloudflare"
+    assert not any((part(run, shard) / "segments").exists() for shard in SHARDS)
+    ports = [
+        {row["src_port"] for row in pq.read_table(part(run, s) / f"{KINDS[0]}.parquet").to_pylist()}
+        for s in SHARDS
+    ]
+    assert not (ports[0] & ports[1]) - {None}
+
+
+def test_certificates_and_responses_belong_to_handshakes(run: Path) -> None:
+    done = {(row["domain"], row["sent_at"]) for row in rows(run) if row["outcome"] == "done"}
+    responses = rows(run, "http3_response")
+    assert {(row["domain"], row["sent_at"]) for row in responses} == done and len(responses) == ANSWERING
+    assert all(["server", "loopback"] in json.loads(row["headers"]) for row in responses)
+    for shard in SHARDS:  # one server, one certificate
+        (certificate,) = pq.read_table(part(run, shard) / "certificate.parquet").to_pylist()
+        assert {row["leaf_sha256"] for row in rows(run)} == {certificate["sha256"], None}
+        assert (certificate["subject"], certificate["position"]) == ("CN=edge.camp.test", 0)
+
+
+def test_counts_are_beside_those_of_the_probes(run: Path, world: World) -> None:
+    counts = manifest(run)["counts"]
+    assert isinstance(counts, dict)
+    assert (counts["handshakes"], counts["handshakes_done"]) == (len(addresses()), ANSWERING)
+    assert counts["targets"] == len(addresses())
+    assert counts["refused"] == counts["handshakes_refused"] == SILENT
+    entry = json.loads(firstflight(world, "runs", "--format", "jsonl", run.name))
+    assert (entry["probes"], entry["probe_stages_done"]) == (len(addresses()), 1)
+    assert entry["beside"]["handshakes"] == {
+        "blocked": 1,
+        "done": ANSWERING,
+        "refused": SILENT,
+        "sent": ANSWERING + SILENT,
+    }
+    assert f"\n  handshakes: sent {ANSWERING + SILENT}, " in firstflight(world, "runs", run.name)
+
+
+def test_they_are_in_the_store(run: Path, world: World) -> None:
+    where = f"WHERE run = '{run.name}'"
+    text = f"SELECT outcome, count(), uniqExact(leaf_sha256) FROM quic_handshake {where} GROUP BY outcome"
+    found = firstflight(world, "sql", text, "--format", "TSV").splitlines()
+    assert sorted(found) == ["blocked\t1\t0", f"done\t{ANSWERING}\t1", f"refused\t{SILENT}\t0"]
+    for kind, count in (("certificate", len(SHARDS)), ("http3_response", ANSWERING)):
+        assert (
+            firstflight(world, "sql", f"SELECT count() FROM {kind} {where}", "--format", "TSV")
+            == f"{count}\n"
+        )
+
+
+def test_a_stopped_stage_keeps_what_it_has_and_goes_on(run: Path, world: World) -> None:
+    """Of a share of the names, the same ones in both repetitions."""
+    process = world.start_campaign(*campaign(world, 1, share=0.9, limit=30, rate=6), "--repetitions", "2")
+    until(lambda: len(world.runs()) == 2, "a run folder")
+    (other,) = set(world.runs()) - {run}
+    folder = other / "east" / "1" / "handshake"
+    until(lambda: (folder / "segments").is_dir() and rows_of(folder / "segments"), "a closed segment")
+    firstflight(world, "runs", "stop", other.name)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    report = json.loads((folder / "report.json").read_text())
+    assert report["state"] == "interrupted" and 0 < report["rows_out"] < 30
+    assert report["rows_out"] + report["facts"]["not_connected"] == 30
+    stopped = pq.read_table(folder / "quic_handshake.parquet").to_pylist()
+    assert not [row["domain"] for row in stopped if row["outcome"] == "timeout"]
+    done = world.campaign("--resume", other.name)
+    assert done.returncode == 0, done.stderr
+    seed = json.loads((other / "manifest.json").read_text())["seed"]
+    drawn = sorted(addresses(), key=lambda name: number(seed, name))[:30]
+    for repetition in ("1", "2"):
+        found = pq.read_table(
+            other / "east" / repetition / "handshake" / "quic_handshake.parquet"
+        ).to_pylist()
+        assert sorted(row["domain"] for row in found) == sorted(drawn)
+        assert {row["repetition"] for row in found} == {int(repetition)}
