@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
     "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
+    "import": ("cli.imports", "Take the output of other scanners into the store."),
     "lab": ("cli.lab", "Start, use and remove the test Internet."),
     "load": ("cli.load", "Load record files into the store."),
     "probe": ("cli.probe", "Probe the first flight of QUIC servers."),

@@ -67,7 +67,8 @@ with DAG(
 
 `open` creates a run with the newest list and routing table; its value (*XCom*) is the run's id, as in rows
 and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
-resolves the names, probes them under capture, dissects its capture, and loads its rows into the store.
+resolves the names, probes them under capture, completes handshakes with a share of them if the site's
+settings say so, dissects its capture, and loads its rows into the store.
 `report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
 points; `late_report` writes it again after the last one.
 

@@ -36,6 +36,9 @@ TYPES = frozenset([*_SCALARS, *(f"list<{scalar}>" for scalar in _SCALARS), "quan
 QUANTILES = "quantilesDD(0.005, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)"
 UNITS = frozenset(["ns", "us", "ms", "s", "bytes", "packets", "bps", "share"])
 
+# Value of `nullable` for what our own programs always fill, and rows of other scanners need not have.
+IMPORTED = "imported"
+
 _KIND_KEYS = {"kind", "meaning", "unit", "time", "stored", "columns"}
 _COLUMN_KEYS = {"name", "type", "unit", "nullable", "from", "meaning", "derived", "values"}
 
@@ -182,6 +185,9 @@ def _column(entry: Any, where: str) -> Column:
     name, type_, unit = str(entry["name"]), str(entry["type"]), entry.get("unit")
     if type_ not in TYPES:
         raise DescriptionError(f"{where}: column {name} has the unknown type {type_!r}")
+    nullable = entry.get("nullable", False)
+    if nullable not in (True, False, IMPORTED):
+        raise DescriptionError(f"{where}: column {name} has the unknown value nullable: {nullable!r}")
     if unit is not None and unit not in UNITS:
         raise DescriptionError(f"{where}: column {name} has the unknown unit {unit!r}")
     return Column(
@@ -189,7 +195,7 @@ def _column(entry: Any, where: str) -> Column:
         type=type_,
         meaning=str(entry["meaning"]).strip(),
         unit=unit,
-        nullable=bool(entry.get("nullable", False)),
+        nullable=bool(nullable),
         source=entry.get("from"),
         derived=entry.get("derived"),
         values=tuple(entry.get("values", ())),

@@ -51,7 +51,7 @@ def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, 
     pools = {vantage.scan_pool for vantage in VANTAGES} | {vantage.watch_pool for vantage in VANTAGES}
     for dag in parsed["dags"].values():
         for task in dag["tasks"]:
-            sends = task["task_id"].rpartition(".")[2] in ("resolve", "probe", "watch")
+            sends = task["task_id"].rpartition(".")[2] in ("resolve", "probe", "handshake", "watch")
             assert (task["pool"] in pools) is sends, task
             if sends:
                 assert task["pool"].endswith("_" + task["task_id"].split(".")[0])

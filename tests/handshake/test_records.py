@@ -57,11 +57,7 @@ def plan() -> pa.Table:
 def connection(n: int, outcome: str = "done", sent_at: int | None = None) -> dict[str, Any]:
     sent_at = (n + 1) * SECOND if sent_at is None else sent_at
     sent = outcome not in joined.NOT_SENT
-    numbers = {
-        c.name: 0
-        for c in records.load("quic_handshake").columns
-        if c.type.startswith("uint") and not c.nullable
-    }
+    numbers = {c.name: 0 for c in records.load("quic_handshake").columns if c.type.startswith("uint")}
     return {
         **numbers,
         "target": 2 + n,

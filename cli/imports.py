@@ -1,0 +1,85 @@
+"""`firstflight import`: takes what other scanners wrote into the store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from firstflight.errors import InputError, UsageError
+from firstflight.settings.types import HOST_NAME
+from firstflight.system import files, stdout, terminal
+
+# Rejected lines that are printed, each with its number.
+_SHOWN = 20
+
+
+@click.group(epilog="Example: firstflight import qscanner ./qscanner-output")
+def command() -> None:
+    """Take the output of other scanners into the store."""
+
+
+@command.command(epilog="Example: firstflight import qscanner ./qscanner-output --vantage hamburg")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--vantage", default="qscanner", show_default=True, metavar="NAME", help="Vantage point of the rows."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the record files [imports/RUN beside the folder of runs].",
+)
+def qscanner(folder: Path, vantage: str, out: Path | None) -> None:
+    """Write QScanner's results as record files of completed handshakes, and load them.
+
+    DIR has quic_connection_info.csv and the other files of one QScanner run. The id of the imported run,
+    made of its begin and content, is the last line; importing it again changes nothing. Rejected lines are
+    reported with their numbers (exit 1).
+    """
+    from firstflight.run.provenance import tool_version
+    from firstflight.run.run import runs_root
+    from scanner import imports
+    from scanner.imports.qscanner import QScanner
+    from store import confined_command as confined
+
+    if not HOST_NAME.fullmatch(vantage):
+        raise UsageError(f"--vantage {vantage}: use lower-case letters, digits and _")
+    stdout.check_open()
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}")
+    version = tool_version()
+    source = QScanner(folder.resolve())
+    run = source.run_id()
+    out = (out or runs_root().parent / "imports" / run).resolve()
+    with files.explain_os_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    code = [Path(folder) for folder in imports.__path__]
+    confined.changing(readable=[source.folder, *code], writable=[out])
+    # Imported after confinement: Arrow may start threads.
+    from scanner.imports import write
+    from store.load import loader
+
+    stamp = {
+        "run": run,
+        "vantage": vantage,
+        "repetition": 1,
+        "tool_version": f"QScanner, imported by {version}",
+        "ruleset": "",
+    }
+    counts = write.write(source.targets(out), out, stamp)
+    for line, reason in source.rejected[:_SHOWN]:
+        terminal.echo(f"line {line} rejected: {reason}", err=True)
+    if source.rejected:
+        terminal.echo(f"{len(source.rejected)} lines rejected", err=True)
+    results = loader.load_files([out / f"{kind}.parquet" for kind in write.KINDS])
+    for result in results:
+        if isinstance(result, loader.Refused):
+            raise result.error
+        terminal.echo(f"{result.action}: {result.path} ({result.in_file} rows of {result.kind})", err=True)
+    outcomes = ", ".join(f"{count} {name}" for name, count in counts["outcomes"].items())
+    terminal.echo(f"{counts['quic_handshake']} handshakes ({outcomes or 'none'})", err=True)
+    terminal.echo(run)
+    if source.rejected:
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""Reads what other scanners wrote into our record kinds."""

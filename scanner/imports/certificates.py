@@ -1,0 +1,121 @@
+"""From a certificate (DER) to the columns of record kind `certificate`, in the engine's words."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, rsa
+from cryptography.x509.oid import ExtensionOID
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CURVES = {
+    "secp256r1": "ec_p256",
+    "secp384r1": "ec_p384",
+    "secp521r1": "ec_p521",
+    "secp256k1": "ec_secp256k1",
+}
+_SIGNATURES = {
+    "1.2.840.113549.1.1.4": "rsa_md5",
+    "1.2.840.113549.1.1.5": "rsa_sha1",
+    "1.2.840.113549.1.1.11": "rsa_sha256",
+    "1.2.840.113549.1.1.12": "rsa_sha384",
+    "1.2.840.113549.1.1.13": "rsa_sha512",
+    "1.2.840.113549.1.1.10": "rsa_pss",
+    "1.2.840.10045.4.1": "ecdsa_sha1",
+    "1.2.840.10045.4.3.2": "ecdsa_sha256",
+    "1.2.840.10045.4.3.3": "ecdsa_sha384",
+    "1.2.840.10045.4.3.4": "ecdsa_sha512",
+    "1.3.101.112": "ed25519",
+}
+
+
+def describe(der: bytes) -> dict[str, Any]:
+    """Return what a certificate says; of one that cannot be parsed its hash, its size and `error`."""
+    unknown = ("subject", "issuer", "serial", "key_algorithm", "signature_algorithm")
+    row: dict[str, Any] = {
+        "sha256": sha256(der).hexdigest(),
+        "der_bytes": len(der),
+        "sans": "[]",
+        "is_ca": False,
+        **dict.fromkeys(unknown, ""),
+        **dict.fromkeys(("key_bits", "scts", "not_before", "not_after", "error")),
+    }
+    try:
+        return row | _parsed(x509.load_der_x509_certificate(der))
+    except Exception:  # a certificate of somebody else: the parser has no common class of errors
+        return row | {"error": "certificate does not parse"}
+
+
+def _parsed(certificate: x509.Certificate) -> dict[str, Any]:
+    key, bits = _key(certificate)
+    serial = certificate.serial_number
+    oid = certificate.signature_algorithm_oid.dotted_string
+    return {
+        "subject": certificate.subject.rfc4514_string(),
+        "issuer": certificate.issuer.rfc4514_string(),
+        "sans": json.dumps(_names(certificate), ensure_ascii=False, separators=(",", ":")),
+        # As encoded: with a byte of zeros in front if the first bit would be set.
+        "serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex(),
+        "key_algorithm": key,
+        "key_bits": bits,
+        "signature_algorithm": _SIGNATURES.get(oid, oid),
+        "is_ca": _is_ca(certificate),
+        "scts": _timestamps(certificate),
+        "not_before": _ns(certificate.not_valid_before_utc),
+        "not_after": _ns(certificate.not_valid_after_utc),
+    }
+
+
+def _key(certificate: x509.Certificate) -> tuple[str, int | None]:
+    key = certificate.public_key()
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return _CURVES.get(key.curve.name, key.curve.name), key.curve.key_size
+    if isinstance(key, rsa.RSAPublicKey):
+        return "rsa", key.key_size
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return "ed25519", 256
+    if isinstance(key, ed448.Ed448PublicKey):
+        return "ed448", 456
+    if isinstance(key, dsa.DSAPublicKey):
+        return "dsa", None
+    return certificate.public_key_algorithm_oid.dotted_string, None
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    """Return DNS names and addresses as they are, others behind their type."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    plain = (x509.DNSName, x509.IPAddress)
+    return [
+        str(name.value) if isinstance(name, plain) else f"{type(name).__name__}:{name.value}"
+        for name in found
+    ]
+
+
+def _is_ca(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _timestamps(certificate: x509.Certificate) -> int:
+    oid = ExtensionOID.PRECERT_SIGNED_CERTIFICATE_TIMESTAMPS
+    try:
+        found = certificate.extensions.get_extension_for_oid(oid).value
+    except x509.ExtensionNotFound:
+        return 0
+    return len(list(found)) if isinstance(found, x509.PrecertificateSignedCertificateTimestamps) else 0
+
+
+def _ns(moment: datetime) -> int | None:
+    """Return nanoseconds since 1970; None outside the years 1678 to 2261."""
+    passed = moment - _EPOCH
+    ns = (passed.days * 86_400 + passed.seconds) * 10**9
+    return ns if -(2**63) <= ns < 2**63 else None

@@ -1,0 +1,210 @@
+"""Reads the output of QScanner (github.com/tumi8/QScanner) into our record kinds of handshakes.
+
+QScanner writes what it knows of a target into several CSV files at once, under a lock: all have the targets
+in the same order, and those without an error of the connection are in all of them. So the files are read side
+by side, a target at a time. What QScanner does not say is null.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import InputError
+from scanner.imports import failures, transport_parameters
+from scanner.imports.chains import Chains
+from scanner.imports.table import Beside, Line, read
+
+CONNECTIONS, PARAMETERS = "quic_connection_info.csv", "quic_shared_config.csv"
+TLS, CERTIFICATES, HEADERS = "tls_shared_config.csv", "tls_certificates.csv", "http_header.csv"
+# TLS 1.3 by RFC 8446 B.4; groups by its 4.2.7 and draft-ietf-tls-ecdhe-mlkem. In the engine's words.
+CIPHERS = {
+    "1301": "TLS_AES_128_GCM_SHA256",
+    "1302": "TLS_AES_256_GCM_SHA384",
+    "1303": "TLS_CHACHA20_POLY1305_SHA256",
+}
+GROUPS = {"23": "secp256r1", "24": "secp384r1", "25": "secp521r1", "29": "X25519", "4588": "X25519MLKEM768"}
+ALPN, QUIC_TRANSPORT_PARAMETERS = 16, 57
+# Fields of a response that have a column.
+FIELDS = ("server", "alt-svc", "via", "location", "cf-ray", "x-amz-cf-pop", "x-cache", "x-served-by", "age")
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Target:
+    """The rows of one target; `certificates` are those that no earlier target sent."""
+
+    handshake: Row
+    response: Row | None = None
+    certificates: list[Row] = field(default_factory=list)
+
+
+class Rejected(Exception):
+    """Why a line is not used."""
+
+
+class QScanner:
+    """The output of one QScanner run, in `folder`. `rejected` are (line, reason) of connections."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rejected: list[tuple[int, str]] = []
+
+    def run_id(self) -> str:
+        """Return the id of the imported run: when it began, and what it found. InputError without a row."""
+        path = self.folder / CONNECTIONS
+        digest = sha256()
+        first: int | None = None
+        for line in read(path):
+            digest.update(repr(sorted(line.values.items())).encode())
+            started = line.values.get("startTime") or ""
+            if started.isdecimal() and 0 < int(started) < 1 << 33:
+                first = min(int(started), first or int(started))
+        if first is None:
+            raise InputError(f"{path} has no connection with a startTime")
+        return f"{datetime.fromtimestamp(first, UTC):%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:6]}"
+
+    def targets(self, scratch: Path) -> Iterator[Target]:
+        """Yield all targets. InputError for a file that cannot be read or is of another run.
+
+        `scratch` is a folder for a temporary copy of the certificates.
+        """
+        with Chains(self.folder / CERTIFICATES, scratch) as chains:
+            tls, headers = Beside(self.folder / TLS), Beside(self.folder / HEADERS)
+            for line in read(self.folder / CONNECTIONS):
+                own, fields = tls.one(line.key), headers.each(line.key, "Header")
+                try:
+                    yield _target(line, own, fields, chains)
+                except Rejected as why:
+                    self.rejected.append((line.number, str(why)))
+            for other in (tls, headers):
+                other.check_end(CONNECTIONS)
+
+
+def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains) -> Target:
+    values = line.values
+    row: Row = {
+        "domain": values.get("hostname") or "",
+        "ip": _address(values.get("address") or ""),
+        "port": _integer(values, "port", 65_535),
+        "sent_at": _integer(values, "startTime", 1 << 33) * 10**9,
+    }
+    failed = values.get("errorMessage") or ""
+    row |= failures.of(failed)
+    if failed:
+        return Target(row)
+    row |= {
+        "outcome": "done",
+        "stage": "response" if fields else "handshake",
+        "retry": {"true": True, "false": False}.get(values.get("hasRetry") or ""),
+        "version": f"0x{_hex(values.get('quicVersion') or ''):08x}",
+        "handshake_us": _integer(values, "handshakeDuration", 1 << 40) * 1000,
+    }
+    certificates = []
+    if tls is not None:
+        row |= _negotiated(tls.values)
+        hashes = (tls.values.get("certificateHashes") or "").split()
+        row |= chains.columns(hashes)
+        certificates = chains.new(hashes)
+    response = None
+    if fields:
+        named = {one.values["Header"].lower(): _braces(one.values.get("Value") or "") for one in fields}
+        row |= {"http": "response", "server_header": named.get("server"), "edge_location": _edge(named)}
+        response = {name: row[name] for name in ("domain", "ip", "port", "sent_at")} | {
+            "headers": json.dumps(list(named.items()), ensure_ascii=False, separators=(",", ":")),
+            **{name.replace("-", "_"): named.get(name) for name in FIELDS},
+        }
+    return Target(row, response, certificates)
+
+
+def _negotiated(tls: dict[str, str]) -> Row:
+    """Return the columns from the TLS messages."""
+    row: Row = {
+        "cipher": CIPHERS.get(tls.get("ciphersuite") or ""),
+        "group": GROUPS.get(tls.get("keyShareGroup") or ""),
+        "hello_retry": bool(tls.get("helloRetryRequestExtensions")),
+    }
+    if tls.get("validCert") == "true":  # otherwise either may be the reason
+        row |= {"verified": True, "name_matches": True}
+    extensions = _extensions(tls.get("serverEncryptedExtensions") or "[]")
+    alpn = extensions.get(ALPN, b"")
+    if len(alpn) > 3:  # RFC 7301 3.1: a list of one
+        row["alpn"] = alpn[3:].decode("ascii", "replace")
+    if QUIC_TRANSPORT_PARAMETERS in extensions:
+        try:
+            found = transport_parameters.parsed(extensions[QUIC_TRANSPORT_PARAMETERS])
+        except ValueError as error:
+            raise Rejected(str(error)) from error
+        row |= _of_parameters(found)
+    return row
+
+
+def _of_parameters(found: list[tuple[int, bytes]]) -> Row:
+    there = {number for number, _ in found}
+    delays = [number for number in transport_parameters.MIN_ACK_DELAY if number in there]
+    return {
+        "transport_parameters": transport_parameters.as_json(found),
+        "migration_disabled": 0x0C in there,
+        "preferred_address": 0x0D in there,
+        "max_datagram_frame_size": transport_parameters.integer(found, 0x20),
+        "min_ack_delay_id": f"{delays[0]:#x}" if delays else None,
+        "min_ack_delay_us": transport_parameters.integer(found, delays[0]) if delays else None,
+    }
+
+
+def _extensions(text: str) -> dict[int, bytes]:
+    """Return TLS extensions from a JSON list of [type, base64 without padding]."""
+    try:
+        found = json.loads(text)
+        return {
+            int(kind): base64.b64decode(data + "=" * (-len(data) % 4), validate=True) for kind, data in found
+        }
+    except (ValueError, TypeError, binascii.Error, RecursionError) as error:
+        raise Rejected("serverEncryptedExtensions cannot be read") from error
+
+
+def _address(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError as error:
+        raise Rejected(f"{text[:60]!r} is no address") from error
+    return text
+
+
+def _integer(values: dict[str, str], name: str, most: int) -> int:
+    text = values.get(name) or ""
+    if not text.isdecimal() or len(text) > 15 or int(text) > most:
+        raise Rejected(f"{name} is {text[:60]!r}")
+    return int(text)
+
+
+def _hex(text: str) -> int:
+    if not re.fullmatch(r"[0-9a-fA-F]{1,8}", text):
+        raise Rejected(f"quicVersion is {text[:60]!r}")
+    return int(text, 16)
+
+
+def _braces(text: str) -> str:
+    """Return the value of a field: QScanner puts all values of a name into one pair of braces."""
+    return text[1:-1] if text.startswith("{") and text.endswith("}") else text
+
+
+def _edge(fields: dict[str, str]) -> str | None:
+    """Return the place of the server that answered, as the engine does."""
+    ray = fields.get("cf-ray", "").rpartition("-")[2] if "-" in fields.get("cf-ray", "") else ""
+    served = fields.get("x-served-by", "").rpartition(",")[2].strip()
+    served = served.rpartition("-")[2] if "-" in served else ""
+    for place in (ray, fields.get("x-amz-cf-pop", ""), served):
+        if re.fullmatch(r"[A-Za-z0-9-]{3,16}", place):
+            return place
+    return None
