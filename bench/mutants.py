@@ -1,10 +1,12 @@
 """Draws a sample of mutants of the hardest native code and counts those that the unit tests do not notice.
 
-    python -m bench.mutants [--count 400] [--seed 11] [--out var/mutants]
+    python -m bench.mutants [--count 400] [--seed 11] [--part K/N] [--again] [--out var/mutants]
 
 A mutant is the code with one expression or function changed (cargo-mutants). The sample is stratified by
 file: each file has a share by its number of mutants. Only unit tests beside the code run, in a network
-namespace with loopback alone. Not part of `make bench`: it builds once per mutant.
+namespace with loopback alone. Not part of `make bench`: it builds once per mutant, a core for each package.
+`--part 2/5` takes the second of five equal parts of the same sample; `--again` leaves out the mutants that an
+earlier call with the same `--out` found caught (after new tests, or after an interruption).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,16 @@ PARTS = {
     "firstflight-dissect": r"dissector/native/src/(quic/(connection|recovery|timeline)|output)/",
     "firstflight-prober": r"scanner/native/first_answer/src/(engine|exchange|probes|evidence|finished)",
 }
-UNIT_TESTS = {"firstflight-dissect": ("--lib", "--bins"), "firstflight-prober": ("--bins",)}
-ISOLATED = ("unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
+UNIT_TESTS = {"firstflight-dissect": "--lib", "firstflight-prober": "--bins"}
+# A mutant may fill memory without end: 8 GB of addresses are enough for the compiler.
+ISOLATED = ("unshare", "--net", "sh", "-c", 'ip link set lo up; ulimit -v 8000000; exec "$@"', "sh")
+# cargo-mutants' exit statuses after a whole run: all caught, some missed, some out of time.
+WHOLE = (0, 2, 3)
+VERDICTS = {"CaughtMutant": "caught", "MissedMutant": "missed", "Timeout": "timeout", "Unviable": "unviable"}
+
+
+class MutantsError(Exception):
+    """A run of cargo-mutants did not come to its end; the message says what to do."""
 
 
 def listed(package: str) -> list[dict[str, Any]]:
@@ -41,31 +52,62 @@ def listed(package: str) -> list[dict[str, Any]]:
 
 
 def drawn(mutants: Sequence[Mapping[str, Any]], count: int, seed: int) -> list[str]:
-    """Return the names of about `count` mutants, stratified by file, the same ones for the same seed."""
+    """Return the names of `count` mutants, stratified by file, the same ones for the same seed.
+
+    Each file has its share rounded down; the largest remainders get one more.
+    """
     by_file: dict[str, list[str]] = defaultdict(list)
     for mutant in mutants:
         by_file[mutant["file"]].append(mutant["name"])
+    count = min(count, len(mutants))
+    shares = {file: divmod(count * len(names), len(mutants)) for file, names in by_file.items()}
+    missing = count - sum(whole for whole, _ in shares.values())
+    rounded_up = set(sorted(shares, key=lambda file: (-shares[file][1], file))[:missing])
     source = random.Random(seed)
     names: list[str] = []
     for file in sorted(by_file):
-        share = max(1, round(count * len(by_file[file]) / len(mutants)))
-        names += source.sample(sorted(by_file[file]), min(share, len(by_file[file])))
+        names += source.sample(sorted(by_file[file]), shares[file][0] + (file in rounded_up))
     return names
 
 
-def tested(package: str, names: Sequence[str], out: Path) -> Counter[str]:
-    """Run the unit tests on each mutant; return the number of mutants by cargo-mutants' verdict.
+def fraction(text: str) -> tuple[int, int]:
+    """Return K and N of `K/N`, 1 <= K <= N; raises ArgumentTypeError."""
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text} is not a part K/N, for example 2/5")
+    return int(found[1]), int(found[2])
 
-    `out` gets missed.txt, caught.txt, timeout.txt and unviable.txt.
+
+def part(names: Sequence[str], index: int, parts: int) -> list[str]:
+    """Return part `index` of `parts` of a sample: its names number index, index + parts and so on, from 1."""
+    return list(names[index - 1 :: parts])
+
+
+def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[str, str]:
+    """Run the unit tests on each mutant of one package; return cargo-mutants' verdict by mutant.
+
+    `out` gets cargo-mutants' folder mutants.out, with the tests' output on each mutant. With `again`, those
+    caught before are not run, and not in the answer. Raises MutantsError.
     """
+    out.mkdir(parents=True, exist_ok=True)
     argv = ["cargo", "mutants", "--package", package, "--test-package", package, "--output", str(out)]
-    argv += ["--jobs", str(os.cpu_count() or 1), "--timeout", "60", "--no-shuffle", "--colors", "never"]
-    argv += [f"--cargo-test-arg={where}" for where in UNIT_TESTS[package]]
+    argv += ["--timeout", "60", "--no-shuffle", "--colors", "never", "--cargo-arg", UNIT_TESTS[package]]
+    argv += ["--iterate"] if again else []
     argv += [word for name in names for word in ("--re", f"^{re.escape(name)}$")]
-    subprocess.run([*ISOLATED, *argv], cwd=TREE, check=False)
-    verdicts = ("caught", "missed", "timeout", "unviable")
-    files = {verdict: out / "mutants.out" / f"{verdict}.txt" for verdict in verdicts}
-    return Counter({verdict: len(path.read_text().splitlines()) for verdict, path in files.items()})
+    # Nobody reads the debug information of a mutant.
+    environ = {**os.environ, "CARGO_NET_OFFLINE": "true", "CARGO_PROFILE_DEV_DEBUG": "0"}
+    with (out / "mutants.log").open("wb") as log:
+        done = subprocess.run([*ISOLATED, *argv], cwd=TREE, check=False, env=environ, stdout=log, stderr=log)
+    if done.returncode not in WHOLE:
+        raise MutantsError(f"cargo mutants of {package} ended with {done.returncode}: see {out}/mutants.log")
+    outcomes = json.loads((out / "mutants.out" / "outcomes.json").read_text())["outcomes"]
+    verdicts = {
+        outcome["scenario"]["Mutant"]["name"]: VERDICTS[outcome["summary"]]
+        for outcome in outcomes
+        if outcome["scenario"] != "Baseline"
+    }
+    # Deleted fields of struct expressions pass every --re.
+    return {name: verdict for name, verdict in verdicts.items() if name in set(names)}
 
 
 def main() -> int:
@@ -76,27 +118,43 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--out", type=Path, default=Path("var/mutants"))
+    parser.add_argument("--part", type=fraction, default=(1, 1), metavar="K/N")
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     if shutil.which("cargo-mutants") is None:
         print("bench: cargo-mutants is missing: cargo install cargo-mutants --locked", file=sys.stderr)
         return 2
     found = {package: listed(package) for package in PARTS}
     everything = [mutant for mutants in found.values() for mutant in mutants]
-    names = set(drawn(everything, options.count, options.seed))
+    names = set(part(drawn(everything, options.count, options.seed), *options.part))
+    own = {
+        package: [mutant["name"] for mutant in mutants if mutant["name"] in names]
+        for package, mutants in found.items()
+    }
     total: Counter[str] = Counter()
-    for package, mutants in found.items():
-        own = [mutant["name"] for mutant in mutants if mutant["name"] in names]
-        out = (options.out / package).absolute()
-        out.mkdir(parents=True, exist_ok=True)
-        counts = tested(package, own, out)
-        total += counts
-        print(f"{package}: {len(own)} of {len(mutants)} mutants: {dict(counts)}")
-        print((out / "mutants.out" / "missed.txt").read_text(), end="")
+    with ThreadPoolExecutor() as pool:
+        runs = {
+            package: pool.submit(
+                tested, package, own[package], (options.out / package).absolute(), options.again
+            )
+            for package in PARTS
+            if own[package]
+        }
+    try:
+        for package, run in runs.items():
+            verdicts = run.result()
+            counts = Counter(verdicts.values())
+            total += counts
+            print(f"{package}: {len(verdicts)} of {len(found[package])} mutants: {dict(counts)}")
+            for name in sorted(name for name, verdict in verdicts.items() if verdict == "missed"):
+                print(f"  {name}")
+    except MutantsError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
     # What does not compile is no mutant; what runs out of time is noticed.
     judged = total["caught"] + total["timeout"] + total["missed"]
-    print(
-        f"{total['missed']} of {judged} alive ({100 * total['missed'] / judged:.1f} %), seed {options.seed}"
-    )
+    share = 100 * total["missed"] / max(judged, 1)
+    print(f"{total['missed']} of {judged} alive ({share:.1f} %), seed {options.seed}")
     return 0
 
 
