@@ -32,8 +32,12 @@ PARTS = {
     "firstflight-prober": r"scanner/native/first_answer/src/(engine|exchange|probes|evidence|finished)",
 }
 UNIT_TESTS = {"firstflight-dissect": "--lib", "firstflight-prober": "--bins"}
-# A mutant may fill memory without end: 8 GB of addresses are enough for the compiler.
-ISOLATED = ("unshare", "--net", "sh", "-c", 'ip link set lo up; ulimit -v 8000000; exec "$@"', "sh")
+# A mutant may fill memory without end (8 GB of addresses are enough for the compiler), and one that ignores
+# SIGTERM outlives its time: it ends with the namespace of processes.
+ISOLATED = (
+    *("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'ip link set lo up; ulimit -v 8000000; "$@"', "sh"),
+)
 # cargo-mutants' exit statuses after a whole run: all caught, some missed, some out of time.
 WHOLE = (0, 2, 3)
 VERDICTS = {"CaughtMutant": "caught", "MissedMutant": "missed", "Timeout": "timeout", "Unviable": "unviable"}
