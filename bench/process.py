@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,16 @@ def run(
 
 def cpu_s(pid: int) -> float:
     """Return the CPU time (user and system) of a running process in seconds."""
+    return ticks(pid)[0] / TICKS_PER_S
+
+
+def ticks(pid: int) -> tuple[int, int]:
+    """Return the clock ticks (user and system) of a running process, and of its children that have ended.
+
+    Raises OSError or IndexError if the process has just ended.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
 
 
 def peak_mb(pid: int) -> float:

@@ -16,9 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.process import TICKS_PER_S
+from bench.process import ticks as process_ticks
+
 EVERY_S = 0.05
 PYTHON, OTHER = "Python", "other"
-_TICKS = os.sysconf("SC_CLK_TCK")
 _PROGRAMS = {
     "firstflight-prober": "prober",
     "firstflight-resolve": "engine",
@@ -103,7 +105,7 @@ class Account:
 
     def _charge(self, to: tuple[str, str], ticks: int) -> None:
         if ticks:
-            self.costs[to[0]].cpu_s[to[1]] += ticks / _TICKS
+            self.costs[to[0]].cpu_s[to[1]] += ticks / TICKS_PER_S
 
     def _charge_ended(self, pid: int, now: Sample, samples: Mapping[int, Sample], stage: str) -> None:
         """Charge what children of a process used after their last sample."""
@@ -175,10 +177,10 @@ def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
     """Read one process and its children's ids; a child is among these, or in the account of ended ones."""
     at = Path(f"/proc/{pid}")
     while True:
-        before = _ticks(at)
+        before = process_ticks(pid)
         # Only the main threads of these programs start others.
         children = [int(word) for word in (at / "task" / str(pid) / "children").read_text().split()]
-        own, ended = _ticks(at)
+        own, ended = process_ticks(pid)
         if ended == before[1]:
             break
     words = tuple((at / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
@@ -187,12 +189,6 @@ def _sample(pid: int, parent: int) -> tuple[Sample, list[int]]:
     _, _, anonymous = (at / "status").read_text().partition("RssAnon:")
     size = int(anonymous.split()[0]) * 1024 if anonymous else 0
     return Sample(parent, _words.get(pid, ()), own, ended, size), children
-
-
-def _ticks(at: Path) -> tuple[int, int]:
-    """Return the ticks of a process, and those of its children that have ended."""
-    fields = (at / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
 
 
 def bytes_below(paths: Iterable[Path]) -> int:
