@@ -20,6 +20,22 @@ pub enum Type {
     U32s,
 }
 
+impl Type {
+    /// Every type, those of lists last.
+    pub const ALL: [Type; 10] = [
+        Type::String,
+        Type::Bool,
+        Type::U8,
+        Type::U16,
+        Type::U32,
+        Type::I64,
+        Type::F32,
+        Type::F64,
+        Type::Strings,
+        Type::U32s,
+    ];
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

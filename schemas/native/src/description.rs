@@ -102,16 +102,8 @@ mod tests {
             .into_iter()
             .filter(|column| column.from == "dissector")
             .map(|c| {
-                let kinds = [
-                    Type::String,
-                    Type::Bool,
-                    Type::U8,
-                    Type::U16,
-                    Type::U32,
-                    Type::I64,
-                ];
-                let kind = kinds.into_iter().chain([Type::F32, Type::F64]);
-                let kind = kind.into_iter().find(|kind| kind.to_string() == c.kind);
+                let mut all = Type::ALL.into_iter();
+                let kind = all.find(|kind| kind.to_string() == c.kind);
                 (c.name, kind.unwrap(), c.nullable)
             })
             .collect();
