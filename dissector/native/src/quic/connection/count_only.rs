@@ -68,7 +68,8 @@ impl Connection {
         true
     }
 
-    /// Adds what was counted to the connection's own counts: before anything else looks at them.
+    /// Adds what was counted to the connection's own counts: before anything else looks at them. Until
+    /// [`Connection::update_count_only`], nothing more is counted only.
     pub(super) fn merge_counts(&mut self) {
         if !self.count_only.has_counts {
             return;
@@ -77,13 +78,8 @@ impl Connection {
             client,
             server,
             is_guessed,
-            is_active,
             ..
-        } = self.count_only;
-        self.count_only = CountOnly {
-            is_active,
-            ..CountOnly::default()
-        };
+        } = std::mem::take(&mut self.count_only);
         for (from_client, side) in [(true, client), (false, server)] {
             self.datagrams.add(from_client, side.datagrams);
             self.packets.add(from_client, side.packets);
