@@ -116,8 +116,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// A packet was sent. Each packet number must come once. `with_bytes`: remember which bytes it carries,
-    /// and return it. `remembered`: how many packets to keep.
+    /// A packet was sent. A packet number that comes again, long after the first time, repeats nothing.
+    /// `with_bytes`: remember which bytes it carries, and return it. `remembered`: how many packets to keep.
     pub fn packet(
         &mut self,
         number: u64,

@@ -76,6 +76,23 @@ fn repetitions_are_spurious_when_the_first_packet_arrived() {
 }
 
 #[test]
+fn a_packet_that_comes_again_long_after_repeats_nothing() {
+    for acknowledged in [false, true] {
+        let mut sent = Sent::default();
+        let frames = [stream(0, 0, b"abcd")];
+        sent.packet(3, 0, &frames, true, PACKETS);
+        if acknowledged {
+            acknowledge(&mut sent, &[(3, 3)]);
+        }
+        sent.packet(200, 1, &[stream(4, 0, b"a")], true, PACKETS);
+        let payload = sent.packet(3, 2, &frames, true, PACKETS);
+        assert!(!payload.is_again() && payload.new_payload == 0);
+        acknowledge(&mut sent, &[(3, 3)]);
+        assert_eq!(sent.spurious, 0, "{acknowledged}");
+    }
+}
+
+#[test]
 fn a_datagram_is_a_retransmission_if_nothing_in_it_is_new() {
     let mut sent = Sent::default();
     let mut take = |number, frames: &[Frame<'_>]| {

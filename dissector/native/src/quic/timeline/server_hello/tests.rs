@@ -144,3 +144,14 @@ fn the_first_byte_comes_once() {
         assert_eq!(finder.crypto(0, &hello[..5]), Found::Nothing);
     }
 }
+
+#[test]
+fn a_hello_that_begins_before_the_message_is_none() {
+    let retry = message(|w| write_hello_retry_request(w, &[], 0x1301, 0x17));
+    for (before, found) in [(0, Found::FirstByte), (5, Found::Other)] {
+        let mut finder = Finder::new();
+        assert_eq!(finder.crypto(0, &retry), Found::HelloRetry);
+        let offset = (retry.len() - before) as u64;
+        assert_eq!(finder.crypto(offset, &hello()), found, "{before}");
+    }
+}
