@@ -32,12 +32,14 @@ PARTS = {
     "firstflight-prober": r"scanner/native/first_answer/src/(engine|exchange|probes|evidence|finished)",
 }
 UNIT_TESTS = {"firstflight-dissect": "--lib", "firstflight-prober": "--bins"}
-# A mutant may fill memory without end (8 GB of addresses are enough for the compiler), and one that ignores
-# SIGTERM outlives its time: it ends with the namespace of processes.
+# A mutant may fill memory without end: 8 GB of addresses are enough for the compiler.
 ISOLATED = (
     *("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'ip link set lo up; ulimit -v 8000000; "$@"', "sh"),
 )
+# One that hangs may ignore SIGTERM too, and would keep ports that later ones need: it is killed before
+# cargo-mutants' own time is over.
+RUNNER = """--config=target.'cfg(unix)'.runner='timeout --signal=KILL 50'"""
 # cargo-mutants' exit statuses after a whole run: all caught, some missed, some out of time.
 WHOLE = (0, 2, 3)
 VERDICTS = {"CaughtMutant": "caught", "MissedMutant": "missed", "Timeout": "timeout", "Unviable": "unviable"}
@@ -95,7 +97,8 @@ def tested(package: str, names: Sequence[str], out: Path, again: bool) -> dict[s
     """
     out.mkdir(parents=True, exist_ok=True)
     argv = ["cargo", "mutants", "--package", package, "--test-package", package, "--output", str(out)]
-    argv += ["--timeout", "60", "--no-shuffle", "--colors", "never", "--cargo-arg", UNIT_TESTS[package]]
+    argv += ["--timeout", "60", "--no-shuffle", "--colors", "never"]
+    argv += [f"--cargo-arg={argument}" for argument in (UNIT_TESTS[package], RUNNER)]
     argv += ["--iterate"] if again else []
     argv += [word for name in names for word in ("--re", f"^{re.escape(name)}$")]
     # Nobody reads the debug information of a mutant.
