@@ -497,3 +497,16 @@ fn what_limits_a_run_is_told() {
     engine.send_new(2);
     assert_eq!(engine.limit(), Limit::Networks);
 }
+
+#[test]
+fn nothing_new_is_due_while_the_most_probes_are_in_flight() {
+    let target = "127.82.1.77:9".parse().unwrap();
+    let mut engine = engine(&["127.82.0.77"], FAST, &[target], patient());
+    let now = engine.clock.now();
+    assert!(engine.state(now).next_new.is_some());
+    for index in 0..engine.room() as u32 {
+        engine.open(index, target, 0);
+    }
+    assert_eq!(engine.limit(), Limit::InFlight);
+    assert_eq!(engine.state(now).next_new, None);
+}

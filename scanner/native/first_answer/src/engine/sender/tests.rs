@@ -558,6 +558,20 @@ fn planned_probes_wait_while_records_cannot_be_written() {
 }
 
 #[test]
+fn planned_probes_wait_while_the_most_are_in_flight() {
+    let target = "127.81.1.24:9".parse().unwrap();
+    let mut engine = planned("127.81.0.24", &[target]);
+    read_feed(&mut engine);
+    let most = engine.probes.room();
+    for index in 0..most as u32 {
+        engine.open(index, target, 0);
+    }
+    send_planned(&mut engine, false, false);
+    assert_eq!((engine.probes.len(), engine.schedule.skipped()), (most, 0));
+    assert!(engine.schedule.next_at().is_some(), "it waits");
+}
+
+#[test]
 fn planned_probes_are_skipped_when_the_run_is_being_stopped() {
     let server = Server::start("127.81.1.22");
     let mut engine = planned("127.81.0.22", &[server.address]);
