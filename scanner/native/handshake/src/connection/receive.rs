@@ -13,8 +13,13 @@ use super::timers::SETTLE;
 use super::{CRYPTO_ERROR, Connection, Held, VERSION, initial_keys, transport};
 use crate::outcome::Outcome;
 
-/// Packets kept until there are keys for them.
+/// Packets kept until there are keys for them, and bytes of each: no path carries larger ones.
 const MOST_HELD: usize = 8;
+const MOST_HELD_BYTES: usize = 2048;
+
+/// Bytes of a reason phrase, and versions of a Version Negotiation packet, that are kept.
+const MOST_REASON: usize = 1000;
+const MOST_VERSIONS: usize = 64;
 
 /// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
@@ -81,7 +86,8 @@ impl Connection {
         let space = &self.spaces[level as usize];
         let Some(keys) = &space.keys else {
             // Either it came before its keys, or they are discarded and it is of no more use.
-            if level > self.level && self.held.len() < MOST_HELD {
+            let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
+            if level > self.level && fits {
                 self.held.push(Held {
                     at: arrival.at,
                     datagram: arrival.datagram,
@@ -221,7 +227,8 @@ impl Connection {
     }
 
     fn closed(&mut self, code: u64, by_application: bool, reason: &[u8]) {
-        let reason = String::from_utf8_lossy(reason).into_owned();
+        let kept = &reason[..reason.len().min(MOST_REASON)];
+        let reason = String::from_utf8_lossy(kept).into_owned();
         self.observed.close = Some(Close {
             code,
             by_application,
@@ -380,7 +387,8 @@ impl Connection {
         if packet.scid != self.dcid || late || versions.contains(&VERSION) {
             return self.observed.discard();
         }
-        self.observed.offered(&versions);
+        self.observed
+            .offered(&versions[..versions.len().min(MOST_VERSIONS)]);
         self.end(Outcome::VersionNegotiation, None);
     }
 }

@@ -453,6 +453,26 @@ fn an_unreachable_port_ends_only_what_was_never_answered() {
 }
 
 #[test]
+fn what_a_server_says_is_kept_in_part_if_it_is_long() {
+    let answer = |bytes: &mut [u8], client: &mut Connection| client.receive(1, MS, bytes);
+    let mut negotiation = [0; 8192];
+    let versions = vec![Version::V2; 1000];
+    let size = firstflight_wire::write_version_negotiation(
+        &mut negotiation,
+        &CLIENT.into(),
+        &[8; 8].into(),
+        &versions,
+        0,
+    )
+    .unwrap();
+    let mut client = client();
+    answer(&mut negotiation[..size], &mut client);
+    assert_eq!(client.observed.outcome, Some(Outcome::VersionNegotiation));
+    let list = client.observed.versions.unwrap();
+    assert_eq!(list.split(',').count(), 64);
+}
+
+#[test]
 fn no_bytes_make_it_panic() {
     // A small generator is enough: what matters is that every byte is changed and every length cut.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
