@@ -15,6 +15,7 @@
 //! | [`feed`] | commands while a run goes on: planned probes, paused groups |
 //! | [`records`] | segments, JSON lines, the summary, counts, resuming |
 //! | [`arguments`] | options that engines share |
+//! | [`conclusion`] | summary, report and exit status of a run |
 //! | [`cid`] | connection IDs by which an engine knows its probes |
 //! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
 //!
@@ -25,6 +26,7 @@
 pub mod arguments;
 pub mod cid;
 pub mod clock;
+pub mod conclusion;
 pub mod connected;
 pub mod egress;
 mod epoll;

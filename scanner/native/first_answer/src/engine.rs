@@ -20,7 +20,6 @@ use firstflight_core::records::Writer;
 use firstflight_core::targets::{Backlog, TargetList};
 use rand_chacha::ChaCha8Rng;
 
-use crate::counts::Counts;
 use crate::finished::FinishedProbe;
 use crate::packets::Packets;
 use crate::probes::{Probes, StampKey};
@@ -60,16 +59,6 @@ pub struct Parts {
     pub random: ChaCha8Rng,
     pub writer: Writer<FinishedProbe>,
     pub progress: Progress,
-}
-
-/// What is left when a run is over.
-pub struct RunResult {
-    pub counts: Counts,
-    /// Most new probes, most datagrams in any second.
-    pub highest: (u64, u64),
-    pub interrupted: bool,
-    /// Number of the last segment, or why records could not be written.
-    pub written: Result<u32, Failure>,
 }
 
 impl Engine {

@@ -12,7 +12,6 @@ mod options;
 mod outcome;
 mod packets;
 mod probes;
-mod report;
 mod row;
 mod setup;
 mod summary;

@@ -4,22 +4,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::feed::{Feed, Schedule};
 use firstflight_core::inputs::Lists;
 use firstflight_core::progress::Progress;
-use firstflight_core::records::{Outputs, Writer, leave_out_answered, summary};
+use firstflight_core::records::{Outputs, Writer, leave_out_answered};
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::{Backlog, shuffle};
 use firstflight_core::{Failure, random};
+use firstflight_usage::tell;
 use rand_chacha::rand_core::Rng;
 
 use crate::counts::Counts;
-use crate::engine::{Engine, Parts, RunResult};
+use crate::engine::{Engine, Parts};
 use crate::options::Options;
 use crate::packets::Packets;
 use crate::probes::{PER_PROBE, Probes, Settings};
-use crate::report;
 use crate::row::Columns;
 use crate::summary::Summary;
 use firstflight_core::cid::CidKey;
@@ -32,7 +33,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         options.feed,
     ))?;
     if options.sending.dry_run {
-        report::dry_run(&lists, options.rate);
+        tell!("probe: {}", lists.plan(options.rate));
         return Ok(u8::from(lists.targets.rejected > 0));
     }
     let outputs = Outputs::<Columns>::open(&options.output.options(options.skipped.as_deref()))?;
@@ -66,7 +67,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let no_packets = |e| Failure::Usage(format!("the ClientHello cannot be laid out: {e}"));
     let packets = Packets::new(contact, random::bytes(&mut system)).map_err(no_packets)?;
     let template_sha256 = packets.template_hash().map_err(no_packets)?;
-    let mut summary = Summary::new(options, &ports, template_sha256, seed);
+    let summary = Summary::new(options, &ports, template_sha256, seed);
     let picked = targets.picked(&order);
     drop((targets, order));
     let list = Arc::new(picked);
@@ -107,28 +108,8 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         list,
     })?;
     let result = engine.run(&signals);
-    summary.duration_s = started.elapsed().as_secs_f64();
-    conclude(options, summary, result)
-}
-
-/// Reports and writes what came of a run; returns the exit status.
-fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
-    summary.interrupted = result.interrupted;
-    (summary.max_new_per_second, summary.max_datagrams_per_second) = result.highest;
-    summary.counts = result.counts;
-    let last = result.written.as_ref().ok().copied();
-    summary.last_segment = last.filter(|_| options.output.segments.is_some());
-    report::finished(&summary);
-    if let Some(path) = &options.output.summary {
-        summary::write(&summary, path)?;
-    }
-    result.written?;
-    summary.counts.tally.check()?;
-    Ok(if summary.interrupted {
-        130
-    } else {
-        u8::from(summary.counts.tally.rejected > 0)
-    })
+    let duration_s = started.elapsed().as_secs_f64();
+    conclude("probe", &options.output, summary, duration_s, result)
 }
 
 fn settings(options: &Options) -> Settings {

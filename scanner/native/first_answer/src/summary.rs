@@ -1,46 +1,25 @@
 //! The summary of a run, for its manifest.
 
+use firstflight_core::conclusion::{Common, RunSummary};
+use firstflight_core::egress::Ports;
 use serde::Serialize;
 
 use crate::counts::Counts;
 use crate::options::Options;
-use firstflight_core::egress::Ports;
-use firstflight_core::rate_limit::batch;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
 pub struct Summary {
-    pub tool: &'static str,
-    pub tool_version: &'static str,
-    pub targets_file: String,
-    pub interrupted: bool,
     #[serde(flatten)]
-    pub counts: Counts,
-    pub rate: f64,
-    pub per_address_rate: f64,
-    pub per_prefix_rate: f64,
-    /// Probes that leave at once at most.
-    pub batch: u64,
-    /// Most new probes in any second.
-    pub max_new_per_second: u64,
-    /// Most datagrams of all kinds in any second.
-    pub max_datagrams_per_second: u64,
-    pub duration_s: f64,
+    pub common: Common<Counts>,
     pub answer_window_ms: u64,
     pub settle_ms: u64,
     pub linger_ms: u64,
     pub attempts: u8,
     pub initial_size_ipv4: u16,
     pub initial_size_ipv6: u16,
-    pub contact: Option<String>,
     /// SHA-256 of the ClientHello without what differs between probes.
     pub template_sha256: String,
-    pub sources: Vec<String>,
-    pub source_ports: Vec<u16>,
-    /// Of the random order.
-    pub seed: u64,
-    /// Last segment written.
-    pub last_segment: Option<u32>,
 }
 
 impl Summary {
@@ -48,39 +27,30 @@ impl Summary {
     pub fn new(options: &Options, ports: &Ports, template_sha256: String, seed: u64) -> Self {
         let [initial_size_ipv4, initial_size_ipv6] = options.initial_sizes();
         Summary {
-            tool: "firstflight-prober",
-            tool_version: env!("CARGO_PKG_VERSION"),
-            targets_file: options
-                .targets
-                .as_ref()
-                .map_or(String::new(), |path| path.display().to_string()),
-            interrupted: false,
-            counts: Counts::default(),
-            rate: options.rate,
-            per_address_rate: options.sending.per_address_rate,
-            per_prefix_rate: options.sending.per_prefix_rate,
-            batch: batch(options.rate),
-            max_new_per_second: 0,
-            max_datagrams_per_second: 0,
-            duration_s: 0.0,
+            common: Common::new(
+                ("firstflight-prober", env!("CARGO_PKG_VERSION")),
+                options.targets.as_deref(),
+                options.rate,
+                &options.sending,
+                ports,
+                seed,
+            ),
             answer_window_ms: (options.timeout * 1000.0).round() as u64,
             settle_ms: u64::from(options.settle_ms),
             linger_ms: u64::from(options.linger_ms),
             attempts: options.attempts,
             initial_size_ipv4,
             initial_size_ipv6,
-            contact: options.sending.contact.clone(),
             template_sha256,
-            sources: options
-                .sending
-                .source
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-            source_ports: ports.locals().iter().map(|local| local.port()).collect(),
-            seed,
-            last_segment: None,
         }
+    }
+}
+
+impl RunSummary for Summary {
+    type Counts = Counts;
+
+    fn common(&mut self) -> &mut Common<Counts> {
+        &mut self.common
     }
 }
 
@@ -157,6 +127,6 @@ mod tests {
         let options = Options::try_parse_from(arguments).unwrap();
         let ports = Ports::bind(&[], None, [false, false], 0).unwrap();
         let summary = Summary::new(&options, &ports, String::new(), 1);
-        assert!(summary.targets_file.is_empty() && summary.source_ports.is_empty());
+        assert!(summary.common.targets_file.is_empty() && summary.common.source_ports.is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! What is counted during a run.
 
+use firstflight_core::conclusion::Counted;
 use firstflight_core::records::Tally;
 use serde::Serialize;
 
@@ -21,4 +22,16 @@ pub struct Counts {
     pub missing_tx_stamps: u64,
     /// Datagrams dropped because the kernel gave no receive stamp.
     pub missing_rx_stamps: u64,
+}
+
+impl Counted for Counts {
+    type Outcome = Outcome;
+
+    fn tally(&self) -> &Tally<Outcome> {
+        &self.tally
+    }
+
+    fn missing_stamps(&self) -> (u64, u64) {
+        (self.missing_tx_stamps, self.missing_rx_stamps)
+    }
 }

@@ -16,7 +16,6 @@ use firstflight_core::records::Writer;
 use firstflight_core::targets::{Backlog, TargetList};
 use rand_chacha::ChaCha8Rng;
 
-use crate::counts::Counts;
 use crate::finished::Finished;
 use crate::flights::{Flights, StampKey};
 use crate::request::Requests;
@@ -49,16 +48,6 @@ pub struct Parts {
     pub random: ChaCha8Rng,
     pub writer: Writer<Finished>,
     pub progress: Progress,
-}
-
-/// What is left when a run is over.
-pub struct RunResult {
-    pub counts: Counts,
-    /// Most new connections, most datagrams in any second.
-    pub highest: (u64, u64),
-    pub interrupted: bool,
-    /// Number of the last segment, or why records could not be written.
-    pub written: Result<u32, Failure>,
 }
 
 impl Engine {

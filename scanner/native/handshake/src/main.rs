@@ -10,7 +10,6 @@ mod finished;
 mod flights;
 mod options;
 mod outcome;
-mod report;
 mod request;
 mod row;
 mod setup;

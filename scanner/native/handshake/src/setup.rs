@@ -8,10 +8,11 @@ use std::time::Instant;
 use firstflight_certificates::Roots;
 use firstflight_core::cid::CidKey;
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
 use firstflight_core::inputs::Lists;
 use firstflight_core::progress::Progress;
-use firstflight_core::records::{Outputs, Segments, Sinks, Writer, leave_out_answered, summary};
+use firstflight_core::records::{Outputs, Segments, Sinks, Writer, leave_out_answered};
 use firstflight_core::signals::Signals;
 use firstflight_core::targets::{Backlog, shuffle};
 use firstflight_core::{Failure, random};
@@ -20,11 +21,10 @@ use rand_chacha::rand_core::Rng;
 
 use crate::connection::Context;
 use crate::counts::Counts;
-use crate::engine::{Engine, Parts, RunResult};
+use crate::engine::{Engine, Parts};
 use crate::finished::{Inspector, RowContext, Sides};
 use crate::flights::{Flights, PER_TARGET, Settings};
 use crate::options::Options;
-use crate::report;
 use crate::request::{Requests, control};
 use crate::row::Columns;
 use crate::summary::Summary;
@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     let signals = Signals::catch()?;
 
     let store = roots.as_ref().map(Roots::name);
-    let mut summary = Summary::new(options, &ports, store, seed);
+    let summary = Summary::new(options, &ports, store, seed);
     let list = Arc::new(targets.picked(&order));
     drop((targets, order));
     let (clock, start) = (Clock::start(), wall());
@@ -110,28 +110,8 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         list,
     })?;
     let result = engine.run(&signals);
-    summary.duration_s = started.elapsed().as_secs_f64();
-    conclude(options, summary, result)
-}
-
-/// Reports and writes what came of a run; returns the exit status.
-fn conclude(options: &Options, mut summary: Summary, result: RunResult) -> Result<u8, Failure> {
-    summary.interrupted = result.interrupted;
-    (summary.max_new_per_second, summary.max_datagrams_per_second) = result.highest;
-    summary.counts = result.counts;
-    let last = result.written.as_ref().ok().copied();
-    summary.last_segment = last.filter(|_| options.output.segments.is_some());
-    report::finished(&summary);
-    if let Some(path) = &options.output.summary {
-        summary::write(&summary, path)?;
-    }
-    result.written?;
-    summary.counts.tally.check()?;
-    Ok(if summary.interrupted {
-        130
-    } else {
-        u8::from(summary.counts.tally.rejected > 0)
-    })
+    let duration_s = started.elapsed().as_secs_f64();
+    conclude("handshake", &options.output, summary, duration_s, result)
 }
 
 /// What all connections share.

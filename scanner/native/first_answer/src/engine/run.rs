@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use firstflight_core::clock::{Mono, wall};
+use firstflight_core::conclusion::RunResult;
 use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
 
+use super::Engine;
 use super::gather::{self, PAUSE, State, Wake};
 use super::sender::Reports;
-use super::{Engine, RunResult};
+use crate::counts::Counts;
 
 /// Shortest sleep while something is queued.
 const QUEUED_WAIT: Mono = 1_000_000;
@@ -19,7 +21,7 @@ const BULK: u64 = 10;
 
 impl Engine {
     /// Works until all is done, or a signal came and the open probes have ended (a second one: at once).
-    pub fn run(mut self, signals: &Signals) -> RunResult {
+    pub fn run(mut self, signals: &Signals) -> RunResult<Counts> {
         let mut failed = false;
         while !self.is_done() {
             if signals.stop() {
@@ -137,7 +139,7 @@ impl Engine {
     }
 
     /// Ends the run. If it was cut short, answered connections are closed within the rate limit.
-    fn finish(mut self, interrupted: bool) -> RunResult {
+    fn finish(mut self, interrupted: bool) -> RunResult<Counts> {
         let now = self.clock.now();
         self.probes.end_answered(now);
         let mut to = Reports {

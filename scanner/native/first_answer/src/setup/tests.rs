@@ -8,7 +8,6 @@ use firstflight_core::records::Segments;
 use serde_json::Value;
 
 use super::*;
-use crate::outcome::Outcome;
 
 fn options(arguments: &[&str]) -> Options {
     let start: &[&str] = &["firstflight-prober", "--targets", "list.csv"];
@@ -139,69 +138,6 @@ fn options_about_lists_and_outputs_are_passed_on() {
         (outputs.summary, outputs.skipped),
         (Some(Path::new("m")), None)
     );
-}
-
-/// A summary and a result with `rejected` lines and a target with a record.
-fn result(options: &Options, rejected: u64, interrupted: bool) -> (Summary, RunResult) {
-    let ports = Ports::bind(&[], None, [false, false], 0).unwrap();
-    let mut counts = Counts::default();
-    (counts.tally.targets, counts.tally.rejected) = (1, rejected);
-    counts.tally.record(Outcome::Timeout, true);
-    let result = RunResult {
-        counts,
-        highest: (3, 4),
-        interrupted,
-        written: Ok(5),
-    };
-    (Summary::new(options, &ports, String::new(), 1), result)
-}
-
-#[test]
-fn the_exit_status_tells_rejected_lines_and_interruptions() {
-    let options = options(&[]);
-    for (rejected, interrupted, status) in
-        [(0, false, 0), (1, false, 1), (9, true, 130), (0, true, 130)]
-    {
-        let (summary, result) = result(&options, rejected, interrupted);
-        assert_eq!(conclude(&options, summary, result), Ok(status));
-    }
-}
-
-#[test]
-fn records_that_were_not_written_and_wrong_counts_end_in_an_error() {
-    let options = options(&[]);
-    let (summary, mut failed) = result(&options, 0, false);
-    failed.written = Err(Failure::Output("no space".to_owned()));
-    let failure = conclude(&options, summary, failed).unwrap_err();
-    assert_eq!(failure, Failure::Output("no space".to_owned()));
-    let (summary, mut wrong) = result(&options, 0, false);
-    wrong.counts.tally.targets = 2;
-    let failure = conclude(&options, summary, wrong).unwrap_err();
-    assert!(matches!(failure, Failure::Accounting(_)));
-}
-
-#[test]
-fn the_summary_has_what_came_of_the_run() {
-    let folder = Folder::new("summary");
-    let path = folder.path("summary.json");
-    for (arguments, segment) in [
-        (&["--summary", &path][..], Value::Null),
-        (&["--summary", &path, "--segments", "x"], 5.into()),
-    ] {
-        let options = options(arguments);
-        let (summary, result) = result(&options, 0, true);
-        assert_eq!(conclude(&options, summary, result), Ok(130));
-        let json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        for (key, value) in [
-            ("interrupted", true.into()),
-            ("max_new_per_second", 3.into()),
-            ("max_datagrams_per_second", 4.into()),
-            ("targets", 1.into()),
-            ("last_segment", segment),
-        ] {
-            assert_eq!(json[key], value, "{key}");
-        }
-    }
 }
 
 /// Runs with a list of two targets whose ports are closed, and a line that is rejected or not.

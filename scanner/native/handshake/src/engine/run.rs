@@ -1,12 +1,14 @@
 //! The loop of a run.
 
 use firstflight_core::clock::Mono;
+use firstflight_core::conclusion::RunResult;
 use firstflight_core::progress::{Limit, Now};
 use firstflight_core::receive::Event;
 use firstflight_core::signals::Signals;
 
+use super::Engine;
 use super::sender::Reports;
-use super::{Engine, RunResult};
+use crate::counts::Counts;
 
 /// A pass begins so long after the last one at the earliest, so that the datagrams of a server's flight are
 /// read together. Times of records are the kernel's and do not depend on it.
@@ -20,7 +22,7 @@ const QUEUED_WAIT: Mono = 1_000_000;
 
 impl Engine {
     /// Works until all is done, or a signal came and the open connections have ended (a second one: at once).
-    pub fn run(mut self, signals: &Signals) -> RunResult {
+    pub fn run(mut self, signals: &Signals) -> RunResult<Counts> {
         let mut failed = false;
         while !self.is_done() {
             self.stopping |= signals.stop();
@@ -97,7 +99,7 @@ impl Engine {
     }
 
     /// Ends the run. If it was cut short, answered connections are closed within the rate.
-    fn finish(mut self, interrupted: bool) -> RunResult {
+    fn finish(mut self, interrupted: bool) -> RunResult<Counts> {
         self.flights.end_answered();
         let mut to = Reports {
             flights: &mut self.flights,
