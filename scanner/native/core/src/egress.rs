@@ -6,6 +6,7 @@
 pub(crate) mod batch;
 mod next_try;
 mod ports;
+mod send_all;
 pub(crate) mod socket;
 mod stamps;
 
@@ -13,8 +14,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-pub use next_try::{NextTry, is_full};
+pub use next_try::is_full;
 pub use ports::Ports;
+pub use send_all::Sent;
 
 use crate::clock::{Clock, Mono, Stamp};
 use crate::policy::{Policy, Refusal};

@@ -1,7 +1,7 @@
 //! Records of finished targets: the thread that writes them, segments, the summary of a run.
 
 mod arrow_columns;
-mod outcome;
+pub(crate) mod outcome;
 mod outputs;
 mod resume;
 mod segments;

@@ -1,11 +1,9 @@
 //! What leaves now: datagrams of open connections from their ports, new connections from random ports.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use firstflight_core::clock::{Clock, wall};
-use firstflight_core::egress::{BATCH, Class, Egress, NextTry, NotTaken};
+use firstflight_core::clock::Clock;
+use firstflight_core::egress::{BATCH, Class, Egress, NotTaken, Sent};
 use firstflight_core::receive::{Event, Receiver};
 use firstflight_core::targets::{Backlog, TargetList, TargetRef};
 use firstflight_wire::Error;
@@ -207,55 +205,35 @@ impl Sender {
 
     /// Hands the batch to the kernel, all of it.
     fn send_batch(&mut self, port: usize, to: &mut Reports<'_>) {
-        let (mut from, mut tries) = (0, 0);
-        while from < self.batch.len() {
-            let earliest = wall();
-            match self.egress.send(port, from) {
-                Ok(sent) => {
-                    for item in &self.batch[from..from + sent] {
-                        if item.stamp {
-                            self.egress.await_stamp(port, item.key, earliest);
-                        }
-                    }
-                    from += sent;
-                    tries = 0;
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    self.read_errors(port, to);
-                    self.egress.restart_stamps(port);
-                    tries += 1;
-                    match NextTry::after(&e, tries) {
-                        NextTry::AtOnce => {}
-                        NextTry::Later => std::thread::sleep(Duration::from_millis(1)),
-                        NextTry::Never => {
-                            let StampKey { handle, datagram } = self.batch[from].key;
-                            let why = format!("the system refused to send: {e}");
-                            to.flights
-                                .not_sent(handle, datagram, Outcome::SendFailed, why);
-                            from += 1;
-                            tries = 0;
-                        }
-                    }
+        let batch = &self.batch;
+        self.egress.send_all(port, |egress, sent| match sent {
+            Sent::Left { numbers, earliest } => {
+                for item in batch[numbers].iter().filter(|item| item.stamp) {
+                    egress.await_stamp(port, item.key, earliest);
                 }
             }
-        }
+            Sent::NotTaken => read_errors(port, egress, to),
+            Sent::Failed { number, why } => {
+                let StampKey { handle, datagram } = batch[number].key;
+                to.flights
+                    .not_sent(handle, datagram, Outcome::SendFailed, why);
+            }
+        });
         self.batch.clear();
-        self.egress.clear();
     }
+}
 
-    /// Reads what the kernel reports about earlier datagrams of a port.
-    fn read_errors(&mut self, port: usize, to: &mut Reports<'_>) {
-        let (egress, flights) = (&mut self.egress, &mut *to.flights);
-        to.receiver
-            .read_errors(port, &mut |port, event| match event {
-                Event::Stamp { number, stamp } => {
-                    if let Some(key) = egress.stamped(port, number, stamp) {
-                        flights.stamped(key, stamp);
-                    }
+/// Reads what the kernel reports about earlier datagrams of a port.
+fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>) {
+    let flights = &mut *to.flights;
+    to.receiver
+        .read_errors(port, &mut |port, event| match event {
+            Event::Stamp { number, stamp } => {
+                if let Some(key) = egress.stamped(port, number, stamp) {
+                    flights.stamped(key, stamp);
                 }
-                Event::Icmp { to, icmp, quote } => flights.icmp(to, &icmp, quote),
-                Event::Datagram { .. } => {}
-            });
-    }
+            }
+            Event::Icmp { to, icmp, quote } => flights.icmp(to, &icmp, quote),
+            Event::Datagram { .. } => {}
+        });
 }

@@ -1,16 +1,13 @@
 //! A batch of datagrams from one port: written, handed to the kernel, and reported.
 
-use std::io;
-use std::time::Duration;
-
-use firstflight_core::clock::wall;
-use firstflight_core::egress::{Class, NextTry, NotTaken};
+use firstflight_core::clock::Clock;
+use firstflight_core::egress::{Class, Egress, NotTaken, Sent};
 use firstflight_core::receive::Event;
 
 use super::{Reports, Sender};
 use crate::exchange::Exchange;
 use crate::outcome::Outcome;
-use crate::probes::{Handle, Kind, Probes};
+use crate::probes::{Handle, Kind, Probes, StampKey};
 
 /// A datagram in the batch.
 pub(super) struct Item {
@@ -65,74 +62,44 @@ impl Sender {
 
     /// Hands the batch to the kernel, all of it.
     pub(super) fn send_batch(&mut self, port: usize, to: &mut Reports<'_>) {
-        let (mut from, mut tries) = (0, 0);
-        while from < self.batch.len() {
-            let earliest = wall();
-            match self.egress.send(port, from) {
-                Ok(sent) => {
-                    self.report_sent(port, from, sent, earliest, to.probes);
-                    from += sent;
-                    tries = 0;
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    self.read_errors(port, to);
-                    self.egress.restart_stamps(port);
-                    tries += 1;
-                    match NextTry::after(&e, tries) {
-                        NextTry::AtOnce => {}
-                        NextTry::Later => std::thread::sleep(Duration::from_millis(1)),
-                        NextTry::Never => {
-                            let Item { handle, kind, .. } = self.batch[from];
-                            let why = format!("the system refused to send: {e}");
-                            let now = self.clock.now();
-                            to.probes
-                                .not_sent(handle, kind, Outcome::SendFailed, why, now);
-                            from += 1;
-                            tries = 0;
-                        }
+        let (batch, clock) = (&mut self.batch, self.clock);
+        self.egress.send_all(port, |egress, sent| match sent {
+            Sent::Left { numbers, earliest } => {
+                let now = clock.now();
+                for item in &mut batch[numbers] {
+                    let (next, at) = (item.next.take(), port as u16);
+                    let sent = to
+                        .probes
+                        .sent(item.handle, item.kind, at, next, now, earliest);
+                    if let Some(key) = sent {
+                        egress.await_stamp(port, key, earliest);
                     }
                 }
             }
-        }
+            Sent::NotTaken => read_errors(port, egress, to, clock),
+            Sent::Failed { number, why } => {
+                let Item { handle, kind, .. } = batch[number];
+                to.probes
+                    .not_sent(handle, kind, Outcome::SendFailed, why, clock.now());
+            }
+        });
         self.batch.clear();
-        self.egress.clear();
     }
+}
 
-    /// The first `sent` datagrams from number `from` on have left.
-    fn report_sent(
-        &mut self,
-        port: usize,
-        from: usize,
-        sent: usize,
-        earliest: i64,
-        probes: &mut Probes,
-    ) {
-        let now = self.clock.now();
-        for item in &mut self.batch[from..from + sent] {
-            let next = item.next.take();
-            let key = probes.sent(item.handle, item.kind, port as u16, next, now, earliest);
-            if let Some(key) = key {
-                self.egress.await_stamp(port, key, earliest);
-            }
-        }
-    }
-
-    /// Reads what the kernel reports about earlier datagrams of a port.
-    fn read_errors(&mut self, port: usize, to: &mut Reports<'_>) {
-        let (egress, clock) = (&mut self.egress, self.clock);
-        let probes = &mut *to.probes;
-        to.receiver
-            .read_errors(port, &mut |port, event| match event {
-                Event::Stamp { number, stamp } => {
-                    if let Some(key) = egress.stamped(port, number, stamp) {
-                        probes.stamped(key, stamp);
-                    }
+/// Reads what the kernel reports about earlier datagrams of a port.
+fn read_errors(port: usize, egress: &mut Egress<StampKey>, to: &mut Reports<'_>, clock: Clock) {
+    let probes = &mut *to.probes;
+    to.receiver
+        .read_errors(port, &mut |port, event| match event {
+            Event::Stamp { number, stamp } => {
+                if let Some(key) = egress.stamped(port, number, stamp) {
+                    probes.stamped(key, stamp);
                 }
-                Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
-                Event::Datagram { .. } => {}
-            });
-    }
+            }
+            Event::Icmp { to, icmp, quote } => probes.icmp(port, to, &icmp, quote, clock.now()),
+            Event::Datagram { .. } => {}
+        });
 }
 
 /// Datagrams beyond what the egress allowed are a defect of this engine.
