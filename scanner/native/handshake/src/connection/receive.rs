@@ -21,6 +21,10 @@ const MOST_HELD_BYTES: usize = 2048;
 const MOST_REASON: usize = 1000;
 const MOST_VERSIONS: usize = 64;
 
+/// After so many datagrams of ours nothing is acknowledged any more: each ACK in an Initial is a datagram of
+/// full size, for a PING of 40 bytes. More than the largest chain and response need.
+const MOST_ACKNOWLEDGED: u16 = 200;
+
 /// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
 
@@ -135,7 +139,7 @@ impl Connection {
                 return self.end_malformed(|| format!("{} packet {}: {why}", which.0, which.1));
             }
         }
-        if eliciting {
+        if eliciting && self.observed.sent.datagrams < MOST_ACKNOWLEDGED {
             self.space(level).ack_wanted.get_or_insert(arrival.now);
         }
         if crypto && !self.is_over() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use firstflight_core::clock::Mono;
+use firstflight_wire::{LongHeader, PacketType, build_packet, write_ping};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, Incoming, ServerConfig,
@@ -436,6 +437,37 @@ fn a_server_that_never_answers_is_sent_little() {
     assert_eq!(client.observed.outcome, Some(Outcome::Timeout));
     assert_eq!((now, sent), (10_000 * MS, 4), "after 1, 3 and 7 seconds");
     assert_eq!(client.transmit(now, &mut room), Ok(None), "nobody to close");
+}
+
+#[test]
+fn a_server_that_floods_is_sent_little() {
+    let (mut client, mut room) = (client(), [0; 2048]);
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+    let (v1, cid) = (quic::Version::V1, client.original);
+    let keys = quic::Keys::initial(v1, suite, suite.quic.unwrap(), cid.as_slice(), Side::Server);
+    let keys = SpaceKeys::from(keys);
+    let (mut now, mut sent) = (0, 0);
+    for packet_number in 0..2000 {
+        while client.transmit(now, &mut room).unwrap().is_some() {
+            sent += 1;
+        }
+        now += MS;
+        let header = LongHeader {
+            kind: PacketType::Initial,
+            version: VERSION,
+            dcid: client.client_cid.into(),
+            scid: [1; 8].into(),
+            token: &[],
+            packet_number,
+            pn_len: 2,
+        };
+        let size = build_packet(&mut room, &header, &keys, None, write_ping).unwrap();
+        client.receive(packet_number as i64, now, &mut room[..size]);
+        client.expire(now);
+    }
+    assert_eq!(client.observed.outcome, None);
+    // A probe after a second, and what was acknowledged.
+    assert!((100..=202).contains(&sent), "{sent}");
 }
 
 #[test]
