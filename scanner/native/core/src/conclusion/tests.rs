@@ -31,16 +31,19 @@ impl RunSummary for Summary {
     }
 }
 
-/// A summary of a run of three targets, of which two have a record.
+/// A summary of a run of three targets, of which two have a record, without ports.
 fn common() -> Common<Counts> {
+    common_with(&Ports::bind(&[], None, [false, false], 0).unwrap())
+}
+
+fn common_with(ports: &Ports) -> Common<Counts> {
     let sending = SendingArguments {
         source: vec!["127.77.1.1".parse().unwrap()],
         contact: Some("research@example.org".to_owned()),
         ..SendingArguments::default()
     };
-    let ports = Ports::bind(&sending.source, Some((4000, 4002)), [true, false], 0).unwrap();
     let list = Path::new("list.csv");
-    let mut common = Common::new(("engine", "1.2"), Some(list), 2345.0, &sending, &ports, 99);
+    let mut common = Common::new(("engine", "1.2"), Some(list), 2345.0, &sending, ports, 99);
     common.duration_s = 1.26;
     common.counts = counts();
     common
@@ -56,7 +59,9 @@ fn counts() -> Counts {
 
 #[test]
 fn settings_in_force_are_those_of_the_options() {
-    let json = serde_json::to_value(common()).unwrap();
+    let source = "127.77.1.1".parse().unwrap();
+    let ports = Ports::bind(&[source], Some((4000, 4002)), [true, false], 0).unwrap();
+    let json = serde_json::to_value(common_with(&ports)).unwrap();
     for (key, value) in [
         ("tool", serde_json::json!("engine")),
         ("tool_version", "1.2".into()),
