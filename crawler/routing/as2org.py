@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from crawler import https
 from crawler.decompress import gunzip
 from crawler.names import shown
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 from firstflight.system import files
 
 FOLDER_URL = "https://publicdata.caida.org/datasets/as-organizations/"
@@ -81,7 +81,7 @@ def fetch(date: Date, cache_dir: Path, session: https.Session) -> tuple[Path, st
 def read(path: Path) -> AsOrganisations:
     """Read a file of either format, gzipped or not.
 
-    UsageError if it cannot be opened; InputError naming the line if it is damaged or of neither format.
+    InputError if it cannot be opened, or naming the line if it is damaged or of neither format.
     """
     ases: dict[int, dict[str, str]] = {}
     orgs: dict[str, dict[str, str]] = {}
@@ -142,7 +142,7 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     if content.startswith(b"\x1f\x8b"):
         content = gunzip(content, path)
     # Not splitlines(): it also splits at separators that names may contain.

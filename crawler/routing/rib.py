@@ -22,7 +22,7 @@ def convert(tables: Sequence[Path], database: Path, source: str) -> dict[str, An
     """Write the origins of the MRT files `tables` (plain, bz2 or gz) to `database`; `source` is for its head.
 
     Returns dumped_at (time of the first record, ISO 8601), prefixes_v4, prefixes_v6, and counts: every RIB
-    record is a prefix or in one of these. UsageError if a file cannot be opened. InputError naming file and
+    record is a prefix or in one of these. InputError if a file cannot be opened, or naming file and
     offset if one is truncated, damaged or no table dump; nothing is written then, because a part of a table
     gives wrong origins.
     """

@@ -14,7 +14,7 @@ import pytest
 from crawler.routing import as2org
 from crawler.routing import stage as as_data
 from crawler.routing.as2org import Organisation
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 from store import open_store
 from store.load import loader
 
@@ -103,7 +103,7 @@ def test_what_is_not_whole_is_refused(tmp_path: Path, content: bytes, says: str)
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read .*: No such file"):
+    with pytest.raises(InputError, match=r"cannot read .*: No such file"):
         as2org.read(tmp_path / "none")
 
 

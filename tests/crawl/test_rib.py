@@ -18,7 +18,7 @@ import pytest
 from pyasn import mrtx
 
 from crawler.routing import rib
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 from firstflight.system import binaries
 
 from .conftest import RIB_4, RIB_6
@@ -222,7 +222,7 @@ def test_what_is_no_table_is_refused(content: bytes, says: str, tmp_path: Path) 
 
 
 def test_no_such_table(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read the routing table .*No such file"):
+    with pytest.raises(InputError, match=r"cannot read the routing table .*No such file"):
         read(tmp_path / "none")
 
 

@@ -14,7 +14,7 @@ from crawler.lists import own_list
 from crawler.lists import stage as targets
 from crawler.lists.target_list import Target
 from crawler.names import NotAName, normalise
-from firstflight.errors import InputError, UsageError
+from firstflight.errors import InputError
 
 from .conftest import MakeRun
 
@@ -109,7 +109,7 @@ def test_top_counts_lines_not_successes(tmp_path: Path) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read the target list .*No such file"):
+    with pytest.raises(InputError, match=r"cannot read the target list .*No such file"):
         own_list.read(tmp_path / "none")
 
 

@@ -8,16 +8,16 @@ use firstflight_usage::reason;
 
 #[derive(Debug)]
 pub enum Failure {
-    /// Wrong use, or a table that cannot be opened: 2.
+    /// Wrong use: 2.
     Use(String),
-    /// A table that cannot be used, or a database that cannot be written: 3.
+    /// A table that cannot be read or used, or a database that cannot be written: 3.
     Input(String),
 }
 
 impl Failure {
     pub fn unopened(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
-        Self::Use(format!(
+        Self::Input(format!(
             "cannot read the routing table {path}: {}",
             reason(error)
         ))
