@@ -64,6 +64,27 @@ def probe(outcome: str = "iack", **changes: Any) -> dict[str, Any]:
     return row
 
 
+def handshake(**changes: Any) -> dict[str, Any]:
+    """Return a quic_handshake record of a completed handshake, with `changes` applied."""
+    row: dict[str, Any] = {column.name: None for column in records.load("quic_handshake").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "domain": "a.example",
+        "ip": "198.18.48.1",
+        "port": 443,
+        "outcome": "done",
+        "stage": "response",
+        "sent_at": DAY_NS,
+        "retry": False,
+        "hello_retry": False,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+    return row | changes
+
+
 def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
     """Write a record file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,3 +96,26 @@ def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") 
 def many(count: int, **changes: Any) -> list[dict[str, Any]]:
     """Return `count` probes of different names."""
     return [probe(domain=f"name{n:06}.example", rank=n + 1, **changes) for n in range(count)]
+
+
+def answer(domain: str, qtype: str, *, status: str = "NOERROR", **changes: Any) -> dict[str, Any]:
+    """Return a dns_answer record, with `changes` applied."""
+    row: dict[str, Any] = {
+        column.name: [] if column.type.startswith("list") else None
+        for column in records.load("dns_answer").file_columns
+    }
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "asked_at": DAY_NS,
+        "list_id": "X6QPN",
+        "domain": domain,
+        "qtype": qtype,
+        "status": status,
+        "resolver": "198.18.0.53",
+        "attempts": 1,
+        "duration_us": 900,
+        "tool_version": "0.1.0+test",
+    }
+    return row | changes

@@ -160,6 +160,7 @@ fn counts(row: &mut Row<'_>, observed: &Observed) {
     row.datagrams_first_flight = observed.first_flight.datagrams;
     row.bytes_sent_unvalidated = observed.sent_unvalidated.bytes;
     row.bytes_received_unvalidated = observed.received_unvalidated.bytes;
+    row.bytes_received_handshake = observed.received_handshake;
     row.retransmissions = observed.retransmissions;
     row.discarded = observed.discarded;
 }

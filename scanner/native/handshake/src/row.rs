@@ -60,6 +60,7 @@ columns! {
         datagrams_first_flight: u16,
         bytes_sent_unvalidated: u32,
         bytes_received_unvalidated: u32,
+        bytes_received_handshake: Option<u32>,
         retransmissions: u16,
         discarded: u16,
         after_close: u16,

@@ -62,6 +62,8 @@ pub struct Observed {
     /// Sent, and received, before our first Handshake packet left.
     pub sent_unvalidated: Volume,
     pub received_unvalidated: Volume,
+    /// UDP payload received until our Finished was ready.
+    pub received_handshake: Option<u32>,
     /// First and smallest round-trip time (ns), number of samples.
     pub rtt: Option<(i64, i64, u16)>,
     /// Probe time-outs.

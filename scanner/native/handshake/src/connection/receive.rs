@@ -286,6 +286,7 @@ impl Connection {
     /// The handshake is complete: our Finished is ready.
     fn complete(&mut self, arrival: Arrival) {
         self.observed.handshake = Some((arrival.at, arrival.datagram));
+        self.observed.received_handshake = Some(self.observed.received.bytes);
         let bytes = self
             .tls
             .quic_transport_parameters()

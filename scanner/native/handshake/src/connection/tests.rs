@@ -326,6 +326,11 @@ fn a_handshake_and_a_response_take_two_round_trips() {
         assert!(observed.first_flight.bytes > 500, "{key_share:?}");
         assert_eq!(observed.first_flight, observed.received_unvalidated);
         assert_eq!(
+            observed.received_handshake,
+            Some(observed.first_flight.bytes)
+        );
+        assert!(observed.received.bytes > observed.first_flight.bytes);
+        assert_eq!(
             observed.rtt.map(|(first, ..)| first),
             Some(2 * DELAY as i64)
         );

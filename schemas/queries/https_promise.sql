@@ -1,0 +1,26 @@
+SELECT
+    https_promise.cdn AS cdn,
+    if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
+    count() AS names,
+    countIf(has_record) AS with_record,
+    with_record / names AS record_share,
+    countIf(promise = 'kept') AS kept,
+    countIf(promise = 'broken') AS broken,
+    countIf(promise = 'not_promised') AS not_promised,
+    countIf(promise = 'neither') AS neither,
+    broken / nullIf(kept + broken, 0) AS broken_share,
+    countIf(ipv4_hints_are IS NOT NULL) AS with_ipv4_hints,
+    countIf(ipv4_hints_are = 'equal') AS ipv4_hints_equal,
+    countIf(ipv4_hints_are IN ('overlap', 'other')) AS ipv4_hints_differ,
+    countIf(ipv6_hints_are IS NOT NULL) AS with_ipv6_hints,
+    countIf(ipv6_hints_are = 'equal') AS ipv6_hints_equal,
+    countIf(ipv6_hints_are IN ('overlap', 'other')) AS ipv6_hints_differ,
+    countIf(https_ech) AS with_ech,
+    countIf(alt_svc_h3 IS NOT NULL) AS with_response,
+    countIf(alt_svc_h3) AS with_alt_svc_h3
+FROM ${database}.https_promise
+WHERE ${of_run}
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND ({cdn:String} = '' OR https_promise.cdn = {cdn:String})
+GROUP BY cdn, at_vantage
+ORDER BY cdn IS NULL, cdn = 'Others', cdn, at_vantage

@@ -1,0 +1,89 @@
+-- Names whose HTTPS records were asked for, with what they promise (RFC 9460), and what their addresses did in the same
+-- repetition. A probe that any QUIC packet answered shows that QUIC is spoken there.
+WITH
+    arraySort(arrayFilter(address -> position(address, ':') = 0, hints)) AS hints_4,
+    arraySort(arrayFilter(address -> position(address, ':') > 0, hints)) AS hints_6
+SELECT
+    run,
+    vantage,
+    repetition,
+    domain,
+    cdn,
+    has_record,
+    is_alias,
+    promises_h3,
+    https_port,
+    https_ech,
+    hints_4 AS ipv4_hints,
+    hints_6 AS ipv6_hints,
+    addresses_4 AS ipv4_addresses,
+    addresses_6 AS ipv6_addresses,
+    multiIf(empty(hints_4) OR empty(addresses_4), NULL, hints_4 = addresses_4, 'equal', hasAll(addresses_4, hints_4), 'part',
+        hasAny(addresses_4, hints_4), 'overlap', 'other') AS ipv4_hints_are,
+    multiIf(empty(hints_6) OR empty(addresses_6), NULL, hints_6 = addresses_6, 'equal', hasAll(addresses_6, hints_6), 'part',
+        hasAny(addresses_6, hints_6), 'overlap', 'other') AS ipv6_hints_are,
+    ifNull(probed.probes, 0) AS probes,
+    ifNull(probed.answered, 0) AS answered,
+    ifNull(connected.handshakes, 0) AS handshakes,
+    ifNull(connected.completed, 0) AS completed,
+    alt_svc_h3,
+    multiIf(answered + completed > 0, true, probes + handshakes > 0, false, NULL) AS speaks_quic,
+    multiIf(speaks_quic IS NULL OR promises_h3 IS NULL, NULL, promises_h3 AND speaks_quic, 'kept', promises_h3, 'broken',
+        speaks_quic, 'not_promised', 'neither') AS promise
+FROM
+(
+    SELECT
+        run,
+        vantage,
+        repetition,
+        domain,
+        countIf(qtype = 'HTTPS' AND status = 'NOERROR') > 0 AS has_record,
+        countIf(https_priority = 0) > 0 AS is_alias,
+        -- A resolver that failed says nothing of the record.
+        if(countIf(qtype = 'HTTPS' AND status IN ('NOERROR', 'NODATA', 'NXDOMAIN')) = 0, NULL,
+            countIf(has(https_alpn, 'h3') AND https_priority > 0) > 0) AS promises_h3,
+        anyIf(https_port, https_port IS NOT NULL) AS https_port,
+        if(has_record, countIf(https_ech) > 0, NULL) AS https_ech,
+        groupUniqArrayArray(arrayConcat(https_ipv4hint, https_ipv6hint)) AS hints,
+        arraySort(groupUniqArrayIf(assumeNotNull(address), qtype = 'A' AND address IS NOT NULL)) AS addresses_4,
+        arraySort(groupUniqArrayIf(assumeNotNull(address), qtype = 'AAAA' AND address IS NOT NULL)) AS addresses_6
+    FROM ${database}.dns_answer
+    GROUP BY run, vantage, repetition, domain
+    HAVING countIf(qtype = 'HTTPS') > 0
+) AS asked
+LEFT JOIN
+(
+    SELECT
+        run,
+        vantage,
+        repetition,
+        domain,
+        any(quic_probe.cdn) AS cdn,
+        countIf(outcome NOT IN ('blocked', 'send_failed')) AS probes,
+        countIf(outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused')) AS answered
+    FROM ${database}.quic_probe
+    GROUP BY run, vantage, repetition, domain
+) AS probed USING (run, vantage, repetition, domain)
+LEFT JOIN
+(
+    SELECT
+        run,
+        vantage,
+        repetition,
+        domain,
+        countIf(outcome NOT IN ('blocked', 'send_failed')) AS handshakes,
+        countIf(outcome = 'done') AS completed
+    FROM ${database}.quic_handshake
+    GROUP BY run, vantage, repetition, domain
+) AS connected USING (run, vantage, repetition, domain)
+LEFT JOIN
+(
+    SELECT
+        run,
+        vantage,
+        repetition,
+        domain,
+        CAST(countIf(match(ifNull(alt_svc, ''), '(^|[ ,])h3=')) > 0, 'Nullable(Bool)') AS alt_svc_h3
+    FROM ${database}.http3_response
+    GROUP BY run, vantage, repetition, domain
+) AS responded USING (run, vantage, repetition, domain)

@@ -1,0 +1,221 @@
+"""Verdicts and promises on rows made by hand, with results computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import query
+from store import Store, open_store
+from store.load import loader
+from tests.store.rows import RUN, answer, handshake, probe, write
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def answered(name: str, first_answer: str, rtt_us: int, delay_us: int, **changes: Any) -> dict[str, Any]:
+    """A completed handshake: its ServerHello came `delay_us` later than the path alone explains."""
+    waited = 0 if first_answer == "coalesced" else delay_us
+    values = {
+        "domain": f"{name}.example",
+        "first_answer": first_answer,
+        "ack_us": rtt_us + delay_us - waited,
+        "sh_us": rtt_us + delay_us,
+        "ack_to_sh_us": waited,
+        "rtt_min_us": rtt_us,
+        "rtt_samples": 2,
+        "bytes_sent_unvalidated": 1_200,
+        "bytes_received_handshake": 3_600,
+        "certificate_bytes": 2_500,
+        "cdn": "Cloudflare",
+    }
+    return handshake(**values | changes)
+
+
+def verdicts(tmp_path: Path, rows: list[dict[str, Any]], columns: str, **given: str) -> list[list[Any]]:
+    loader.load_files([write(tmp_path / "quic_handshake.parquet", rows, "quic_handshake")])
+    with open_store() as store:
+        return chosen(store, "iack_verdict", columns, **given)
+
+
+def chosen(store: Store, name: str, columns: str, **given: str) -> list[list[Any]]:
+    return [[row[column] for column in columns.split()] for row in query.rows(store, name, given)]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        # RTT 20 ms: the probe time-out is 60 ms. Just before its end, and at its end.
+        (answered("a", "iack", 20_000, 59_999), ["iack", "earlier_pto", "wait", "iack", True, 0]),
+        (answered("a", "iack", 20_000, 60_000), ["wait", "spurious_probes", "wait", "iack", False, 1]),
+        # After 60 and 180 ms: two; after 420: three.
+        (answered("a", "iack", 20_000, 179_999), ["wait", "spurious_probes", "wait", "iack", False, 1]),
+        (answered("a", "iack", 20_000, 180_000), ["wait", "spurious_probes", "wait", "iack", False, 2]),
+        (answered("a", "coalesced", 20_000, 59_999), ["iack", "earlier_pto", "wait", "wait", False, 0]),
+        (answered("a", "coalesced", 20_000, 60_000), ["wait", "spurious_probes", "wait", "wait", True, 1]),
+        (answered("a", "sh_first", 20_000, 60_000), ["wait", "spurious_probes", "wait", "wait", True, 1]),
+        # RTT 0.1 ms: the time-out is 1.1 ms, by the granularity of timers.
+        (answered("a", "iack", 100, 1_099), ["iack", "earlier_pto", "wait", "iack", True, 0]),
+        (answered("a", "iack", 100, 1_100), ["wait", "spurious_probes", "wait", "iack", False, 1]),
+        # One byte above the limit, whatever the delay.
+        (
+            answered("a", "coalesced", 20_000, 90_000, bytes_received_handshake=3_601),
+            ["iack", "over_limit", "iack", "wait", False, 1],
+        ),
+        # One sample alone does not tell path and server apart; without sizes there is no verdict.
+        (answered("a", "coalesced", 20_000, 0, rtt_samples=1), [None, None, "wait", "wait", None, None]),
+        (
+            answered("a", "iack", 20_000, 0, bytes_received_handshake=None),
+            ["iack", "earlier_pto", None, "iack", True, 0],
+        ),
+    ],
+)
+def test_verdict_by_size_and_delay(tmp_path: Path, row: dict[str, Any], expected: list[Any]) -> None:
+    columns = "verdict reason verdict_first_flight_lost sends follows spurious_probes"
+    assert verdicts(tmp_path, [row], columns) == [expected]
+
+
+def test_gain_and_cost(tmp_path: Path) -> None:
+    rows = [answered("a", "iack", 20_000, 8_000), answered("b", "coalesced", 400_000, 8_000)]
+    # 3 x 28 ms - 3 x 20 ms; 999 ms - 60 ms, and no less than nothing.
+    assert verdicts(tmp_path, rows, "pto_us gain_us cost_if_lost_us") == [
+        [60_000, 24_000, 939_000],
+        [1_200_000, 24_000, 0],
+    ]
+
+
+def test_repetitions_are_one_server(tmp_path: Path) -> None:
+    rows = [
+        answered("a", "iack", 20_000, 1_000, bytes_received_handshake=5_000),
+        answered("a", "coalesced", 21_000, 3_000, repetition=2, bytes_sent_unvalidated=2_400),
+        answered("a", "iack", 22_000, 9_000, repetition=3, certificate_bytes=2_000),
+        # Counted nowhere: after a Retry the limit is gone, and what was not completed shows no flight.
+        answered("a", "iack", 1_000, 0, repetition=4, retry=True),
+        answered("a", "iack", 1_000, 0, repetition=5, hello_retry=True),
+        answered("a", "iack", 1_000, 0, repetition=6, outcome="timeout"),
+    ]
+    columns = "handshakes iack_share flight_bytes limit_bytes certificate_bytes rtt_us delay_us sends follows"
+    expected = [3, pytest.approx(2 / 3), 3_600, 3_600, 2_000, 20_000, 3_000, "both", None]
+    loaded = [
+        write(tmp_path / str(row["repetition"]) / "quic_handshake.parquet", [row], "quic_handshake")
+        for row in rows
+    ]
+    loader.load_files(loaded)
+    with open_store() as store:
+        assert chosen(store, "iack_verdict", columns) == [expected]
+
+
+def test_share_of_each_cdn(tmp_path: Path) -> None:
+    rows = [
+        answered("a", "iack", 20_000, 1_000),
+        answered("b", "iack", 20_000, 70_000),
+        answered("c", "coalesced", 20_000, 1_000),
+        answered("d", "coalesced", 20_000, 70_000),
+        answered("e", "coalesced", 20_000, 0, rtt_samples=1, bytes_received_handshake=None),
+        answered("f", "sh_first", 20_000, 3_000, bytes_received_handshake=9_000, cdn="Google"),
+        answered("g", "iack", 20_000, 1_000, cdn=None),
+    ]
+    assert verdicts(tmp_path, rows, "domain", against="true") == [
+        ["b.example"],
+        ["c.example"],
+        ["f.example"],
+    ]
+    columns = (
+        "cdn servers known iack_verdict_share over_limit_share iack_rightly iack_wrongly wait_rightly "
+        "wait_wrongly both missed_gain_us_p50"
+    )
+    with open_store() as store:
+        assert chosen(store, "iack_verdict_share", columns, run=RUN) == [
+            ["Cloudflare", 5, 4, 0.5, 0, 1, 1, 1, 1, 0, 3_000],
+            ["Google", 1, 1, 1, 1, 0, 0, 0, 1, 0, 9_000],
+        ]
+        assert chosen(store, "iack_verdict", "ip", domain="f.example") == [["198.18.48.1"]]
+
+
+def https(name: str, *alpn: str, hints: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
+    values = {
+        "https_priority": 1,
+        "https_alpn": list(alpn),
+        "https_ipv4hint": list(hints),
+        "https_ech": False,
+    }
+    return answer(f"{name}.example", "HTTPS", **values | changes)
+
+
+def address(name: str, ip: str) -> dict[str, Any]:
+    return answer(f"{name}.example", "A", address=ip, answer_rank=0)
+
+
+def none(name: str, status: str = "NODATA") -> dict[str, Any]:
+    return answer(f"{name}.example", "HTTPS", status=status)
+
+
+def test_promises_against_answers(tmp_path: Path) -> None:
+    one, two, other = "198.18.48.1", "198.18.48.2", "198.18.48.9"
+    answers = [
+        *(https("kept", "h3", "h2", hints=(one,), https_ech=True), address("kept", one)),
+        # Half of the hints are addresses; silent.
+        *(https("broken", "h3", hints=(one, other)), address("broken", one), address("broken", two)),
+        *(none("quiet"), address("quiet", one)),
+        *(https("tcp", "h2", hints=(other,)), address("tcp", one)),
+        # Two records: the hints of both are all addresses, in another order; a close is an answer.
+        *(https("two", "h3", hints=(two,)), https("two", "h2", hints=(one,), https_priority=2)),
+        *(address("two", one), address("two", two)),
+        # An alias promises nothing itself; a failure says nothing; a blocked probe asked nobody.
+        *(https("alias", "h3", https_priority=0), address("alias", one)),
+        *(none("failed", "SERVFAIL"), address("failed", one)),
+        *(https("blocked", "h3", hints=(two,)), address("blocked", one)),
+        # Not asked for HTTPS: no row. Not probed, but connected with.
+        address("a-only", one),
+        https("connected", "h3"),
+    ]
+    probes = [
+        probe("iack", domain="kept.example"),
+        probe("timeout", domain="broken.example"),
+        probe("refused", domain="broken.example", ip=two),
+        probe("ack_only", domain="quiet.example"),
+        probe("timeout", domain="tcp.example"),
+        probe("closed", domain="two.example", cdn="Google"),
+        probe("coalesced", domain="alias.example", cdn=None),
+        probe("iack", domain="failed.example"),
+        probe("blocked", domain="blocked.example"),
+        probe("iack", domain="a-only.example"),
+    ]
+    handshakes = [handshake(domain="connected.example"), handshake(domain="two.example", outcome="timeout")]
+    files = [
+        write(tmp_path / "dns_answer.parquet", answers, "dns_answer"),
+        write(tmp_path / "quic_probe.parquet", probes, "quic_probe"),
+        write(tmp_path / "quic_handshake.parquet", handshakes, "quic_handshake"),
+    ]
+    loader.load_files(files)
+    with open_store() as store:
+        view = (
+            "SELECT domain, promise, ipv4_hints_are, promises_h3, speaks_quic FROM https_promise ORDER BY 1"
+        )
+        assert [list(row.values()) for row in store.rows(view)] == [
+            ["alias.example", "not_promised", None, False, True],
+            ["blocked.example", None, "other", True, None],
+            ["broken.example", "broken", "overlap", True, False],
+            ["connected.example", "kept", None, True, True],
+            ["failed.example", None, None, None, True],
+            ["kept.example", "kept", "equal", True, True],
+            ["quiet.example", "not_promised", None, False, True],
+            ["tcp.example", "neither", "other", False, False],
+            ["two.example", "kept", "equal", True, True],
+        ]
+        columns = "cdn names with_record kept broken not_promised neither broken_share with_ipv4_hints"
+        columns += " ipv4_hints_equal ipv4_hints_differ with_ech"
+        assert chosen(store, "https_promise", columns) == [
+            ["Cloudflare", 6, 4, 1, 1, 1, 1, 0.5, 4, 1, 3, 1],
+            ["Google", 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0],
+            [None, 2, 2, 1, 0, 1, 0, 0, 0, 0, 0, 0],
+        ]
+        names = chosen(store, "https_promise_names", "domain")
+        assert [name for (name,) in names] == [
+            f"{name}.example" for name in ("alias", "blocked", "broken", "quiet", "tcp")
+        ]
+        assert chosen(store, "https_promise_names", "domain", promise="kept", cdn="Google") == [
+            ["two.example"]
+        ]
