@@ -135,7 +135,7 @@ def test_share_of_each_cdn(tmp_path: Path) -> None:
 
 
 def https(name: str, *alpn: str, hints: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
-    values = {
+    values: dict[str, Any] = {
         "https_priority": 1,
         "https_alpn": list(alpn),
         "https_ipv4hint": list(hints),
