@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("cli.report", "Create a page about a run, or print the tables of the papers."),
     "resolve": ("cli.resolve", "Resolve names to addresses and HTTPS records."),
     "runs": ("cli.runs", "List runs with their states and counts."),
+    "scan": ("cli.scan", "Scan with ZMap or QScanner, if you have them."),
     "schema": ("cli.schema", "Describe the columns of a record kind."),
     "spool": ("cli.uploads", "The same as uploads."),
     "sql": ("cli.sql", "Run a query on the store (read-only)."),

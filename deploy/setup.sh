@@ -47,7 +47,8 @@ if [ "$PROFILE" != demo ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
 fi
 if [ "$PROFILE" = test ]; then
-    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace)
+    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace
+        [zmap]=/usr/sbin/zmap)
 fi
 missing=()
 for package in "${!PACKAGES[@]}"; do

@@ -125,14 +125,14 @@ class Server(QuicConnectionProtocol):
                 self.transmit()
 
 
-async def _main(port: int, chain: str, key: str, requests: str) -> None:
+async def _main(port: int, chain: str, key: str, requests: str, host: str = "127.0.0.1") -> None:
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
     Server.requests = Path(requests)
-    await serve("127.0.0.1", port, configuration=configuration, create_protocol=Server)
+    await serve(host, port, configuration=configuration, create_protocol=Server)
     print("READY", flush=True)
     await asyncio.Future()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1]), *sys.argv[2:5]))
+    asyncio.run(_main(int(sys.argv[1]), *sys.argv[2:6]))

@@ -1,123 +1,86 @@
-//! Ranges that are not probed unless allowed: the IANA special-purpose registries (RFC 6890 and its
-//! updates, also the entries marked globally reachable, since none of them is a web server's), multicast,
-//! IPv6 outside 2000::/3 (the only block that IANA has assigned: RFC 4291 2.4 and its registry), and
-//! services of clouds.
+//! Ranges that are not probed unless allowed: firstflight/egress/special_networks.csv, which other parts read, too.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use ipnet::IpNet;
 
 use crate::policy::networks::NetworkSet;
 
-/// The registries for IPv4 and IPv6 in the state of 2025, and multicast.
-const SPECIAL: &[(&str, &str)] = &[
-    ("0.0.0.0/8", "this network"),
-    ("10.0.0.0/8", "private use"),
-    ("100.64.0.0/10", "shared address space"),
-    ("127.0.0.0/8", "loopback"),
-    ("169.254.0.0/16", "link local"),
-    ("172.16.0.0/12", "private use"),
-    ("192.0.0.0/24", "IETF protocol assignments"),
-    ("192.0.2.0/24", "documentation"),
-    ("192.31.196.0/24", "AS112"),
-    ("192.52.193.0/24", "AMT"),
-    ("192.88.99.0/24", "6to4 relay anycast"),
-    ("192.168.0.0/16", "private use"),
-    ("192.175.48.0/24", "AS112"),
-    ("198.18.0.0/15", "benchmarking"),
-    ("198.51.100.0/24", "documentation"),
-    ("203.0.113.0/24", "documentation"),
-    ("224.0.0.0/4", "multicast"),
-    ("240.0.0.0/4", "reserved"),
-    ("::/128", "unspecified"),
-    ("::1/128", "loopback"),
-    ("::ffff:0:0/96", "IPv4-mapped"),
-    ("64:ff9b::/96", "IPv4/IPv6 translation"),
-    ("64:ff9b:1::/48", "IPv4/IPv6 translation"),
-    ("100::/64", "discard only"),
-    ("100:0:0:1::/64", "dummy prefix"),
-    ("2001::/23", "IETF protocol assignments"),
-    ("2001:db8::/32", "documentation"),
-    ("2002::/16", "6to4"),
-    ("2620:4f:8000::/48", "AS112"),
-    ("3fff::/20", "documentation"),
-    ("5f00::/16", "segment routing"),
-    ("fc00::/7", "unique local"),
-    ("fe80::/10", "link local"),
-    ("ff00::/8", "multicast"),
-    // After the entries above, whose names are more exact.
-    ("::/3", "no global unicast"),
-    ("4000::/2", "no global unicast"),
-    ("8000::/1", "no global unicast"),
-];
+const FILE: &str = include_str!("../../../../../firstflight/egress/special_networks.csv");
 
-/// Services that a cloud offers to its machines: metadata with credentials, name servers, health checks.
-/// They cannot be allowed. Those in 169.254.0.0/16 lie outside every network that `--allow-net` accepts.
-const PLATFORM: &[(&str, &str)] = &[
-    // learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
-    ("168.63.129.16/32", "Azure's platform"),
-    // Amazon EC2 user guide: instance metadata (::254), name server (::253), time (::123), EKS Pod Identity
-    // (::23).
-    ("fd00:ec2::/64", "Amazon's platform"),
-    // cloud.google.com/compute/docs/metadata: the metadata server of IPv6-only machines.
-    ("fd20:ce::/64", "Google's platform"),
-    // Oracle Cloud Infrastructure documentation: instance metadata over IPv6.
-    ("fd00:c1::a9fe:a9fe/128", "Oracle's platform"),
-    // Scaleway's documentation: instance metadata over IPv6.
-    ("fd00:42::42/128", "Scaleway's platform"),
-    // Linode's metadata service guide.
-    ("fd00:a9fe:a9fe::1/128", "Linode's platform"),
-    // Alibaba Cloud ECS user guide: metadata, and in its neighbourhood name servers and time.
-    ("100.100.100.200/32", "Alibaba's platform"),
-    // Oracle Cloud Classic: instance metadata.
-    ("192.0.0.192/32", "Oracle's platform"),
-    ("169.254.169.254/32", "cloud metadata"),
-];
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Not probed unless allowed.
+    Special,
+    /// Cannot be allowed.
+    Platform,
+    /// `--allow-net` may name it.
+    Allowable,
+}
 
-/// The only ranges in which `--allow-net` is accepted: they lead to no machines of others.
-const ALLOWABLE: &[&str] = &[
-    "127.0.0.0/8",
-    "::1/128",
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "fc00::/7",
-    "198.18.0.0/15",
-    "2001:db8::/32",
-];
+struct Entry {
+    network: IpNet,
+    kind: Kind,
+    name: &'static str,
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let lines = FILE.lines().filter(|line| !line.starts_with('#'));
+    lines.map(entry).collect()
+});
+
+fn entry(line: &'static str) -> Entry {
+    let mut fields = line.splitn(3, ',');
+    let mut field = || {
+        fields
+            .next()
+            .expect("the file has three fields a line; a test reads them all")
+    };
+    Entry {
+        network: parsed(field()),
+        kind: match field() {
+            "special" => Kind::Special,
+            "platform" => Kind::Platform,
+            "allowable" => Kind::Allowable,
+            kind => unreachable!("{kind} is no kind; a test reads all lines"),
+        },
+        name: field(),
+    }
+}
 
 fn parsed(text: &str) -> IpNet {
     text.parse()
-        .expect("constants above are networks; a test reads them all")
+        .expect("the file has networks; a test reads them all")
+}
+
+fn blocked() -> impl Iterator<Item = &'static Entry> {
+    ENTRIES.iter().filter(|entry| entry.kind != Kind::Allowable)
 }
 
 /// Returns all special ranges.
 pub fn special_networks() -> impl Iterator<Item = IpNet> {
-    PLATFORM
-        .iter()
-        .chain(SPECIAL)
-        .map(|(network, _)| parsed(network))
+    blocked().map(|entry| entry.network)
 }
 
 /// Returns the ranges that cannot be allowed.
 pub fn platform_set() -> NetworkSet {
-    NetworkSet::new(PLATFORM.iter().map(|(network, _)| parsed(network)))
+    let platform = ENTRIES.iter().filter(|entry| entry.kind == Kind::Platform);
+    NetworkSet::new(platform.map(|entry| entry.network))
 }
 
 /// Returns the registry's name for the range around `ip`; for messages.
 pub fn special_name(ip: IpAddr) -> Option<&'static str> {
-    PLATFORM
-        .iter()
-        .chain(SPECIAL)
-        .find(|(network, _)| parsed(network).contains(&ip))
-        .map(|(_, name)| *name)
+    let around = blocked().find(|entry| entry.network.contains(&ip));
+    around.map(|entry| entry.name)
 }
 
 /// Returns whether `--allow-net` may name this network.
 pub fn is_allowable(network: &IpNet) -> bool {
-    ALLOWABLE
-        .iter()
-        .any(|outer| parsed(outer).contains(network))
+    let allowable = ENTRIES.iter().filter(|entry| entry.kind == Kind::Allowable);
+    allowable
+        .into_iter()
+        .any(|outer| outer.network.contains(network))
 }
 
 /// Returns whether `ip` leads to no machine of others: loopback, private or the lab's.
@@ -132,10 +95,11 @@ mod tests {
     #[test]
     fn every_special_range_is_in_the_set() {
         let set = NetworkSet::new(special_networks());
-        for (network, name) in SPECIAL.iter().chain(PLATFORM) {
-            let ip = parsed(network).network();
-            assert!(set.contains(ip), "{network}");
-            assert!(special_name(ip).is_some(), "{name}");
+        assert_eq!((ENTRIES.len(), blocked().count()), (54, 46));
+        for entry in blocked() {
+            let ip = entry.network.network();
+            assert!(set.contains(ip), "{}", entry.network);
+            assert!(special_name(ip).is_some(), "{}", entry.name);
         }
         for ip in [
             "8.8.8.8",

@@ -1,0 +1,241 @@
+"""`firstflight scan`: other scanners as engines, under firstflight's lists and limits."""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.options import InputPath
+from firstflight.errors import UsageError
+from firstflight.system import stdout, terminal
+
+if TYPE_CHECKING:
+    from scanner.external.permitted import Permitted
+    from scanner.external.zmap import Speaker, Sweep
+
+_ONLY = {
+    "zmap": (
+        "networks",
+        "port",
+        "ports",
+        "cooldown",
+        "max_targets",
+        "seed",
+        "interface",
+        "source",
+        "gateway_mac",
+        "format_",
+    ),
+    "qscanner": ("targets", "out", "vantage"),
+}
+
+
+@click.command(
+    epilog="Example: firstflight scan --engine zmap --network 203.0.113.0/24 --contact me@example.org"
+)
+@click.option("--engine", type=click.Choice(["zmap", "qscanner"]), required=True, help="Which scanner.")
+@click.option("--program", metavar="PATH", help="Its program [zmap, qscanner].")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.1),
+    metavar="N",
+    help="Packets (zmap, 100) or connections (qscanner, 50) a second, at most.",
+)
+@click.option(
+    "--contact", default="", metavar="TEXT", help="Whom to ask about the scan; needed for public addresses."
+)
+@click.option(
+    "--blocklist",
+    "blocklists",
+    multiple=True,
+    type=InputPath(),
+    metavar="FILE",
+    help="Addresses never to contact (repeatable).",
+)
+@click.option(
+    "--optout",
+    "optouts",
+    multiple=True,
+    type=InputPath(),
+    metavar="FILE",
+    help="Names and networks that opted out (repeatable).",
+)
+@click.option(
+    "--allow-net",
+    "allow",
+    multiple=True,
+    metavar="CIDR",
+    help="Private network, or the lab's, that may be contacted without contact (repeatable).",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
+@click.option(
+    "--network", "networks", multiple=True, metavar="CIDR", help="zmap: IPv4 network to sweep (repeatable)."
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="zmap: UDP port [443].")
+@click.option(
+    "--ports",
+    callback=lambda *given: _ports(given[-1]),
+    metavar="FIRST-LAST",
+    help="zmap: source ports [61440-61455].",
+)
+@click.option(
+    "--cooldown", type=click.IntRange(0, 600), metavar="SECONDS", help="zmap: wait for late answers [8]."
+)
+@click.option(
+    "--max-targets", type=click.IntRange(min=1), metavar="N", help="zmap: contact no more addresses."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="zmap: seed of the order of addresses."
+)
+@click.option("--interface", metavar="NAME", help="zmap: interface to send by.")
+@click.option("--source", metavar="IP", help="zmap: source address.")
+@click.option("--gateway-mac", metavar="MAC", help="zmap: Ethernet address of the gateway.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "jsonl"]),
+    help="zmap: target list for probe and handshake, or all that was seen [csv].",
+)
+@click.option("--targets", type=InputPath(), metavar="FILE", help="qscanner: CSV with header ip,domain,port.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="qscanner: new folder for its files."
+)
+@click.option("--vantage", metavar="NAME", help="qscanner: vantage point of the imported rows [qscanner].")
+@click.pass_context
+def command(context: click.Context, /, engine: str, **given: object) -> None:
+    """Run another scanner: its program, our lists and limits.
+
+    zmap sweeps IPv4 networks for addresses that answer a forced Version Negotiation (one datagram each, no
+    state at the server) and prints them as they answer. qscanner completes handshakes with the targets of a
+    file, and its results are imported as by `import qscanner`; the id of the imported run is the last line.
+    """
+    for other, options in _ONLY.items():
+        for name in options if other != engine else ():
+            if given[name] not in (None, ()):
+                raise UsageError(f"{_option(context, name)} is an option of --engine {other}")
+    stdout.check_open()
+    from scanner.external.permitted import Permitted
+
+    permitted = Permitted(context.params["blocklists"], context.params["optouts"], context.params["allow"])
+    (_sweep if engine == "zmap" else _handshakes)(context, permitted)
+
+
+def _ports(text: str | None) -> str | None:
+    """Check a range of source ports, all of which are held while ZMap runs."""
+    if text is not None:
+        first, dash, last = text.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash) and len(text) <= 11):
+            raise UsageError(f"--ports {text}: expected a port or FIRST-LAST")
+        if not 1024 <= int(first) <= int(last or first) <= min(65535, int(first) + 255):
+            raise UsageError(f"--ports {text}: expected 1 to 256 ports between 1024 and 65535")
+    return text
+
+
+def _option(context: click.Context, name: str) -> str:
+    return next(option.opts[0] for option in context.command.params if option.name == name)
+
+
+def _sweep(context: click.Context, permitted: Permitted) -> None:
+    from scanner.external import zmap
+
+    sweep = _asked(context)
+    spans = [(int(n.network_address), int(n.broadcast_address)) for n in sweep.parsed()]
+    if not sweep.contact and any(permitted.needs_contact(*span, 4) for span in spans):
+        raise UsageError("--contact is needed: the networks are not all inside --allow-net; nothing was sent")
+    rate, count = sweep.fair_rate(), sum(last - first + 1 for first, last in spans)
+    if rate < sweep.rate:
+        terminal.echo(f"{rate} packets a second, not {sweep.rate:g}: 20 per /24 at most", err=True)
+    if context.params["dry_run"]:
+        seconds = min(count, sweep.max_targets or count) / rate
+        blocked = _blocked(permitted, spans)
+        terminal.echo(
+            f"{count} addresses, {blocked} of them blocked; {rate} a second, {seconds:.0f} s; "
+            "nothing was sent"
+        )
+        return
+    show = _json if context.params["format_"] == "jsonl" else _csv()
+    found = 0
+    for speaker in zmap.run(sweep, permitted):
+        show(speaker)
+        found += 1
+    terminal.echo(f"{found} of {count} addresses answered", err=True)
+
+
+def _asked(context: click.Context) -> Sweep:
+    from scanner.external.zmap import Sweep
+
+    given = context.params
+    if not given["networks"]:
+        raise UsageError("--engine zmap needs --network: it sweeps what you name, never everything")
+    values = {
+        "cooldown_s": given["cooldown"],
+        **{
+            name: given[name]
+            for name in ("port", "rate", "ports", "max_targets", "seed", "interface", "source")
+        },
+        **{name: given[name] for name in ("gateway_mac", "program")},
+    }
+    return Sweep(
+        networks=given["networks"],
+        contact=given["contact"],
+        **{name: value for name, value in values.items() if value is not None},
+    )
+
+
+def _blocked(permitted: Permitted, spans: list[tuple[int, int]]) -> int:
+    blocked = 0
+    for network in map(ipaddress.IPv4Network, permitted.blocked_ipv4()):
+        low, high = int(network.network_address), int(network.broadcast_address)
+        blocked += sum(max(0, min(high, last) - max(low, first) + 1) for first, last in spans)
+    return blocked
+
+
+def _csv() -> Callable[[Speaker], None]:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(("ip", "domain", "port"))
+
+    def show(speaker: Speaker) -> None:
+        out.writerow((speaker.ip, "", speaker.port))
+        sys.stdout.flush()
+
+    return show
+
+
+def _json(speaker: Speaker) -> None:
+    versions = [f"0x{version:08x}" for version in speaker.versions]
+    values = {"ip": speaker.ip, "port": speaker.port, "versions": versions, "ttl": speaker.ttl}
+    terminal.echo(json.dumps(values | {"received_at": speaker.received_at}))
+
+
+def _handshakes(context: click.Context, permitted: Permitted) -> None:
+    from cli import imports
+    from scanner.external import qscanner
+
+    given = context.params
+    if given["targets"] is None or given["out"] is None:
+        raise UsageError("--engine qscanner needs --targets FILE and --out DIR")
+    listed = qscanner.targets(given["targets"])
+    addresses = (ipaddress.ip_address(target.ip) for target in listed)
+    if not given["contact"] and any(
+        permitted.needs_contact(int(ip), int(ip), ip.version) for ip in addresses
+    ):
+        raise UsageError("--contact is needed: the targets are not all inside --allow-net; nothing was sent")
+    folder = given["out"].resolve()
+    if folder.exists():
+        raise UsageError(f"{folder} exists: name a new folder")
+    entered = folder.with_name(f"{folder.name}.input.csv")
+    written, blocked = qscanner.write_input(listed, permitted, entered)
+    scan = qscanner.Scan(folder, given["rate"] or 50, given["program"] or "qscanner")
+    terminal.echo(f"{written} targets, {blocked} blocked", err=True)
+    if given["dry_run"]:
+        terminal.echo(" ".join(qscanner.arguments(scan, entered)))
+        return
+    qscanner.run(scan, entered)
+    context.invoke(imports.qscanner, folder=folder, vantage=given["vantage"] or "qscanner", out=None)

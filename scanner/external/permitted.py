@@ -1,0 +1,147 @@
+"""What another scanner may contact, by the rules that the native engines apply where packets leave.
+
+Those programs do not know opt-out lists, and their limits differ: so what they are given is checked before.
+"""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from firstflight import egress
+from firstflight.egress import lab, lists
+from firstflight.errors import UsageError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Span = tuple[int, int]
+"""First and last address of a range, as numbers."""
+
+SPECIAL_NETWORKS = Path(egress.__path__[0]) / "special_networks.csv"
+
+
+class _Ranges:
+    """Disjoint ranges of one family."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.spans: list[Span] = []
+        for first, last in sorted(spans):
+            if self.spans and first <= self.spans[-1][1] + 1:
+                self.spans[-1] = (self.spans[-1][0], max(last, self.spans[-1][1]))
+            else:
+                self.spans.append((first, last))
+
+    def __contains__(self, address: int) -> bool:
+        place = bisect_right(self.spans, (address, 1 << 128)) - 1
+        return place >= 0 and address <= self.spans[place][1]
+
+
+class _Special(NamedTuple):
+    network: Network
+    kind: str
+
+
+def _special() -> list[_Special]:
+    with SPECIAL_NETWORKS.open(encoding="utf-8", newline="") as file:
+        lines = csv.reader(line for line in file if not line.startswith("#"))
+        return [_Special(ipaddress.ip_network(network), kind) for network, kind, _ in lines]
+
+
+class Permitted:
+    """Block and opt-out lists, special-purpose networks, and networks that are allowed all the same.
+
+    `allow`: networks inside private ones or the lab's, as for `--allow-net`. InputError for a list that is
+    not understood, UsageError for a network that cannot be allowed; nothing was sent then.
+    """
+
+    def __init__(
+        self, blocklists: Sequence[Path], optouts: Sequence[Path], allow: Sequence[str] = ()
+    ) -> None:
+        lists.check(blocklists, optouts)
+        special = _special()
+        allowed = [_allowable(text, special) for text in allow]
+        listed: dict[int, list[Span]] = {4: [], 6: []}
+        self._names: set[str] = set()
+        for path in (*blocklists, *optouts):
+            for _, entry in lists.entries(path):
+                if isinstance(entry, str):
+                    self._names.add(entry)
+                else:
+                    listed[entry[0].version].append((int(entry[0]), int(entry[1])))
+        for network, kind in special:
+            if kind == "platform":
+                listed[network.version].append(_span(network))
+        self._listed = {version: _Ranges(spans) for version, spans in listed.items()}
+        by_kind = {
+            version: [_span(n) for n, kind in special if kind == "special" and n.version == version]
+            for version in (4, 6)
+        }
+        self._special = {version: _Ranges(spans) for version, spans in by_kind.items()}
+        self._allowed = {
+            version: _Ranges(_span(n) for n in allowed if n.version == version) for version in (4, 6)
+        }
+
+    def needs_contact(self, first: int, last: int, version: int) -> bool:
+        """Return whether a range holds addresses of others, who must be able to find out whom to ask."""
+        return any(True for _ in _without(first, last, self._allowed[version].spans))
+
+    def why_not(self, address: str, name: str = "") -> str | None:
+        """Return why a target may not be contacted; None if it may. NotTheLab as `lab.check`."""
+        ip = ipaddress.ip_address(address)
+        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        number = int(ip)
+        if number in self._listed[ip.version]:
+            return "its address is on a list"
+        if number in self._special[ip.version] and number not in self._allowed[ip.version]:
+            return "its address is special"
+        labels = name.lower().rstrip(".").split(".")
+        if any(".".join(labels[place:]) in self._names for place in range(len(labels))):
+            return "its name is on a list"
+        lab.check(str(ip))
+        return None
+
+    def blocked_ipv4(self) -> list[str]:
+        """Return all IPv4 networks that may not be contacted, as CIDR prefixes, sorted."""
+        spans = [*self._listed[4].spans]
+        for first, last in self._special[4].spans:
+            spans += _without(first, last, self._allowed[4].spans)
+        return [
+            str(network)
+            for first, last in _Ranges(spans).spans
+            for network in ipaddress.summarize_address_range(
+                ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+            )
+        ]
+
+
+def _allowable(text: str, special: Sequence[_Special]) -> Network:
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise UsageError(f"--allow-net {text}: {error}") from error
+    first, last = _span(network)
+    for outer, kind in special:
+        low, high = _span(outer)
+        if kind == "allowable" and outer.version == network.version and low <= first and last <= high:
+            return network
+    raise UsageError(f"--allow-net {text} is not inside loopback, a private network or the lab's")
+
+
+def _span(network: Network) -> Span:
+    return int(network.network_address), int(network.broadcast_address)
+
+
+def _without(first: int, last: int, holes: Iterable[Span]) -> Iterable[Span]:
+    """Yield what is left of a range between sorted holes."""
+    for low, high in holes:
+        if high < first or low > last:
+            continue
+        if low > first:
+            yield first, low - 1
+        first = high + 1
+    if first <= last:
+        yield first, last

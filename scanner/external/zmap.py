@@ -1,0 +1,188 @@
+"""ZMap as engine: IPv4 addresses of given networks that answer a forced Version Negotiation.
+
+ZMap 2.1 to 4.x: the short options used here mean the same in all of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import secrets
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from firstflight.egress import lab
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.system import children
+from scanner.external import forced_negotiation, route
+from scanner.external.permitted import Permitted
+
+# Probes per second and /24 on the average: as `firstflight probe` alone (docs/ethics.md).
+PER_PREFIX_RATE = 20
+_FIELDS = "saddr,sport,ttl,timestamp-ts,timestamp-us,data"
+_FILTER = 'success = 1 && repeat = 0 && classification = "udp"'
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is asked for. `rate` in packets a second, `ports` the source ports "FIRST-LAST"."""
+
+    networks: Sequence[str]
+    port: int = 443
+    rate: float = 100
+    ports: str = "61440-61455"
+    contact: str = ""
+    cooldown_s: int = 8
+    max_targets: int | None = None
+    seed: int | None = None
+    interface: str | None = None
+    source: str | None = None
+    gateway_mac: str | None = None
+    program: str = "zmap"
+    source_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
+    destination_id: bytes = field(default_factory=lambda: secrets.token_bytes(forced_negotiation.ID_BYTES))
+
+    def parsed(self) -> list[ipaddress.IPv4Network]:
+        """Return the networks without overlaps. UsageError if one is none, too large, or the lab's."""
+        found = []
+        for text in self.networks:
+            try:
+                network = ipaddress.ip_network(text)
+            except ValueError as error:
+                raise UsageError(f"--network {text}: {error}") from error
+            if not isinstance(network, ipaddress.IPv4Network):
+                raise UsageError(f"--network {text}: ZMap sweeps IPv4 alone")
+            if network.prefixlen < 8:
+                raise UsageError(
+                    f"--network {text}: name networks of /8 or smaller, not a part of everything"
+                )
+            if any(network.overlaps(of) for of in map(ipaddress.ip_network, lab.RANGES) if of.version == 4):
+                _check_lab(text)
+            found.append(network)
+        return list(ipaddress.collapse_addresses(found))
+
+    def fair_rate(self) -> int:
+        """Return the rate under the limit per /24, at least 1: ZMap knows no prefixes."""
+        prefixes = sum(max(1, network.num_addresses // 256) for network in self.parsed())
+        return max(1, int(min(self.rate, PER_PREFIX_RATE * prefixes)))
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """An address that answered. `received_at` in ns since 1970 (UTC), by libpcap's stamp in microseconds."""
+
+    ip: str
+    port: int
+    versions: list[int]
+    ttl: int
+    received_at: int
+
+
+def _check_lab(text: str) -> None:
+    # ZMap writes frames past the routes of the kernel, so a route by loopback is no way out.
+    if not lab.is_lab():
+        raise lab.NotTheLab(
+            f"--network {text} has addresses of the lab, and this is not the lab: nothing was sent"
+        )
+
+
+def arguments(sweep: Sweep, blocked: Path, networks: Path) -> list[str]:
+    """Return ZMap's argument list; `blocked` and `networks` are files with a network a line."""
+    payload = forced_negotiation.datagram(sweep.source_id, sweep.destination_id, sweep.contact)
+    argv = [sweep.program, "-M", "udp", f"--probe-args=hex:{payload.hex()}", "-p", str(sweep.port)]
+    argv += ["-b", str(blocked), "-w", str(networks), "-r", str(sweep.fair_rate()), "-s", sweep.ports]
+    argv += ["-c", str(sweep.cooldown_s), "-T", "1", "-O", "csv", "-f", _FIELDS]
+    argv += [f"--output-filter={_FILTER}", "-o", "-", "-q", "-v", "2", "--disable-syslog", "-C", "/dev/null"]
+    for option, value in (
+        ("-n", sweep.max_targets),
+        ("-e", sweep.seed),
+        ("-i", sweep.interface),
+        ("-S", sweep.source),
+        ("-G", sweep.gateway_mac),
+    ):
+        argv += [] if value is None else [option, str(value)]
+    return argv
+
+
+def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
+    """Sweep the networks; yield each address once, as its answer arrives.
+
+    UsageError if ZMap is missing, FirstflightError with its message if it fails, Interrupted on Ctrl-C (what
+    was yielded is whole).
+    """
+    parsed = sweep.parsed()
+    sweep = _on_the_way(sweep, str(parsed[0].network_address))
+    with tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder, _held(sweep.ports, sweep.source):
+        blocked, networks = Path(folder, "blocked.txt"), Path(folder, "networks.txt")
+        blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
+        networks.write_text("".join(f"{network}\n" for network in parsed))
+        process = children.start(
+            arguments(sweep, blocked, networks), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            yield from _speakers(process, sweep)
+            status = process.wait()
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                "stopped by a signal: what was found is written, the rest was not asked"
+            ) from error
+        finally:
+            children.stop(process)
+            message = process.stderr.read().decode(errors="replace") if process.stderr else ""
+        if status:
+            raise FirstflightError(f"{sweep.program} ended with status {status}: {_last(message)}")
+
+
+def _on_the_way(sweep: Sweep, address: str) -> Sweep:
+    """Fill in what is not given of interface, source and gateway."""
+    if sweep.interface and sweep.source and sweep.gateway_mac:
+        return sweep
+    way = route.to(address)
+    interface, source = sweep.interface or way.interface, sweep.source or way.source
+    return replace(
+        sweep, interface=interface, source=source, gateway_mac=sweep.gateway_mac or way.gateway_mac
+    )
+
+
+def _speakers(process: subprocess.Popen[bytes], sweep: Sweep) -> Iterator[Speaker]:
+    assert process.stdout is not None
+    lines = (line.decode(errors="replace") for line in process.stdout)
+    next(lines, None)  # the names of the columns, which ZMap 2.1 does not quote well
+    for row in csv.DictReader(lines, _FIELDS.split(",")):
+        listed = forced_negotiation.versions(_bytes(row["data"]), sweep.source_id, sweep.destination_id)
+        if listed is not None:
+            at = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
+            yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), at)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def _last(message: str) -> str:
+    lines = [line for line in message.splitlines() if line.strip()]
+    return lines[-1].rpartition("] ")[2] if lines else "it gave no reason"
+
+
+@contextmanager
+def _held(ports: str, source: str | None) -> Iterator[None]:
+    """Bind the source ports, so that the kernel does not answer the servers by ICMP port unreachable."""
+    first, _, last = ports.partition("-")
+    with ExitStack() as held:
+        for port in range(int(first), int(last or first) + 1):
+            one = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            try:
+                one.bind((source or "", port))
+            except OSError as error:
+                raise UsageError(
+                    f"source port {port} cannot be had ({error.strerror}): name others by --ports"
+                ) from error
+        yield

@@ -1,0 +1,1 @@
+"""Tests of other scanners as engines."""

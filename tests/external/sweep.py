@@ -1,0 +1,95 @@
+"""Runs `firstflight scan ARGUMENTS` in a world of its own: python -m tests.external.sweep FOLDER ARGUMENTS.
+
+Two hosts on a cable. The other one has 198.18.48.1 to .4: .1 and .2 speak QUIC, .3 sends every datagram back,
+.4 is silent. Prints one JSON object: status, stdout, stderr, and what the other host received: datagrams by
+address, and the ICMP messages.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from firstflight.egress.lab import MARK
+from lab.certificates import issue, make_authority
+from tests.recording.network import SERVER, Host, alone, cable, call, wait_for
+
+QUIC, ECHO, SILENT = ("198.18.48.1", "198.18.48.2"), "198.18.48.3", "198.18.48.4"
+_ECHO = """
+import socket, sys
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+one.bind((sys.argv[1], 443))
+print("READY", flush=True)
+while True:
+    data, peer = one.recvfrom(2048)
+    one.sendto(data, peer)
+"""
+
+
+def start(host: Host, *argv: str) -> subprocess.Popen[str]:
+    """Start a server on the other host."""
+    process = subprocess.Popen(host.argv(*argv), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "READY\n", argv
+    return process
+
+
+def know_gateway() -> None:
+    """Let the kernel learn the gateway's Ethernet address: ZMap asks the kernel for it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.sendto(b"", (SERVER, 9))
+    shown = ["ip", "neighbour", "show", SERVER]
+    wait_for("the gateway", lambda: "lladdr" in subprocess.run(shown, capture_output=True, text=True).stdout)
+
+
+def main(folder: Path, arguments: list[str]) -> None:
+    """Make the world, run the command, print what happened."""
+    certificate = issue(make_authority(folder), "sweep", ["sweep.test"])
+    with cable() as host:
+        call("ip", "link", "set", "lo", "alias", MARK)
+        call("ip", "route", "add", "default", "via", SERVER)
+        know_gateway()
+        for address in (*QUIC, ECHO, SILENT):
+            host.call("ip", "address", "add", f"{address}/32", "dev", "lo")
+        files = [str(certificate.chain), str(certificate.key), str(folder / "requests")]
+        server = [sys.executable, "-m", "tests.handshake.server", "443", *files]
+        running = [start(host, *server, address) for address in QUIC]
+        running.append(start(host, sys.executable, "-c", _ECHO, ECHO))
+        tcpdump = ["tcpdump", "-i", "far", "-n", "-l", "--immediate-mode", "-Q", "in", "udp or icmp"]
+        listener = subprocess.Popen(
+            host.argv(*tcpdump), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert listener.stdout is not None and listener.stderr is not None
+        while "listening on" not in listener.stderr.readline():
+            pass
+        heard: list[str] = []
+        reader = threading.Thread(target=heard.extend, args=(listener.stdout,))
+        reader.start()
+        command = [str(Path(sys.executable).with_name("firstflight")), "scan", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        listener.terminate()
+        reader.join()
+        for process in running:
+            process.kill()
+    icmp = [line for line in heard if "ICMP" in line]
+    to = [line.split(" > ")[1].split(":")[0] for line in heard if " > " in line and "ICMP" not in line]
+    counts = {address: to.count(address) for address in sorted(set(to))}
+    print(
+        json.dumps(
+            {
+                "status": done.returncode,
+                "stdout": done.stdout,
+                "stderr": done.stderr,
+                "datagrams": counts,
+                "icmp": icmp,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    alone()
+    main(Path(sys.argv[1]), sys.argv[2:])

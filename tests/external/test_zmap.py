@@ -1,0 +1,131 @@
+"""ZMap sweeps networks for us: what it finds, what it must not contact, what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import UsageError
+from scanner.external import forced_negotiation as forced
+from scanner.external import zmap
+from tests.external.sweep import ECHO, QUIC, SILENT
+
+TREE = Path(__file__).resolve().parents[2]
+LAB = ("--allow-net", "198.18.0.0/15")
+OURS, THEIRS = b"12345678", b"abcdefgh"
+
+
+def scan(folder: Path, *arguments: str) -> dict[str, Any]:
+    """Run the command in its world; return what happened."""
+    world = [sys.executable, "-m", "tests.external.sweep", str(folder), "--engine", "zmap"]
+    done = subprocess.run([*world, *arguments], cwd=TREE, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    happened: dict[str, Any] = json.loads(done.stdout)
+    return happened
+
+
+def test_addresses_that_speak_quic(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked.conf"
+    blocked.write_text(f"{SILENT}\n198.18.48.5-7\n")
+    options = ("--network", "198.18.48.0/29", "--blocklist", str(blocked), "--cooldown", "2")
+    happened = scan(tmp_path, *options, *LAB, "--format", "jsonl")
+    assert (happened["status"], happened["icmp"]) == (0, []), happened
+    # One datagram each; none to what is on the list. Who only sends back what came is no server.
+    asked = ("198.18.48.0", *QUIC, ECHO)
+    assert happened["datagrams"] == {f"{address}.443": 1 for address in asked}
+    found = [json.loads(line) for line in happened["stdout"].splitlines()]
+    assert sorted(row["ip"] for row in found) == list(QUIC)
+    for row in found:
+        assert "0x00000001" in row["versions"] and row["port"] == 443 and row["ttl"] == 64, row
+        assert 0 < row["received_at"] < 2**63
+
+
+def test_output_is_a_target_list(tmp_path: Path) -> None:
+    happened = scan(tmp_path, "--network", f"{QUIC[0]}/32", "--cooldown", "1", *LAB)
+    assert happened["stdout"] == f"ip,domain,port\n{QUIC[0]},,443\n"
+    assert happened["stderr"].endswith("1 of 1 addresses answered\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--network", "198.18.48.0/29"), "--contact is needed"),
+        (("--network", "198.18.48.0/29", "--allow-net", "198.18.48.0/30"), "--contact is needed"),
+        (LAB, "needs --network"),
+        (("--network", "198.18.48.1/29", *LAB), "has host bits set"),
+        (("--network", "2001:db8::/64", *LAB), "IPv4 alone"),
+        (("--network", "0.0.0.0/0", "--contact", "x@example.org"), "/8 or smaller"),
+        (("--network", "10.0.0.0/8", "--allow-net", "8.8.8.0/24"), "not inside loopback"),
+        (("--network", "198.18.48.0/29", "--targets", __file__, *LAB), "option of --engine qscanner"),
+        (("--network", "198.18.48.0/29", "--ports", "1-2", *LAB), "between 1024 and 65535"),
+        (("--network", "198.18.48.0/29", "--program", "no-such-zmap", "--rate", "9", *LAB), "was not found"),
+    ],
+)
+def test_what_is_refused_sends_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    happened = scan(tmp_path, *arguments)
+    assert happened["status"] == 2 and says in happened["stderr"], happened
+    assert happened["datagrams"] == {} and len(happened["stderr"].splitlines()) == 1
+
+
+def test_dry_run(tmp_path: Path) -> None:
+    happened = scan(tmp_path, "--network", "198.18.48.0/24", "--dry-run", "--rate", "10", *LAB)
+    assert happened["stdout"] == "256 addresses, 0 of them blocked; 10 a second, 26 s; nothing was sent\n"
+    assert happened["datagrams"] == {}
+
+
+@pytest.mark.parametrize(
+    ("networks", "rate", "fair"),
+    [
+        (["10.0.0.0/24"], 100, 20),
+        (["10.0.0.0/24"], 7.9, 7),
+        (["10.0.0.0/22"], 100, 80),
+        (["10.0.0.0/16"], 100, 100),
+        (["10.0.0.0/30", "10.0.1.0/30"], 100, 40),
+        (["10.0.0.0/25", "10.0.0.128/25"], 100, 20),
+        (["10.0.0.1/32"], 0.5, 1),
+    ],
+)
+def test_rate_keeps_the_limit_of_prefixes(networks: list[str], rate: float, fair: int) -> None:
+    assert zmap.Sweep(networks, rate=rate).fair_rate() == fair
+
+
+def test_elsewhere_the_lab_is_not_swept() -> None:
+    with pytest.raises(UsageError, match="is not the lab"):
+        zmap.Sweep(["198.0.0.0/8"]).parsed()
+
+
+def test_datagram() -> None:
+    sent = forced.datagram(OURS, THEIRS, "research@example.org")
+    assert len(sent) == 1200
+    assert sent[:24] == b"\xc0\x1a\x2a\x3a\x4a\x08" + THEIRS + b"\x08" + OURS + b"\x00"
+    assert int.from_bytes(sent[24:26]) & 0x3FFF == 1200 - 26
+    assert b"contact: research@example.org\0" in sent
+    assert len(forced.datagram(OURS, THEIRS, "x" * 2000)) == 1200
+
+
+HEAD = b"\x80\0\0\0\0\x08" + OURS + b"\x08" + THEIRS
+
+
+@pytest.mark.parametrize(
+    ("answer", "listed"),
+    [
+        (HEAD + b"\0\0\0\x01", [1]),
+        (b"\xff" + HEAD[1:] + b"\x0a\x1a\x2a\x3a\0\0\0\x01", [0x0A1A2A3A, 1]),
+        (HEAD, None),
+        (HEAD + b"\0\0\0", None),
+        (HEAD + b"\0\0\0\x01\0", None),
+        (b"\x7f" + HEAD[1:] + b"\0\0\0\x01", None),
+        (HEAD[:4] + b"\x01" + HEAD[5:] + b"\0\0\0\x01", None),
+        (HEAD.replace(OURS, THEIRS) + b"\0\0\0\x01", None),
+        (HEAD.replace(THEIRS, OURS) + b"\0\0\0\x01", None),
+        (HEAD[:-1], None),
+        (b"", None),
+    ],
+)
+def test_versions_of_an_answer(answer: bytes, listed: list[int] | None) -> None:
+    assert forced.versions(answer, OURS, THEIRS) == listed
