@@ -12,9 +12,11 @@ mod cell;
 mod column;
 mod columns;
 mod description;
+mod json;
 mod row;
 
 pub use cell::{Cell, Shown, Style, Value};
 pub use column::{Column, Type};
 pub use description::difference;
+pub use json::write_json;
 pub use row::{Record, Row, Visitor};

@@ -1,6 +1,6 @@
 //! Text cells, and the pieces that they are made of.
 
-use firstflight_records::{Style, Value};
+use firstflight_records::{Style, Value, write_json};
 
 /// Appends the text of a cell of a text column; nothing for other cells.
 #[inline(always)]
@@ -16,7 +16,8 @@ pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
 
 /// Appends `text` as the inside of a JSON string.
 fn escape(text: &str, out: &mut Vec<u8>) {
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    // Beyond ASCII there are characters that a terminal interprets.
+    let is_special = |byte: &u8| !(0x20..0x7f).contains(byte) || *byte == b'"' || *byte == b'\\';
     // Without an early end, the search is done many bytes at a time.
     let found = text
         .as_bytes()
@@ -28,7 +29,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
     let start = out.len();
     // A string always has a JSON form, and a vector takes it.
-    let _ = serde_json::to_writer(&mut *out, text);
+    let _ = write_json(&mut *out, text);
     out.pop();
     out.remove(start);
 }
@@ -69,7 +70,8 @@ mod tests {
             };
             assert_eq!(text(Style::Plain), plain);
             let quoted = format!("\"{}\"", text(Style::Json));
-            assert_eq!(quoted, serde_json::to_string(plain).unwrap());
+            let back: String = serde_json::from_str(&quoted).unwrap();
+            assert_eq!(back, plain);
         }
     }
 
@@ -81,7 +83,9 @@ mod tests {
             ("\u{1f}", "\\u001f"),
             ("\n\n", "\\n\\n"),
             (" ", " "),
-            ("!#[]", "!#[]"),
+            ("!#[]~", "!#[]~"),
+            ("\u{e9}\u{7f}", "\u{e9}\\u007f"),
+            ("\u{85}\u{202e}", "\\u0085\\u202e"),
         ] {
             // Behind other bytes, which stay.
             let mut out = b"before".to_vec();

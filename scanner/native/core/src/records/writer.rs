@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use firstflight_records::write_json;
+
 use crate::Failure;
 use crate::records::{Columns, Rows, Segments};
 
@@ -203,6 +205,6 @@ fn run<R: Rows>(
 }
 
 fn line(out: &mut BufWriter<Stdout>, row: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, row)?;
+    write_json(&mut *out, row)?;
     out.write_all(b"\n")
 }
