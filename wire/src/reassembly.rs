@@ -6,8 +6,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
+/// Pieces ahead are at most so many, and one more for each so many bytes of the limit: about what a piece takes
+/// beside its own bytes.
+const FEW_PIECES: usize = 128;
+const PIECE_OVERHEAD: usize = 64;
+
 /// Contiguous bytes from offset 0, and pieces that arrived ahead of them. Holds no more than `limit` bytes,
-/// all of which were received: an offset alone allocates nothing.
+/// all of which were received: an offset alone allocates nothing. Pieces are bounded in number as well, so
+/// that small ones take little more than twice the limit.
 #[derive(Clone, Debug)]
 pub struct CryptoStream {
     contiguous: Vec<u8>,
@@ -53,6 +59,9 @@ impl CryptoStream {
         if offset > before as u64 {
             let ahead = self.ahead.get_or_insert_default();
             let held = ahead.pieces.get(&offset).map_or(0, Vec::len);
+            if held == 0 && ahead.pieces.len() >= FEW_PIECES + self.limit / PIECE_OVERHEAD {
+                return Err(Full);
+            }
             if data.len() > held {
                 ahead.bytes += data.len() - held;
                 ahead.pieces.insert(offset, data.to_vec());
@@ -117,5 +126,20 @@ mod tests {
         assert_eq!(stream.insert(0, &[0; 4]), Err(Full));
         assert_eq!(stream.insert(0, &[0; 3]), Ok(true));
         assert_eq!(stream.contiguous().len(), 3);
+    }
+
+    #[test]
+    fn pieces_are_bounded_in_number() {
+        let mut stream = CryptoStream::new(1280);
+        // A byte each, with gaps.
+        for piece in 1..=148 {
+            assert_eq!(stream.insert(2 * piece, &[7]), Ok(false), "{piece}");
+        }
+        assert_eq!(stream.insert(298, &[7]), Err(Full));
+        // One that is there may grow, and when a gap is filled there is room.
+        assert_eq!(stream.insert(296, &[7; 2]), Ok(false));
+        assert_eq!(stream.insert(0, &[7; 3]), Ok(true));
+        assert_eq!(stream.contiguous().len(), 3);
+        assert_eq!(stream.insert(298, &[7]), Ok(false));
     }
 }
