@@ -7,6 +7,9 @@ use super::{Exchange, HELLO_PREFIX, Step};
 use crate::evidence::{FirstAck, FirstHello, FrameKinds};
 use firstflight_core::clock::Stamp;
 
+/// Bytes of a reason phrase that are kept.
+const MOST_REASON: usize = 1000;
+
 impl Exchange {
     pub(super) fn initial(
         &mut self,
@@ -76,7 +79,8 @@ impl Exchange {
                 Frame::Crypto { offset, data } => self.crypto(at, number, offset, data),
                 Frame::ConnectionClose { code, reason, .. }
                 | Frame::ApplicationClose { code, reason } => {
-                    let reason = String::from_utf8_lossy(reason).into_owned();
+                    let kept = &reason[..reason.len().min(MOST_REASON)];
+                    let reason = String::from_utf8_lossy(kept).into_owned();
                     self.rare().close.get_or_insert((code, reason));
                     step = Step::End;
                 }
