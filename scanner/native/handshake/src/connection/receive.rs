@@ -21,6 +21,10 @@ const MOST_HELD_BYTES: usize = 2048;
 const MOST_REASON: usize = 1000;
 const MOST_VERSIONS: usize = 64;
 
+/// Longest token of a Retry that is followed: a longer one leaves so little room beside it that the ClientHello
+/// takes many datagrams of full size.
+const MOST_TOKEN: usize = 512;
+
 /// After so many datagrams of ours nothing is acknowledged any more: each ACK in an Initial is a datagram of
 /// full size, for a PING of 40 bytes. More than the largest chain and response need.
 const MOST_ACKNOWLEDGED: u16 = 200;
@@ -30,10 +34,10 @@ const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff
 
 /// When something came: kernel's stamp, number of the datagram (from 1), our own clock.
 #[derive(Clone, Copy)]
-struct Arrival {
-    at: Stamp,
-    datagram: u16,
-    now: Mono,
+pub(super) struct Arrival {
+    pub(super) at: Stamp,
+    pub(super) datagram: u16,
+    pub(super) now: Mono,
 }
 
 impl Connection {
@@ -124,7 +128,14 @@ impl Connection {
         self.open_held(arrival.now);
     }
 
-    fn frames(&mut self, arrival: Arrival, level: Level, which: (&str, u64), payload: &[u8]) {
+    /// Takes the payload of a packet that authenticated; `which`: its kind and number.
+    pub(super) fn frames(
+        &mut self,
+        arrival: Arrival,
+        level: Level,
+        which: (&str, u64),
+        payload: &[u8],
+    ) {
         let (mut eliciting, mut crypto) = (false, false);
         for frame in Frames::new(payload) {
             let checked = frame.map_err(|error| error.to_string()).and_then(|frame| {
@@ -313,6 +324,10 @@ impl Connection {
             return;
         }
         let here = (arrival.at, arrival.datagram);
+        if let Some(error) = self.streams.error() {
+            self.observed
+                .note(|| format!("HTTP/3 error {:#x}: {error}", error.code));
+        }
         if self.streams.settings().is_some() {
             self.observed.settings.get_or_insert(here);
         }
@@ -361,6 +376,15 @@ impl Connection {
             return self
                 .observed
                 .note(|| "a Retry with a wrong integrity tag".into());
+        }
+        if token.len() > MOST_TOKEN {
+            self.observed.discard();
+            return self.observed.note(|| {
+                format!(
+                    "a Retry whose token of {} bytes is not followed",
+                    token.len()
+                )
+            });
         }
         if self.observed.retry {
             // RFC 9000 17.2.5.2 allows one; a server that sends more will not let anybody in.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firstflight_wire::http3::{Http3Error, ResponseStream, UniStream};
+use firstflight_wire::http3::{Http3Error, ResponseStream, UniKind, UniStream, code};
 use firstflight_wire::{CryptoStream, Error, Writer, write_stream};
 
 use super::parameters::{Credit, MOST_CONTROL, MOST_RESPONSE, MOST_STREAMS};
@@ -44,6 +44,8 @@ struct Incoming {
     read: usize,
     /// Length of the stream, once its end came.
     end: Option<u64>,
+    /// Bytes that the server may send.
+    limit: u64,
 }
 
 impl Incoming {
@@ -52,13 +54,18 @@ impl Incoming {
             bytes: CryptoStream::new(limit as usize),
             read: 0,
             end: None,
+            limit,
         }
     }
 
     /// Takes a STREAM frame; returns the bytes that are new and in order. `Err`: beyond what we permit.
     fn insert(&mut self, offset: u64, fin: bool, data: &[u8]) -> Result<&[u8], ()> {
+        let end = offset + data.len() as u64;
+        if end > self.limit {
+            return Err(());
+        }
         if fin {
-            self.end = Some(offset + data.len() as u64);
+            self.end = Some(end);
         }
         self.bytes.insert(offset, data).map_err(|_| ())?;
         let from = std::mem::replace(&mut self.read, self.bytes.contiguous().len());
@@ -182,8 +189,28 @@ impl Streams {
         });
         let (_, incoming, uni) = &mut self.unis[place];
         let new = incoming.insert(offset, fin, data).map_err(|()| BEYOND)?;
-        if let Err(error) = uni.push(new) {
+        let mut read = uni.push(new);
+        if incoming.is_complete() {
+            read = read.and_then(|()| uni.finish());
+        }
+        if let Err(error) = read.and_then(|()| self.one_of_its_kind(place)) {
             self.error.get_or_insert(error);
+        }
+        Ok(())
+    }
+
+    /// Checks that no other stream is what that at `place` is, if there may be one only (RFC 9114 6.2.1).
+    fn one_of_its_kind(&self, place: usize) -> Result<(), Http3Error> {
+        let kind = self.unis[place].2.kind();
+        let single = !matches!(kind, None | Some(UniKind::Other(_)));
+        let same = |(other, (.., uni)): (usize, &(u64, Incoming, UniStream))| {
+            other != place && uni.kind() == kind
+        };
+        if single && self.unis.iter().enumerate().any(same) {
+            return Err(Http3Error {
+                code: code::STREAM_CREATION_ERROR,
+                cause: "second stream of a kind",
+            });
         }
         Ok(())
     }
@@ -191,6 +218,15 @@ impl Streams {
     /// The server reset a stream.
     pub fn reset(&mut self, id: u64) {
         self.reset |= id == REQUEST;
+        let uni = self.unis.iter_mut().find(|(open, ..)| *open == id);
+        if let Some(Err(error)) = uni.map(|(.., uni)| uni.finish()) {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    /// Returns which rule of HTTP/3 the server broke first.
+    pub fn error(&self) -> Option<Http3Error> {
+        self.error
     }
 
     /// Returns the server's settings in wire order, once they came.

@@ -1,6 +1,9 @@
 //! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
 //! another order, and broken.
 
+mod noise;
+mod rules;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

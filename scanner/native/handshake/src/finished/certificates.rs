@@ -20,6 +20,10 @@ const MOST_WRITTEN: usize = 100_000;
 /// Chains whose checks are remembered.
 const MOST_CHECKED: usize = 10_000;
 
+/// Certificates of a chain that have a row: more are no chain, and a server can put thousands of a few bytes
+/// into one message.
+const MOST_OF_A_CHAIN: usize = 32;
+
 /// What is known of certificates during a run.
 pub struct Inspector(Mutex<Known>);
 
@@ -78,7 +82,11 @@ pub fn fill<'a>(
     row.ocsp_stapled = Some(connection.note.ocsp);
     row.chain_length = Some(chain.len().min(255) as u8);
     let ders: Vec<&[u8]> = chain.iter().map(|der| der.as_ref()).collect();
-    let hashes: Vec<String> = ders.iter().map(|der| sha256(der)).collect();
+    let hashes: Vec<String> = ders
+        .iter()
+        .take(MOST_OF_A_CHAIN)
+        .map(|der| sha256(der))
+        .collect();
     row.chain_sha256 = Some(chain_sha256(&ders).into());
     row.leaf_sha256 = Some(hashes[0].clone().into());
     if !target.domain.is_empty() {
