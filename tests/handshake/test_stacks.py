@@ -91,6 +91,11 @@ def rogue(tmp_path_factory: pytest.TempPathFactory) -> Done:
         ("malformed-frames", "malformed", "sent", {}),
         ("undecryptable", "timeout", "sent", {}),
         ("sh-first", "timeout", "server_hello", {"first_answer": "sh_first"}),
+        ("closed-hostile", "closed", "sent", {"close_code": 2, "alert": None}),
+        ("retry-long-token", "timeout", "sent", {"retry": False}),
+        ("version-negotiation-own", "timeout", "sent", {"version_list": None}),
+        ("endless-crypto", "handshake_failed", "server_hello", {"alert_by": "client"}),
+        ("slow-crypto", "timeout", "ack", {"first_answer": "ack_only"}),
         ("chatty", "timeout", "server_hello", {"first_answer": "iack"}),
     ],
 )
@@ -105,7 +110,10 @@ def test_servers_that_misbehave(
 
 def test_no_server_is_sent_much(rogue: Done) -> None:
     # Within two seconds: the ClientHello, probe time-outs that double, ACKs, a close.
-    assert {row["domain"]: row["datagrams_sent"] for row in rogue.rows if row["datagrams_sent"] > 20} == {}
+    # Two send many datagrams themselves, each of which may get an ACK.
+    most = {"endless-crypto.small.test": 202, "slow-crypto.small.test": 40}
+    sent = {row["domain"]: row["datagrams_sent"] for row in rogue.rows}
+    assert {name: count for name, count in sent.items() if count > most.get(name, 20)} == {}
 
 
 def test_two_datagrams_of_client_hello(tmp_path: Path) -> None:

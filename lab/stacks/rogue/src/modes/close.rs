@@ -9,6 +9,9 @@ use std::time::Duration;
 const CODE: u64 = 0x100 + 40;
 const REASON: &[u8] = b"no service for this name";
 
+/// CONNECTION_REFUSED (RFC 9000, 20.1), which is no alert.
+const REFUSED: u64 = 0x02;
+
 fn write_close(w: &mut Writer<'_>) -> Result<(), Error> {
     write_connection_close(w, CODE, 0, REASON)
 }
@@ -27,4 +30,15 @@ pub fn closed_with_ack(session: &Session, delay: Duration) -> Result<Script, Err
     }
     let ack = session.initial(0, Some(FULL), |w| session.ack(w, Duration::ZERO))?;
     Ok(Script::once(ack).then(delay, session.initial(1, None, write_close)?))
+}
+
+/// A reason phrase of 900 bytes: every byte there is, then what a terminal would interpret (ECMA-48, UAX 9), as
+/// often as it fits.
+pub fn closed_hostile(session: &Session, delay: Duration) -> Result<Script, Error> {
+    let every: Vec<u8> = (0..=u8::MAX).collect();
+    let text = "\u{1b}]0;title\u{7}\u{1b}[2J\r\n\u{85}\u{9b}31m\u{202e}\u{2028}\"\\</script>";
+    let parts = [&every, text.as_bytes()].concat();
+    let reason: Vec<u8> = parts.iter().copied().cycle().take(900).collect();
+    let close = session.initial(0, None, |w| write_connection_close(w, REFUSED, 0, &reason))?;
+    Ok(Script::nothing().then(delay, close))
 }

@@ -1,6 +1,7 @@
 //! The modes of README.md: each turns a client's Initial into a script.
 
 mod close;
+mod exhaust;
 mod forge;
 mod negotiate;
 mod order;
@@ -25,6 +26,8 @@ enum Delay {
 const MODES: &[(&str, Delay, Play)] = &[
     ("sh_first", Delay::Optional, order::sh_first),
     ("sh_first_late_ack", Delay::Needed, order::sh_first_late_ack),
+    ("endless_crypto", Delay::Optional, exhaust::endless_crypto),
+    ("slow_crypto", Delay::Needed, exhaust::slow_crypto),
     ("ack_only", Delay::Optional, order::ack_only),
     (
         "sh_then_certificate",
@@ -42,10 +45,17 @@ const MODES: &[(&str, Delay, Play)] = &[
     ("chatty", Delay::Optional, shape::chatty),
     ("closed", Delay::Optional, close::closed),
     ("closed_with_ack", Delay::Optional, close::closed_with_ack),
+    ("closed_hostile", Delay::Optional, close::closed_hostile),
+    ("retry_long_token", Delay::Optional, retry::long_token),
     ("retry_silent", Delay::Optional, retry::silent),
     ("retry_twice", Delay::Optional, retry::twice),
     ("retry_ack_range", Delay::Optional, retry::ack_range),
     ("version_negotiation", Delay::Optional, negotiate::version),
+    (
+        "version_negotiation_own",
+        Delay::Optional,
+        negotiate::own_version,
+    ),
     ("silent", Delay::Optional, negotiate::silent),
     ("malformed_frames", Delay::Optional, forge::malformed_frames),
     ("undecryptable", Delay::Optional, forge::undecryptable),

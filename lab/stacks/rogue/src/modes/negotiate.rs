@@ -10,13 +10,21 @@ const RESERVED: Version = Version(0x1a2a_3a4a);
 
 /// Version Negotiation that echoes both connection IDs and does not list the client's version.
 pub fn version(session: &Session, _: Duration) -> Result<Script, Error> {
+    listing(session, &[Version::V2, Version::DRAFT_29, RESERVED])
+}
+
+/// One that lists the client's version as well: a client must discard it (RFC 9000, 6.2).
+pub fn own_version(session: &Session, _: Duration) -> Result<Script, Error> {
+    listing(session, &[Version::V2, session.version, RESERVED])
+}
+
+fn listing(session: &Session, versions: &[Version]) -> Result<Script, Error> {
     let mut out = vec![0_u8; 128];
-    let versions = [Version::V2, Version::DRAFT_29, RESERVED];
     let size = write_version_negotiation(
         &mut out,
         &session.client_cid,
         &session.odcid,
-        &versions,
+        versions,
         0x40,
     )?;
     out.truncate(size);

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The first byte of a token is the number of its Retry; the rest is random.
 const TOKEN_BYTES: usize = 16;
 
+/// Leaves a client next to no room for its ClientHello in a datagram.
+const LONG_TOKEN_BYTES: usize = 1120;
+
 fn followed(session: &Session) -> u8 {
     match session.token[..] {
         [number, ..] if session.token.len() == TOKEN_BYTES => number,
@@ -20,14 +23,18 @@ fn followed(session: &Session) -> u8 {
 fn retry(session: &Session, number: u8) -> Result<Script, Error> {
     let mut token = random::<TOKEN_BYTES>();
     token[0] = number;
-    let mut out = vec![0_u8; 256];
+    retry_with(session, &token)
+}
+
+fn retry_with(session: &Session, token: &[u8]) -> Result<Script, Error> {
+    let mut out = vec![0_u8; 1500];
     let size = write_retry(
         &mut out,
         session.version,
         &session.odcid,
         &session.client_cid,
         &session.server_cid,
-        &token,
+        token,
         0,
     )?;
     out.truncate(size);
@@ -37,6 +44,14 @@ fn retry(session: &Session, number: u8) -> Result<Script, Error> {
 pub fn silent(session: &Session, _: Duration) -> Result<Script, Error> {
     match followed(session) {
         0 => retry(session, 1),
+        _ => Ok(Script::nothing()),
+    }
+}
+
+/// A token that fits no client's Initial beside a ClientHello.
+pub fn long_token(session: &Session, _: Duration) -> Result<Script, Error> {
+    match session.token.len() {
+        0 => retry_with(session, &random::<LONG_TOKEN_BYTES>()),
         _ => Ok(Script::nothing()),
     }
 }
