@@ -1,0 +1,73 @@
+"""Runs a server of this folder, and the engine with the memory that it took at most."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lab.certificates import issue, make_authority
+
+from .conftest import CONTACT, HOST, LOOPBACK, TREE, Done, Target, argv, write_targets
+
+# What a server in Python keeps up with.
+SLOW = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "60")
+
+
+@contextmanager
+def serving(module: str, folder: Path, names: str) -> Iterator[int]:
+    """Run `python -m tests.handshake.MODULE PORT CHAIN KEY` with a certificate for `names`; give the port."""
+    files = issue(make_authority(folder), module, [names])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((HOST, 0))
+        port = int(free.getsockname()[1])
+    command = [sys.executable, "-P", "-m", f"tests.handshake.{module}", port, files.chain, files.key]
+    environment = {**os.environ, "PYTHONPATH": str(TREE)}
+    with (folder / f"{module}.log").open("w") as log:
+        process = subprocess.Popen(
+            [*map(str, command)], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "READY\n", (folder / f"{module}.log").read_text()
+        yield port
+        assert process.poll() is None, "the server ended"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def connect_measured(folder: Path, targets: Sequence[Target], *options: object) -> tuple[Done, int]:
+    """Run the engine over targets on loopback; return its output and its peak resident memory in bytes."""
+    folder.mkdir(exist_ok=True)
+    path = write_targets(folder / "targets.csv", targets)
+    command = argv("--targets", path, "--contact", CONTACT, *LOOPBACK, *SLOW, *options)
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _high_water(process.pid))
+        time.sleep(0.01)
+    text = (folder / "out").read_text()
+    # By line feeds alone: what ends lines elsewhere is an escape in JSON.
+    rows = [json.loads(line) for line in text.split("\n") if line]
+    done = Done(process.returncode, rows, (folder / "err").read_text(), folder)
+    return done, peak
+
+
+def _high_water(pid: int) -> int:
+    """Return the peak resident memory of a process so far in bytes, 0 if it has ended.
+
+    The kernel's count for a child that was waited for begins with the memory of the process that forked it.
+    """
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,196 @@
+"""Servers that misbehave in or behind a handshake: each ends as its outcome, and none costs much memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import rogue, rogue_http
+from .conftest import HOST, Done, Target
+from .serving import connect_measured, serving
+from .test_http3 import segments
+
+# What a terminal obeys, and what ends lines, without line feeds.
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+FAILED, OVER = "handshake_failed", ("done", "confirmed")
+ANSWERED = ("done", "response", "response")
+
+
+def by(side: str, alert: int) -> dict[str, object]:
+    """Return the columns of an alert."""
+    return {"alert": alert, "alert_by": side}
+
+
+def http(code: int, cause: str) -> dict[str, object]:
+    """Return the columns of a rule of HTTP/3 that was broken."""
+    return {"detail": f"HTTP/3 error {code:#x}: {cause}"}
+
+
+UNDECODABLE, LOAD = 0x200, 0x107
+EARLY = "field section ends early"
+DYNAMIC = "reference to the dynamic table"
+LARGE = "field section above the limit"
+
+# outcome, stage, http, further columns
+EXPECTED: dict[str, tuple[str, str, str | None, dict[str, object]]] = {
+    "plain": (*ANSWERED, {"server_header": "rogue/1", "detail": None}),
+    # TLS messages.
+    "wrong-finished": (FAILED, "certificate", None, by("client", 51)),
+    "wrong-signature": (*ANSWERED, {"signature_valid": False}),
+    "other-message": (FAILED, "certificate", None, by("client", 10)),
+    "chain-60k": (*ANSWERED, {"chain_length": 3}),
+    "chain-100k": (FAILED, "server_hello", None, by("client", 80)),
+    "chain-of-thousands": (*ANSWERED, {"chain_length": 255}),
+    "compressed": (*ANSWERED, {"certificate_compression": "zlib", "signature_valid": True}),
+    "bomb": (FAILED, "certificate", None, by("client", 42) | {"certificate_uncompressed_bytes": 2**24 + 3}),
+    "bomb-unannounced": (FAILED, "certificate", None, by("client", 42)),
+    "bomb-missing": (FAILED, "certificate", None, by("client", 42)),
+    "parameters-1000": (*ANSWERED, {}),
+    "parameters-long": (*ANSWERED, {}),
+    "parameters-twice": (*ANSWERED, {}),
+    "parameters-cut": ("malformed", "handshake", "no_response", {}),
+    "parameters-none": ("malformed", "handshake", "no_response", {"transport_parameters": "[]"}),
+    # Frames in Handshake packets.
+    "alert-hello": (FAILED, "server_hello", None, by("server", 40) | {"close_code": 0x128}),
+    "alert-certificate": (FAILED, "certificate", None, by("server", 40)),
+    "closed-certificate": ("closed", "certificate", None, {"close_code": 1, "close_by_application": False}),
+    "endless-messages": (FAILED, "server_hello", None, by("client", 80)),
+    "many-pieces": ("malformed", "server_hello", None, {"alert": None}),
+    "slow-messages": ("timeout", "server_hello", None, {}),
+    # Frames in 1-RTT packets.
+    "done-twice": (*ANSWERED, {}),
+    "ids": (*ANSWERED, {}),
+    "challenges": (*ANSWERED, {}),
+    "stop-sending": (*ANSWERED, {}),
+    "foreign-reset": (*ANSWERED, {}),
+    "negotiation-late": (*ANSWERED, {"discarded": 1}),
+    "unknown-frame": ("malformed", "handshake", "no_response", {}),
+    "cut-frame": ("malformed", "handshake", "no_response", {}),
+    "foreign-stream": ("malformed", "handshake", "no_response", {}),
+    "streams": ("malformed", "handshake", "no_response", {}),
+    "beyond-credit": ("malformed", "handshake", "no_response", {}),
+    "beyond-credit-by-its-end": ("malformed", "handshake", "no_response", {}),
+    "beyond-numbers": ("malformed", "handshake", "no_response", {}),
+    "ack-of-nothing": ("malformed", "handshake", "no_response", {}),
+    "tickets": ("malformed", "handshake", "no_response", {}),
+    "alert-late": (FAILED, "handshake", "no_response", by("server", 40)),
+    "closed-late": ("done", "handshake", "no_response", {"close_code": 0x105, "close_by_application": True}),
+    "endless-late": (FAILED, "handshake", "no_response", by("client", 80)),
+    "other-message-late": (FAILED, "handshake", "no_response", by("client", 10)),
+    # HTTP/3.
+    "headers-10m": (*OVER, "malformed", http(LOAD, "HEADERS frame above the limit")),
+    "headers-64k": (*ANSWERED, {}),
+    "huffman-bomb": (*OVER, "malformed", http(LOAD, LARGE)),
+    "fields-bomb": (*OVER, "malformed", http(LOAD, LARGE)),
+    "integer-overflow": (*OVER, "malformed", http(UNDECODABLE, "integer above 62 bits")),
+    "string-overflow": (*OVER, "malformed", http(UNDECODABLE, EARLY)),
+    "dynamic-name": (*OVER, "malformed", http(UNDECODABLE, DYNAMIC)),
+    "dynamic-count": (*OVER, "malformed", http(UNDECODABLE, DYNAMIC)),
+    "post-base": (*OVER, "malformed", http(UNDECODABLE, DYNAMIC)),
+    "insertions": (*OVER, "malformed", http(0x201, "insertion into a dynamic table without capacity")),
+    "informational": (*OVER, "incomplete", {}),
+    "push": (*OVER, "malformed", {}),
+    "half": (*OVER, "incomplete", {}),
+    "unknown-frames": (*ANSWERED, {}),
+    "unknown-stream": (*ANSWERED, {}),
+    "bytes": (*ANSWERED, {"server_header": rogue_http.VALUE.decode(errors="replace")}),
+    "goaway": (*ANSWERED, {}),
+    "goaway-alone": (*OVER, "no_response", {}),
+    "goaway-grows": (*OVER, "malformed", http(0x108, "stream ID of a GOAWAY grows")),
+    "settings-twice": (*OVER, "malformed", http(0x105, "SETTINGS twice")),
+    "control-endless": (*OVER, "no_response", {}),
+    "control-closed": (*OVER, "malformed", http(0x104, "critical stream closed")),
+    "control-closed-late": (*ANSWERED, http(0x104, "critical stream closed")),
+    "control-reset": (*OVER, "malformed", http(0x104, "critical stream closed")),
+    "control-twice": (*OVER, "malformed", http(0x103, "second stream of a kind")),
+    "slow-headers": (*OVER, "incomplete", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with serving("rogue", tmp_path_factory.mktemp("rogue"), "*.rogue.test") as port:
+        yield port
+
+
+def named(modes: list[str], port: int) -> list[Target]:
+    return [(HOST, f"{mode}.rogue.test", port) for mode in modes]
+
+
+@pytest.fixture(scope="module")
+def done(server: int, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("done")
+    options = ("--timeout", 3, "--format", "jsonl", "--segments", folder / "segments")
+    return connect_measured(folder, named([*EXPECTED], server), *options)[0]
+
+
+def test_every_mode_has_its_outcome(done: Done) -> None:
+    assert set(EXPECTED) == {"plain", *rogue.MODES}
+    assert (done.status, len(done.rows)) == (0, len(EXPECTED)), done.messages
+    wrong = {}
+    for mode, (outcome, stage, answer, more) in EXPECTED.items():
+        row = done.row(f"{mode}.rogue.test")
+        wanted = {"outcome": outcome, "stage": stage, "http": answer, **more}
+        found = {name: row[name] for name in wanted}
+        if found != wanted:
+            wrong[mode] = (found, row["detail"])
+    assert wrong == {}
+
+
+def test_no_server_is_sent_much(done: Done) -> None:
+    most = {row["domain"]: row["datagrams_sent"] for row in done.rows if row["datagrams_sent"] > 60}
+    assert most == {}
+
+
+def test_what_servers_say_is_bounded_and_obeyed_by_no_terminal(done: Done) -> None:
+    assert OBEYED.search((done.folder / "out").read_text()) is None
+    reasons = [row["close_reason"] for row in done.rows if row["close_reason"]]
+    # Exact for programs: what is valid UTF-8 of every byte, cut after 1,000 bytes.
+    assert {reason[:128] for reason in reasons} == {bytes(range(128)).decode()}
+    assert max(map(len, reasons)) <= 1000 and any("\x9b31m\u202e" in reason for reason in reasons)
+    assert all(len(row["transport_parameters"] or "") <= 4200 for row in done.rows)
+    assert all(len(row["detail"] or "") <= 300 for row in done.rows)
+
+
+def test_parameters_are_all_counted(done: Done) -> None:
+    def parameters(mode: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(done.row(f"{mode}.rogue.test")["transport_parameters"])
+        return found
+
+    own = parameters("plain")
+    assert [one["id"] for one in parameters("parameters-twice")] == [one["id"] for one in own] * 2
+    *kept, rest = parameters("parameters-1000")
+    assert len(kept) + rest["more"] == len(own) + 1000
+    assert parameters("parameters-long")[-1] == {"more": 1}
+
+
+def test_a_chain_of_thousands_has_few_rows(done: Done) -> None:
+    certificates = segments(done.folder / "segments" / "certificate")
+    # The server's own, 31 of the thousands, and the two chains of zeros.
+    assert len(certificates) <= 40
+    assert max(one["position"] for one in certificates) == 31
+
+
+# Each of them is to bring up memory.
+HEAVY = [
+    *("bomb", "bomb-unannounced", "chain-100k", "chain-of-thousands", "endless-messages", "many-pieces"),
+    *("parameters-long", "tickets", "headers-10m", "headers-64k", "huffman-bomb", "fields-bomb"),
+    *("informational", "insertions", "control-endless"),
+]
+EACH = 4
+MOST_MORE = 12 << 20
+
+
+def test_memory_is_bounded(server: int, tmp_path: Path) -> None:
+    """Compare the engine's peak with that of as many connections to a server that does nothing wrong."""
+    count = EACH * len(HEAVY)
+    _, plain = connect_measured(tmp_path / "plain", named(["plain"] * count, server), "--timeout", 2)
+    done, heavy = connect_measured(tmp_path / "heavy", named(HEAVY * EACH, server), "--timeout", 2)
+    assert len(done.rows) == count
+    assert heavy - plain < MOST_MORE, f"{heavy >> 20} MiB against {plain >> 20} MiB"
