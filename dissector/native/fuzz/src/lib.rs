@@ -217,7 +217,13 @@ pub fn tls(data: &[u8]) {
     let parameters = TransportParameters::new(body);
     let _ = (parameters.find(0x0f), parameters.min_ack_delay());
     let _ = parameters.preferred_address_cid();
-    let _ = (parameters::as_json(body), parameters.as_json(8, 500));
+    let _ = parameters::as_json(body);
+    for (most, most_bytes) in [(8, 500), (64, 4096), (0, 0)] {
+        let text = parameters.as_json(most, most_bytes);
+        let list: Result<Vec<serde_json::Value>, _> = serde_json::from_str(&text);
+        assert!(list.is_ok_and(|list| list.len() <= most + 1));
+        assert!(text.len() <= most_bytes.max(1) + r#",{"more":12345}]"#.len());
+    }
 }
 
 /// Streams of HTTP/3: the first byte chooses in pieces of which size they arrive, which changes nothing. They
