@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -172,6 +172,10 @@ class Probe(Section):
     allow_net: tuple[LabNetwork, ...] = ()
 
 
+# Of an application protocol (RFC 7301 3.1); several are joined by commas.
+ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
+
+
 class Handshake(Section):
     """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
 
@@ -184,6 +188,9 @@ class Handshake(Section):
     timeout_s: float = Field(default=10.0, gt=0, le=60)  # of a whole connection
     verify: Literal["none", "signature", "chain"] = "signature"
     key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
+    sni: Literal["target", "none"] = "target"  # whether the ClientHello names the server
+    # Application protocols to offer; the request is sent if the server chooses h3.
+    alpn: tuple[ProtocolName, ...] = Field(default=("h3",), min_length=1)
     path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")  # of the request
 
 

@@ -103,6 +103,8 @@ def arguments(run: Run, key: StageKey) -> list[str]:
         ("--cid-key", process.derive(secret, key, 16, NAME)),
         ("--verify", handshake.verify),
         ("--key-share", handshake.key_share),
+        ("--sni", handshake.sni),
+        ("--alpn", ",".join(handshake.alpn)),
         ("--path", handshake.path),
     ]
     options += process.shared_options(

@@ -77,6 +77,8 @@ pub struct Connection {
     context: Arc<Context>,
     pub observed: Observed,
     pub client_cid: [u8; 8],
+    /// The ClientHello names the server.
+    pub names_server: bool,
     /// Destination of the first Initial, of packets now.
     original: ConnectionId,
     dcid: ConnectionId,
@@ -101,6 +103,8 @@ pub struct Connection {
     reference: u16,
     /// Something has left besides the first ClientHello, whose datagrams are one flight.
     replied: bool,
+    /// How much of the first ClientHello has left at least once.
+    hello_sent: usize,
     /// Largest UDP payload.
     size: usize,
     deadline: Mono,
@@ -129,6 +133,7 @@ impl Connection {
         let mut connection = Connection {
             observed: Observed::default(),
             client_cid,
+            names_server: !domain.is_empty() && context.tls.names_server(),
             original: destination,
             dcid: destination,
             retry_cid: None,
@@ -146,6 +151,7 @@ impl Connection {
             stamps: Vec::new(),
             reference: 0,
             replied: false,
+            hello_sent: 0,
             size: usize::from(size),
             deadline: now + context.timeout,
             settled: None,
@@ -239,8 +245,14 @@ impl Connection {
 
     /// Ends the connection because it got as far as it does.
     fn end_done(&mut self) {
+        // Codes of applications are those of HTTP/3 only where it was agreed on.
+        let code = if self.streams.is_offered() {
+            H3_NO_ERROR
+        } else {
+            NO_ERROR
+        };
         let close = Closing {
-            code: H3_NO_ERROR,
+            code,
             by_application: true,
         };
         self.end(Outcome::Done, Some(close));

@@ -111,6 +111,8 @@ impl Sent {
         row.src_port = Some(self.src_port);
         row.client_cid = Some(hex(&connection.client_cid).into());
         row.server_cid = connection.server_cid.map(|cid| hex(cid.as_slice()).into());
+        row.sni = Some(connection.names_server);
+        row.hello_datagrams = Some(observed.hello_datagrams);
         row.version = text(VERSION);
         row.after_close = self.after_close;
         row.ttl = self.ttl;
@@ -146,6 +148,12 @@ fn times(row: &mut Row<'_>, observed: &Observed) {
     ] = all.map(since);
     row.ack_to_sh_us = row.sh_us.zip(row.ack_us).map(|(sh, ack)| sh - ack);
     row.first_answer = observed.first_answer().map(Text::from);
+    let partial = observed.ack_covers_hello == Some(false);
+    row.partial_ack_us = since(observed.first_ack.filter(|_| partial));
+    row.ack_covers_hello = observed.ack_covers_hello;
+    row.first_answer_any_ack = observed.first_answer_any_ack().map(Text::from);
+    let numbers: Vec<String> = observed.first_acked.iter().map(u16::to_string).collect();
+    row.first_ack_datagrams = text(numbers.join(",")).filter(|list| !list.is_empty());
     if let Some((first, smallest, samples)) = observed.rtt {
         (row.rtt_first_us, row.rtt_min_us) = (Some(first / 1000), Some(smallest / 1000));
         row.rtt_samples = samples;

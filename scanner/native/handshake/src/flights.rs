@@ -24,9 +24,11 @@ pub use table::{Flight, Handle};
 /// Most connections in flight: about 30 kB each.
 pub const MOST_IN_FLIGHT: usize = 10_000;
 
-/// Datagrams that a target takes on average at most: ClientHello, Finished with the request, ACK, close, and
-/// one more for losses.
-pub const PER_TARGET: u64 = 5;
+/// Datagrams that a connection takes on average at most: ClientHello (each of its datagrams), Finished with
+/// the request, ACK, close, and one more for losses.
+pub fn per_connection(hello_datagrams: u64) -> u64 {
+    hello_datagrams + 4
+}
 
 /// The datagram that a transmit stamp is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

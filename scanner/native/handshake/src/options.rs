@@ -6,7 +6,7 @@ use clap::Parser;
 use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seconds};
 use firstflight_core::records::OutputArguments;
 
-use crate::tls::{KeyShare, Verify};
+use crate::tls::{KeyShare, Sni, Verify};
 
 /// UDP payloads: 1280 bytes of IP on either family.
 const SIZES: [u16; 2] = [1252, 1232];
@@ -55,6 +55,14 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = KeyShare::X25519)]
     pub key_share: KeyShare,
 
+    /// Whether the ClientHello names the server; the request and the check of the certificate do
+    #[arg(long, value_enum, default_value_t = Sni::Target)]
+    pub sni: Sni,
+
+    /// Application protocols to offer, by preference; the request is sent if the server chooses h3
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "h3", value_parser = protocol)]
+    pub alpn: Vec<String>,
+
     /// What is checked: nothing, the signature of the handshake, or that and the chain up to a root. What
     /// fails is recorded; no handshake ends for it
     #[arg(long, value_enum, default_value_t = Verify::Signature)]
@@ -101,6 +109,16 @@ fn path(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads the name of an application protocol (RFC 7301 3.1).
+fn protocol(text: &str) -> Result<String, String> {
+    let fits = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("each name must have 1 to 32 visible ASCII characters".into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +141,10 @@ mod tests {
             (KeyShare::X25519, Verify::Signature)
         );
         assert_eq!((options.path.as_str(), options.keylog), ("/", None));
+        assert_eq!(
+            (options.sni, options.alpn),
+            (Sni::Target, vec!["h3".to_owned()])
+        );
     }
 
     #[test]
@@ -139,6 +161,23 @@ mod tests {
             (&long[..256], true),
         ] {
             assert_eq!(parsed(&["--path", text]).is_ok(), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn protocols_are_a_list_of_names() {
+        let long = "x".repeat(33);
+        for (text, names) in [
+            ("h3,hq-interop", Some(vec!["h3", "hq-interop"])),
+            (&long[..32], Some(vec![&long[..32]])),
+            ("h3,,x", None),
+            ("", None),
+            ("h 3", None),
+            (&long, None),
+        ] {
+            let found = parsed(&["--alpn", text]).ok().map(|options| options.alpn);
+            let names = names.map(|names| names.into_iter().map(str::to_owned).collect());
+            assert_eq!(found, names, "{text}");
         }
     }
 

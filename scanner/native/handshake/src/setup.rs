@@ -23,12 +23,12 @@ use crate::connection::Context;
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts};
 use crate::finished::{Inspector, RowContext, Sides};
-use crate::flights::{Flights, PER_TARGET, Settings};
+use crate::flights::{Flights, Settings, per_connection};
 use crate::options::Options;
 use crate::request::{Requests, control};
 use crate::row::Columns;
 use crate::summary::Summary;
-use crate::tls::{Tls, Verify};
+use crate::tls::{Sni, Tls, Verify};
 
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             ports.locals(),
             counts,
         ),
-        egress: Egress::new(policy, ports, (options.rate, PER_TARGET), clock),
+        egress: Egress::new(policy, ports, (options.rate, per_target(options)), clock),
         requests: Requests::new(options.path.clone(), options.user_agent()),
         random: system,
         writer: Writer::start(
@@ -114,13 +114,19 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
     conclude("handshake", &options.output, summary, duration_s, result)
 }
 
+/// Datagrams that a target takes on average at most.
+fn per_target(options: &Options) -> u64 {
+    per_connection(options.key_share.hello_datagrams())
+}
+
 /// What all connections share.
 fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> {
     let control = control()
         .map_err(|e| Failure::Usage(format!("the control stream cannot be laid out: {e}")))?;
     let contact = options.sending.contact.as_deref().unwrap_or_default();
     Ok(Context {
-        tls: Tls::new(options.key_share, options.verify, keylog)?,
+        tls: Tls::new(options.key_share, options.verify, keylog)?
+            .with_hello(&options.alpn, options.sni == Sni::Target),
         control: control.into(),
         contact: contact.as_bytes().to_vec(),
         timeout: (options.timeout * SECOND as f64) as Mono,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::counts::Counts;
 use crate::options::Options;
+use crate::tls::Sni;
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -15,6 +16,8 @@ pub struct Summary {
     pub timeout_ms: u64,
     pub linger_ms: u64,
     pub key_share: String,
+    pub sni: bool,
+    pub alpn: Vec<String>,
     pub verify: String,
     /// Root certificates that chains are checked against; `None`: not checked.
     pub roots: Option<String>,
@@ -37,6 +40,8 @@ impl Summary {
             timeout_ms: (options.timeout * 1000.0).round() as u64,
             linger_ms: u64::from(options.linger_ms),
             key_share: format!("{:?}", options.key_share).to_lowercase(),
+            sni: options.sni == Sni::Target,
+            alpn: options.alpn.clone(),
             verify: format!("{:?}", options.verify).to_lowercase(),
             roots,
             path: options.path.clone(),

@@ -24,6 +24,24 @@ pub enum KeyShare {
     X25519mlkem768,
 }
 
+impl KeyShare {
+    /// Returns how many datagrams a ClientHello with it takes.
+    pub fn hello_datagrams(self) -> u64 {
+        match self {
+            KeyShare::X25519 => 1,
+            KeyShare::X25519mlkem768 => 2,
+        }
+    }
+}
+
+/// Whether ClientHellos name the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sni {
+    /// The name of the target, if it has one.
+    Target,
+    None,
+}
+
 /// What is checked of a server's certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
@@ -49,6 +67,9 @@ pub struct Tls {
     recorder: Arc<Recorder>,
 }
 
+/// The application protocol that requests are sent by.
+pub const H3: &[u8] = b"h3";
+
 impl Tls {
     /// Offers `key_share` first; checks what `verify` says; appends secrets to `keylog`.
     pub fn new(key_share: KeyShare, verify: Verify, keylog: Option<File>) -> Result<Tls, Failure> {
@@ -67,7 +88,7 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(recorder.clone())
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.alpn_protocols = vec![H3.to_vec()];
         config.resumption = Resumption::disabled();
         if let Some(file) = keylog {
             config.key_log = Arc::new(KeyFile(Mutex::new(file)));
@@ -76,6 +97,19 @@ impl Tls {
             config: Arc::new(config),
             recorder,
         })
+    }
+
+    /// Offers these application protocols, in this order, and names the server only if `sni`.
+    pub fn with_hello(mut self, alpn: &[String], sni: bool) -> Tls {
+        let config = Arc::make_mut(&mut self.config);
+        config.alpn_protocols = alpn.iter().map(|name| name.clone().into_bytes()).collect();
+        config.enable_sni = sni;
+        self
+    }
+
+    /// Returns whether ClientHellos name the server.
+    pub fn names_server(&self) -> bool {
+        self.config.enable_sni
     }
 
     /// Begins a connection to `domain`, or if that is empty to `ip` without a name, with these transport

@@ -43,6 +43,12 @@ impl Volume {
 pub struct Observed {
     /// First ACK that completes the acknowledgement of the ClientHello.
     pub ack: Milestone,
+    /// First ACK of any part of it, whether that is all of it, and the datagrams that it names, from 1.
+    pub first_ack: Milestone,
+    pub ack_covers_hello: Option<bool>,
+    pub first_acked: Vec<u16>,
+    /// Datagrams that the first ClientHello took (after a Retry: the one with the token).
+    pub hello_datagrams: u8,
     /// First byte of the ServerHello (no HelloRetryRequest).
     pub hello: Milestone,
     /// Last byte of the Certificate message.
@@ -116,10 +122,20 @@ impl Observed {
         last.map_or(Stage::Sent, |(_, stage)| stage)
     }
 
-    /// Returns how the first flight was answered, in the words of quic_probe; `None` without an answer that
-    /// they describe.
+    /// Returns how the first flight was answered, in the words of quic_probe, by the ACK of the whole
+    /// ClientHello; `None` without an answer that they describe.
     pub fn first_answer(&self) -> Option<&'static str> {
-        match (self.ack, self.hello) {
+        self.answered_by(self.ack)
+    }
+
+    /// Returns the same by the first ACK of any part: an ACK of the first of two datagrams is an instant one
+    /// then, though the server cannot have had a ServerHello.
+    pub fn first_answer_any_ack(&self) -> Option<&'static str> {
+        self.answered_by(self.first_ack)
+    }
+
+    fn answered_by(&self, ack: Milestone) -> Option<&'static str> {
+        match (ack, self.hello) {
             (Some((_, ack)), Some((_, hello))) if ack < hello => Some("iack"),
             (Some((_, ack)), Some((_, hello))) if ack == hello => Some("coalesced"),
             (_, Some(_)) => Some("sh_first"),
@@ -156,6 +172,12 @@ mod tests {
                 ..Observed::default()
             };
             assert_eq!(observed.first_answer(), expected, "{ack:?} {hello:?}");
+            let of_a_part = Observed {
+                first_ack: ack,
+                hello,
+                ..Observed::default()
+            };
+            assert_eq!(of_a_part.first_answer_any_ack(), expected);
         }
     }
 

@@ -8,10 +8,11 @@ use firstflight_wire::{
 
 use super::observed::{By, Close};
 use super::parameters::{self, Credit, Ids};
-use super::space::Level;
+use super::space::{Level, Sent};
 use super::timers::SETTLE;
 use super::{CRYPTO_ERROR, Connection, Held, VERSION, initial_keys, transport};
 use crate::outcome::Outcome;
+use crate::tls::H3;
 
 /// Packets kept until there are keys for them, and bytes of each: no path carries larger ones.
 const MOST_HELD: usize = 8;
@@ -217,11 +218,8 @@ impl Connection {
         for sent in &fresh {
             self.streams.acknowledge(sent.content.streams);
         }
-        if level == Level::Initial
-            && self.observed.ack.is_none()
-            && self.spaces[0].out.is_acknowledged()
-        {
-            self.observed.ack = Some((arrival.at, arrival.datagram));
+        if level == Level::Initial && !fresh.is_empty() {
+            self.hello_acknowledged(arrival, &fresh);
         }
         let Some(newest) = fresh.last() else {
             return Ok(());
@@ -239,6 +237,22 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// The packets `fresh` of the ClientHello are acknowledged: all of it, or a part.
+    fn hello_acknowledged(&mut self, arrival: Arrival, fresh: &[Sent]) {
+        let here = (arrival.at, arrival.datagram);
+        let whole = self.spaces[0].out.is_acknowledged();
+        let observed = &mut self.observed;
+        if observed.first_ack.is_none() {
+            observed.first_ack = Some(here);
+            observed.ack_covers_hello = Some(whole);
+            let number = |sent: &Sent| sent.datagram.saturating_sub(self.reference) + 1;
+            observed.first_acked = fresh.iter().map(number).collect();
+        }
+        if whole {
+            observed.ack.get_or_insert(here);
+        }
     }
 
     fn closed(&mut self, code: u64, by_application: bool, reason: &[u8]) {
@@ -313,7 +327,8 @@ impl Connection {
         match checked
             .and_then(|()| Credit::of(theirs).map_err(|e| format!("transport parameters: {e}")))
         {
-            Ok(credit) => self.streams.open(credit),
+            Ok(credit) if self.tls.alpn_protocol() == Some(H3) => self.streams.open(credit),
+            Ok(_) => self.streams.close(),
             Err(why) => self.end_malformed(|| why),
         }
     }
@@ -335,7 +350,8 @@ impl Connection {
             self.observed.response.get_or_insert(here);
         }
         if self.observed.response.is_some() || self.streams.is_over() {
-            let all = self.observed.settings.is_some() && self.observed.confirmed.is_some();
+            let settings = self.observed.settings.is_some() || !self.streams.is_offered();
+            let all = settings && self.observed.confirmed.is_some();
             if all && self.streams.is_over() {
                 self.end_done();
             } else {
@@ -405,6 +421,7 @@ impl Connection {
         self.reference = self.observed.sent.datagrams;
         self.observed.first_flight = Default::default();
         self.replied = false;
+        (self.hello_sent, self.observed.hello_datagrams) = (0, 0);
     }
 
     fn version_negotiation(&mut self, datagram: &[u8], packet: &Packet) {

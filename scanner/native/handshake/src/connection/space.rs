@@ -54,6 +54,8 @@ pub struct CryptoOut {
     bytes: Vec<u8>,
     sent: usize,
     acknowledged: usize,
+    /// Ranges that are acknowledged behind one that is not.
+    ahead: Vec<(usize, usize)>,
 }
 
 impl CryptoOut {
@@ -95,13 +97,20 @@ impl CryptoOut {
     /// Nothing has been sent, as after a Retry.
     pub fn send_all_again(&mut self) {
         (self.sent, self.acknowledged) = (0, 0);
+        self.ahead.clear();
     }
 
-    fn acknowledge(&mut self, (from, to): (usize, usize)) {
-        if from <= self.acknowledged {
+    fn acknowledge(&mut self, range: (usize, usize)) {
+        self.ahead.push(range);
+        while let Some(place) = self
+            .ahead
+            .iter()
+            .position(|(from, _)| *from <= self.acknowledged)
+        {
+            let (_, to) = self.ahead.swap_remove(place);
             self.acknowledged = self.acknowledged.max(to);
-            self.sent = self.sent.max(self.acknowledged);
         }
+        self.sent = self.sent.max(self.acknowledged);
     }
 }
 
@@ -216,18 +225,18 @@ mod tests {
             "nothing before it is acknowledged"
         );
         assert_eq!(acknowledge(&mut space, &[(0, 0)]), Some(vec![0]));
-        assert_eq!(space.out.next(100), (10, 30));
+        assert_eq!(space.out.next(100), (20, 30), "both are acknowledged");
         assert_eq!(space.last_sent(), Some(20));
-        space.out.left(30);
-        assert_eq!(acknowledge(&mut space, &[(2, 0)]), Some(vec![2]));
-        assert!(!space.out.is_acknowledged() && space.last_sent().is_none());
+        assert!(!space.out.is_acknowledged());
+        space.sent.clear();
         space.out.send_again();
         assert_eq!(
             space.out.next(100),
-            (10, 30),
+            (20, 30),
             "sent again, and acknowledged then"
         );
-        space.sent = vec![sent(3, (10, 30))];
+        space.out.left(30);
+        space.sent = vec![sent(3, (20, 30))];
         space.next = 4;
         acknowledge(&mut space, &[(3, 3)]);
         assert!(space.out.is_acknowledged() && !space.out.is_waiting());

@@ -19,6 +19,8 @@ const CONTROL_BIT: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
     Response,
+    /// The server chose another protocol, so nothing was asked.
+    NotOffered,
     NoResponse,
     Incomplete,
     Reset,
@@ -30,6 +32,7 @@ impl Http {
     pub fn name(self) -> &'static str {
         match self {
             Http::Response => "response",
+            Http::NotOffered => "not_offered",
             Http::NoResponse => "no_response",
             Http::Incomplete => "incomplete",
             Http::Reset => "reset",
@@ -90,6 +93,8 @@ pub struct Streams {
     unis: Vec<(u64, Incoming, UniStream)>,
     reset: bool,
     error: Option<Http3Error>,
+    /// The server speaks HTTP/3.
+    offered: bool,
 }
 
 impl Streams {
@@ -106,6 +111,7 @@ impl Streams {
             unis: Vec::new(),
             reset: false,
             error: None,
+            offered: true,
         }
     }
 
@@ -113,6 +119,16 @@ impl Streams {
     pub fn open(&mut self, credit: Credit) {
         self.credit = credit;
         self.waiting = REQUEST_BIT | CONTROL_BIT;
+    }
+
+    /// The handshake is complete, for a protocol that is not HTTP/3: nothing is sent.
+    pub fn close(&mut self) {
+        self.offered = false;
+    }
+
+    /// Returns whether the server speaks HTTP/3, as far as is known.
+    pub fn is_offered(&self) -> bool {
+        self.offered
     }
 
     /// Returns the bits of what may be sent now.
@@ -241,7 +257,8 @@ impl Streams {
 
     /// Returns whether nothing more is expected: the response has ended, or cannot.
     pub fn is_over(&self) -> bool {
-        self.error.is_some()
+        !self.offered
+            || self.error.is_some()
             || self.reset
             || self.incoming.is_complete()
             // Our stream's credit is used up: nothing more can come.
@@ -251,7 +268,9 @@ impl Streams {
     /// Returns what became of the request.
     pub fn http(&self) -> Http {
         let ended = self.incoming.is_complete();
-        if self.response.response().is_some() {
+        if !self.offered {
+            Http::NotOffered
+        } else if self.response.response().is_some() {
             Http::Response
         } else if self.error.is_some() {
             Http::Malformed

@@ -349,6 +349,106 @@ fn a_handshake_and_a_response_take_two_round_trips() {
 }
 
 #[test]
+fn an_ack_of_half_a_client_hello_is_told_from_one_of_all() {
+    use KeyShare::{X25519, X25519mlkem768};
+    for (key_share, fate, number, acked, answers) in [
+        (X25519, Fate::Arrives, 0, vec![1], ["coalesced"; 2]),
+        (
+            X25519mlkem768,
+            Fate::Arrives,
+            0,
+            vec![1, 2],
+            ["coalesced"; 2],
+        ),
+        // The server has half of it for a millisecond.
+        (
+            X25519mlkem768,
+            Fate::Late,
+            0,
+            vec![2],
+            ["coalesced", "iack"],
+        ),
+        (
+            X25519mlkem768,
+            Fate::Late,
+            1,
+            vec![1],
+            ["coalesced", "iack"],
+        ),
+    ] {
+        let mut world = World::new(b"h3");
+        world.fate = (0, number, fate);
+        let mut client = client_with(context(key_share, Verify::Signature));
+        world.run(&mut client);
+        let observed = &client.observed;
+        let datagrams = key_share.hello_datagrams() as u8;
+        assert_eq!(
+            (observed.outcome, observed.hello_datagrams),
+            (Some(Outcome::Done), datagrams)
+        );
+        assert_eq!(
+            observed.first_acked, acked,
+            "{key_share:?} {fate:?} {number}"
+        );
+        let covers = acked.len() == usize::from(datagrams);
+        assert_eq!(observed.ack_covers_hello, Some(covers));
+        let found = [observed.first_answer(), observed.first_answer_any_ack()];
+        assert_eq!(found, answers.map(Some), "{key_share:?} {fate:?} {number}");
+        assert_eq!(observed.first_ack == observed.ack, covers);
+    }
+}
+
+#[test]
+fn datagrams_of_a_client_hello_are_counted_once_and_again_after_a_retry() {
+    for (retry, fate) in [(false, Fate::Lost), (true, Fate::Arrives)] {
+        let mut world = World::new(b"h3");
+        world.retry = retry;
+        world.fate = (0, 1, fate);
+        let mut client = client_with(context(KeyShare::X25519mlkem768, Verify::None));
+        world.run(&mut client);
+        let observed = &client.observed;
+        assert_eq!(
+            (observed.outcome, observed.retry),
+            (Some(Outcome::Done), retry)
+        );
+        assert_eq!(observed.hello_datagrams, 2, "retry: {retry}");
+        assert_eq!(observed.first_acked.first(), Some(&1), "retry: {retry}");
+    }
+}
+
+#[test]
+fn a_server_of_another_protocol_is_asked_nothing() {
+    let mut world = World::new(b"hq-interop");
+    let offer = ["h3".to_owned(), "hq-interop".to_owned()];
+    let shared = context(KeyShare::X25519, Verify::None);
+    let tls = Tls::new(KeyShare::X25519, Verify::None, None).unwrap();
+    let shared = Arc::new(Context {
+        tls: tls.with_hello(&offer, false),
+        control: shared.control.clone(),
+        contact: Vec::new(),
+        timeout: shared.timeout,
+    });
+    let mut client = client_with(shared);
+    world.run(&mut client);
+    let observed = &client.observed;
+    assert_eq!(
+        (observed.outcome, observed.stage()),
+        (Some(Outcome::Done), Stage::Confirmed)
+    );
+    assert_eq!(client.streams().http(), Http::NotOffered);
+    assert!(!client.names_server && !world.answered);
+    let (_, server) = world.server.as_mut().unwrap();
+    let session = server.crypto_session().handshake_data().unwrap();
+    let data = session
+        .downcast::<quinn_proto::crypto::rustls::HandshakeData>()
+        .unwrap();
+    assert_eq!(
+        (data.protocol.as_deref(), data.server_name),
+        (Some(&b"hq-interop"[..]), None)
+    );
+}
+
+#[test]
 fn what_is_not_checked_is_unknown() {
     let mut client = client_with(context(KeyShare::X25519, Verify::None));
     World::new(b"h3").run(&mut client);

@@ -193,6 +193,14 @@ impl Connection {
         if level == Level::Data {
             self.streams.left(content.streams);
         }
+        if level == Level::Initial
+            && content.crypto.1 > self.hello_sent
+            && !self.observed.hello_retry
+        {
+            self.hello_sent = content.crypto.1;
+            let count = &mut self.observed.hello_datagrams;
+            *count = count.saturating_add(1);
+        }
         let space = self.space(level);
         space.out.left(content.crypto.1);
         if content.is_eliciting() {

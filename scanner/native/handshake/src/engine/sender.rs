@@ -137,10 +137,21 @@ impl Sender {
                 let port = usize::from(port);
                 self.push_all(handle, (port, Class::New, details.domain), 1, to);
                 self.send_batch(port, to);
-                // The rest of a ClientHello counts among all other datagrams.
-                to.flights.queue(handle);
+                if to.flights.wants_stamp(handle) && !self.send_rest(handle, port, to) {
+                    return;
+                }
             }
         }
+    }
+
+    /// Sends the rest of a ClientHello right behind its beginning, as far as the rate allows: a server that
+    /// has to wait for it acknowledges the beginning alone. It counts among all other datagrams. Returns
+    /// whether new connections are allowed still.
+    fn send_rest(&mut self, handle: Handle, port: usize, to: &mut Reports<'_>) -> bool {
+        let room = self.egress.allow_other(self.clock.now());
+        self.push_all(handle, (port, Class::Other, ""), room, to);
+        self.send_batch(port, to);
+        self.egress.allow_new(self.clock.now()) > 0
     }
 
     /// Writes what a connection has to send, at most `room` datagrams. Returns how many more may be sent; a

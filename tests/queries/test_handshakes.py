@@ -1,0 +1,86 @@
+"""Named queries over handshakes, on rows made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import query
+from schemas import records
+from store import open_store
+from store.load import loader
+from tests.store.rows import DAY_NS, RUN, write
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+STAMP = {
+    "run": RUN,
+    "vantage": "hamburg",
+    "repetition": 1,
+    "tool_version": "0.1.0+test",
+    "ruleset": "0123456789ab",
+}
+DONE = {
+    "ip": "198.18.48.1",
+    "port": 443,
+    "outcome": "done",
+    "sent_at": DAY_NS,
+    "cdn": "Cloudflare",
+    "asn": 13335,
+}
+
+
+def handshake(domain: str, **values: Any) -> dict[str, Any]:
+    empty = {column.name: None for column in records.load("quic_handshake").file_columns}
+    return empty | STAMP | DONE | {"domain": domain} | values
+
+
+def answered(domain: str, datagrams: int, first: str, whole: str, **values: Any) -> dict[str, Any]:
+    """Return a handshake that is `first` by the first ACK and `whole` by that of the whole ClientHello."""
+    covers = first == whole
+    times = {
+        "ack_us": 30_000,
+        "sh_us": 30_000,
+        "ack_to_sh_us": 0,
+        "partial_ack_us": None if covers else 20_000,
+    }
+    answers = {"first_answer": whole, "first_answer_any_ack": first, "ack_covers_hello": covers}
+    return handshake(domain, hello_datagrams=datagrams, **times, **answers, **values)
+
+
+def ask(name: str, columns: str, **given: str) -> list[list[Any]]:
+    with open_store() as store:
+        return [[row[column] for column in columns.split()] for row in query.rows(store, name, given)]
+
+
+def load(folder: Path, rows: list[dict[str, Any]]) -> None:
+    (result,) = loader.load_files([write(folder / "quic_handshake.parquet", rows, "quic_handshake")])
+    assert isinstance(result, loader.Loaded)
+
+
+def test_false_instant_acks_are_counted(tmp_path: Path) -> None:
+    load(
+        tmp_path,
+        [
+            answered("a.example", 1, "iack", "iack"),
+            answered("b.example", 1, "coalesced", "coalesced"),
+            answered("a.example", 2, "iack", "iack", ip="198.18.48.2"),
+            answered("c.example", 2, "iack", "coalesced"),
+            answered("d.example", 2, "iack", "coalesced"),
+            answered("e.example", 2, "iack", "coalesced", cdn="Others"),
+            # No ServerHello, and a row of another scanner.
+            answered("f.example", 2, "ack_only", "ack_only") | {"sh_us": None, "ack_to_sh_us": None},
+            handshake("g.example", sh_us=3),
+        ],
+    )
+    columns = "cdn hello_datagrams handshakes partial iack_any_ack iack false_iack iack_share"
+    assert ask("false_iack", columns) == [
+        ["Cloudflare", 1, 2, 0, 1, 1, 0, 0.5],
+        ["Cloudflare", 2, 3, 2, 3, 1, 2, pytest.approx(1 / 3)],
+        ["Others", 2, 1, 1, 1, 0, 1, 0],
+    ]
+    given = {"cdn": "Others", "by_vantage": "true", "by_day": "true"}
+    found = ask("false_iack", "day vantage iack_any_ack_share", **given)
+    assert found == [["2026-11-20", "hamburg", 1]]
