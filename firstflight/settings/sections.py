@@ -192,6 +192,7 @@ class Handshake(Section):
     # Application protocols to offer; the request is sent if the server chooses h3.
     alpn: tuple[ProtocolName, ...] = Field(default=("h3",), min_length=1)
     path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")  # of the request
+    second: bool = False  # a second connection with each target, by ticket and token of the first
 
 
 class Watch(Section):

@@ -35,7 +35,7 @@ NOT_SENT = ("blocked", "send_failed")
 # Values of the engine's summary that the manifest holds.
 FACTS = (
     *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
-    *("key_share", "sni", "alpn", "verify", "roots", "path", "user_agent"),
+    *("key_share", "sni", "alpn", "second", "verify", "roots", "path", "user_agent"),
 )
 # What tells one connection from every other.
 _CONNECTION = ("domain", "ip", "port", "sent_at")

@@ -115,7 +115,8 @@ def arguments(run: Run, key: StageKey) -> list[str]:
         clock=clock.of(run, key),
     )
     resume = ["--resume"] * bool(closed_segments(folder / "segments"))
-    return process.argument_list("firstflight-handshake", options, *resume)
+    second = ["--second"] * handshake.second
+    return process.argument_list("firstflight-handshake", options, *resume, *second)
 
 
 def _connect(run: Run, key: StageKey, targets: int) -> None:

@@ -20,6 +20,7 @@ from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ProtocolNegotiated, QuicEvent
+from aioquic.tls import SessionTicket
 
 Answer = Callable[[H3Connection, QuicConnection, int], None]
 PLAIN = [(b":status", b"200"), (b"server", b"plain/1"), (b"cf-ray", b"8f3a1b2c3d4e5f60-FRA")]
@@ -103,6 +104,21 @@ MODES: dict[str, Answer] = {
 }
 
 
+class Tickets:
+    """The tickets of this server, each to be used once."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[bytes, SessionTicket] = {}
+
+    def add(self, ticket: SessionTicket) -> None:
+        """Keep a ticket."""
+        self._by_label[ticket.ticket] = ticket
+
+    def pop(self, label: bytes) -> SessionTicket | None:
+        """Take the ticket of that label."""
+        return self._by_label.pop(label, None)
+
+
 class Server(QuicConnectionProtocol):
     """One connection."""
 
@@ -129,7 +145,15 @@ async def _main(port: int, chain: str, key: str, requests: str, host: str = "127
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN)
     configuration.load_cert_chain(chain, key)
     Server.requests = Path(requests)
-    await serve(host, port, configuration=configuration, create_protocol=Server)
+    tickets = Tickets()
+    await serve(
+        host,
+        port,
+        configuration=configuration,
+        create_protocol=Server,
+        session_ticket_fetcher=tickets.pop,
+        session_ticket_handler=tickets.add,
+    )
     print("READY", flush=True)
     await asyncio.Future()
 

@@ -28,6 +28,7 @@ def load(folder: Path, *overrides: str) -> tuple[settings.Settings, str]:
         "verify=all",
         "key_share=x448",
         "sni=maybe",
+        "second=x",
         "alpn=[]",
         'alpn=["h3,x"]',
         "path=a",

@@ -67,7 +67,7 @@ pub fn build_packet(
         )?;
         match header.kind {
             PacketType::Initial => w.varint_bytes(header.token)?,
-            PacketType::Handshake => {}
+            PacketType::Handshake | PacketType::ZeroRtt => {}
             _ => return Err(Error::Malformed("packet type to build")),
         }
         let length_offset = w.position();

@@ -4,6 +4,7 @@
 //! `receive` takes what came, `transmit` writes what leaves, `timers` say when something falls due. All three
 //! work on the packet number spaces (`space`, `ranges`, `keys`), the TLS messages and the HTTP/3 streams.
 
+mod again;
 mod keys;
 mod messages;
 pub mod observed;
@@ -29,7 +30,8 @@ use rustls::quic::{self, ClientConnection};
 
 use crate::outcome::Outcome;
 use crate::tls::{Note, Tls};
-use keys::SpaceKeys;
+pub use again::{Again, Memory};
+use keys::{EarlyKeys, SpaceKeys};
 pub use messages::CertificateMessage;
 use messages::Messages;
 use observed::Observed;
@@ -86,6 +88,13 @@ pub struct Connection {
     /// From the first packet of the server that authenticated.
     pub server_cid: Option<ConnectionId>,
     token: Box<[u8]>,
+    /// What is kept for the next connection, if there is to be one.
+    memory: Option<Memory>,
+    /// What became of what was kept; of a second connection.
+    pub again: Again,
+    /// Keys of 0-RTT packets, while those may be sent, and whether some were.
+    early: Option<EarlyKeys>,
+    early_sent: bool,
     tls: Box<ClientConnection>,
     pub note: Note,
     messages: Messages,
@@ -126,9 +135,34 @@ impl Connection {
         size: u16,
         now: Mono,
     ) -> Result<Connection, String> {
+        Self::begin(
+            context,
+            (domain, ip),
+            (client_cid, destination),
+            request,
+            size,
+            now,
+            None,
+        )
+    }
+
+    /// The same with `memory` of the first connection to this target, if it is the second one.
+    pub fn begin(
+        context: Arc<Context>,
+        (domain, ip): (&str, IpAddr),
+        (client_cid, destination): ([u8; 8], [u8; 8]),
+        request: Box<[u8]>,
+        size: u16,
+        now: Mono,
+        memory: Option<Memory>,
+    ) -> Result<Connection, String> {
+        let keeps = (memory.is_none() && context.tls.resumes()).then(Memory::default);
+        let resume = memory.as_ref().or(keeps.as_ref());
+        let resume = resume.map(|memory| (memory.tickets.clone(), memory.permits_request()));
         let tls = context
             .tls
-            .begin(domain, ip, parameters::ours(client_cid))?;
+            .begin(domain, ip, parameters::ours(client_cid), resume)?;
+        let token = memory.as_ref().map(Memory::token).unwrap_or_default();
         let destination = ConnectionId::from(destination);
         let mut connection = Connection {
             observed: Observed::default(),
@@ -138,7 +172,15 @@ impl Connection {
             dcid: destination,
             retry_cid: None,
             server_cid: None,
-            token: Box::default(),
+            again: Again {
+                ticket: memory.is_some_and(|memory| memory.tickets.used()),
+                token: !token.is_empty(),
+                ..Again::default()
+            },
+            token,
+            memory: keeps,
+            early: None,
+            early_sent: false,
             tls: Box::new(tls),
             note: Note::default(),
             messages: Messages::default(),
@@ -161,6 +203,7 @@ impl Connection {
         };
         connection.spaces[0].keys = Some(initial_keys(&destination));
         connection.write_tls();
+        connection.begin_early();
         Ok(connection)
     }
 

@@ -14,6 +14,8 @@ pub struct Counts {
     pub tally: Tally<Outcome>,
     /// Datagrams that the system refused to send.
     pub failed_datagrams: u64,
+    /// Second connections that something was sent for.
+    pub second: u64,
     /// Datagrams that belong to no connection.
     pub unmatched: u64,
     /// ICMP messages that belong to no connection.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod response;
+mod second;
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -31,6 +32,16 @@ pub struct Finished {
     /// What was sent and received; `None`: nothing was sent.
     pub sent: Option<Box<Sent>>,
     /// Why nothing was sent.
+    pub why: Option<String>,
+    /// The second connection; `None`: there was none.
+    pub second: Option<Box<Second>>,
+}
+
+/// A second connection that is over.
+pub struct Second {
+    pub outcome: Outcome,
+    /// `None`: nothing was sent.
+    pub sent: Option<Box<Sent>>,
     pub why: Option<String>,
 }
 
@@ -89,6 +100,9 @@ impl Rows for Finished {
             sent.fill(&mut row);
             certificates::fill(&mut row, &sent.connection, &target, context, &mut to.sides);
             response::fill(&mut row, &sent.connection, &target, &mut to.sides);
+            if let Some(second) = &self.second {
+                second.fill(&mut row, &sent.connection.observed);
+            }
         }
         to.row(&row, target.asn)
     }

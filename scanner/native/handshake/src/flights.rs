@@ -1,6 +1,7 @@
 //! All connections in flight: what came and what is due leads to datagrams to send and to finished records.
 //! No socket and no clock, so tests feed it by hand.
 
+mod again;
 mod table;
 
 use std::cmp::Reverse;
@@ -16,8 +17,10 @@ use firstflight_wire::Error;
 
 use crate::connection::{Connection, Context, Datagram};
 use crate::counts::Counts;
-use crate::finished::{Finished, Sent};
+use crate::finished::{Finished, Second, Sent};
 use crate::outcome::Outcome;
+pub use again::Waiting;
+use again::WaitingList;
 use table::Table;
 pub use table::{Flight, Handle};
 
@@ -43,6 +46,8 @@ pub struct Settings {
     pub sizes: [u16; 2],
     /// After the end of a connection, during which late datagrams are counted.
     pub cooldown: Mono,
+    /// A second connection follows to each target whose first one was complete.
+    pub second: bool,
 }
 
 /// A target to be connected to.
@@ -70,6 +75,8 @@ pub struct Flights {
     /// By number of the port: who may have something to send.
     queues: Vec<VecDeque<Handle>>,
     timers: BinaryHeap<Reverse<(Mono, Handle)>>,
+    /// Targets that wait for their second connection.
+    waiting: WaitingList,
     counts: Counts,
     finished: Vec<Finished>,
 }
@@ -91,19 +98,20 @@ impl Flights {
             locals,
             table: Table::default(),
             timers: BinaryHeap::new(),
+            waiting: WaitingList::default(),
             counts,
             finished: Vec::new(),
         }
     }
 
-    /// Returns the number of connections in flight.
+    /// Returns the number of connections in flight, and of targets that wait for their second one.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() + self.waiting.len()
     }
 
     /// Returns how many more may be in flight.
     pub fn room(&self) -> usize {
-        MOST_IN_FLIGHT.saturating_sub(self.table.len())
+        MOST_IN_FLIGHT.saturating_sub(self.len())
     }
 
     /// Returns the counters.
@@ -124,18 +132,10 @@ impl Flights {
         let name = (next.domain, next.to.ip());
         let connection = Connection::new(self.context.clone(), name, cids, next.request, size, now);
         match connection {
-            Ok(connection) => Some(self.table.insert(Flight {
-                target: next.target,
-                to: next.to,
-                port: next.port,
-                connection,
-                after_close: 0,
-                ttl: None,
-                local: None,
-                queued: false,
-                timer: None,
-                gone_at: None,
-            })),
+            Ok(connection) => {
+                let target = (next.target, next.to, next.port);
+                Some(self.table.insert(Flight::new(target, connection, None)))
+            }
             Err(why) => {
                 self.unsent(next.target, Outcome::SendFailed, why);
                 None
@@ -151,6 +151,7 @@ impl Flights {
             outcome,
             sent: None,
             why: Some(why),
+            second: None,
         });
     }
 
@@ -219,7 +220,7 @@ impl Flights {
         if datagram == 0
             && let Some(flight) = self.table.remove(handle)
         {
-            self.unsent(flight.target, outcome, why);
+            self.unsent_flight(flight, outcome, why);
         }
     }
 
@@ -235,8 +236,21 @@ impl Flights {
             return self.written(handle, now);
         }
         if let Some(flight) = self.table.remove(handle) {
-            self.unsent(flight.target, outcome, why);
+            self.unsent_flight(flight, outcome, why);
         }
+    }
+
+    /// Nothing was sent for a connection: the target has its record, with the first connection if there was one.
+    fn unsent_flight(&mut self, flight: Flight, outcome: Outcome, why: String) {
+        let Some(first) = flight.first else {
+            return self.unsent(flight.target, outcome, why);
+        };
+        let second = Second {
+            outcome,
+            sent: None,
+            why: Some(why),
+        };
+        self.record(flight.target, first, Some(second));
     }
 
     /// The kernel reports when a datagram left.
@@ -335,13 +349,18 @@ impl Flights {
 
     /// The run is over: connections that have ended become records, the others have none.
     pub fn finish_all(&mut self) {
+        self.end_waiting();
         for handle in self.table.handles() {
             match self.table.get(handle) {
                 Some(flight) if flight.connection.is_over() => self.finish(handle),
-                _ => {
-                    self.table.remove(handle);
-                    self.counts.tally.not_done += 1;
-                }
+                _ => match self.table.remove(handle) {
+                    Some(Flight {
+                        target,
+                        first: Some(first),
+                        ..
+                    }) => self.record(target, first, None),
+                    _ => self.counts.tally.not_done += 1,
+                },
             }
         }
     }
@@ -351,28 +370,46 @@ impl Flights {
         let Some(flight) = self.table.remove(handle) else {
             return;
         };
-        let outcome = flight
-            .connection
-            .observed
-            .outcome
-            .unwrap_or(Outcome::Timeout);
+        let outcome = outcome_of(&flight.connection);
         let bound = self.locals[usize::from(flight.port)];
         self.counts.missing_tx_stamps += u64::from(flight.connection.sent_at().is_none());
+        let sent = Box::new(Sent {
+            to: flight.to,
+            src_ip: Some(bound.ip())
+                .filter(|ip| !ip.is_unspecified())
+                .or(flight.local),
+            src_port: bound.port(),
+            after_close: flight.after_close,
+            ttl: flight.ttl,
+            connection: flight.connection,
+        });
+        let Some(first) = flight.first else {
+            return self.first_is_over(flight.target, flight.port, sent);
+        };
+        self.counts.second += 1;
+        let second = Second {
+            outcome,
+            sent: Some(sent),
+            why: None,
+        };
+        self.record(flight.target, first, Some(second));
+    }
+
+    /// A target is done: it has its record.
+    fn record(&mut self, target: TargetRef, first: Box<Sent>, second: Option<Second>) {
+        let outcome = outcome_of(&first.connection);
         self.counts.tally.record(outcome, true);
         self.finished.push(Finished {
-            target: flight.target,
+            target,
             outcome,
-            sent: Some(Box::new(Sent {
-                to: flight.to,
-                src_ip: Some(bound.ip())
-                    .filter(|ip| !ip.is_unspecified())
-                    .or(flight.local),
-                src_port: bound.port(),
-                after_close: flight.after_close,
-                ttl: flight.ttl,
-                connection: flight.connection,
-            })),
+            sent: Some(first),
             why: None,
+            second: second.map(Box::new),
         });
     }
+}
+
+/// Returns how a connection ended.
+fn outcome_of(connection: &Connection) -> Outcome {
+    connection.observed.outcome.unwrap_or(Outcome::Timeout)
 }

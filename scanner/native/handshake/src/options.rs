@@ -63,6 +63,11 @@ pub struct Options {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "h3", value_parser = protocol)]
     pub alpn: Vec<String>,
 
+    /// Connect a second time with each target when the first connection is over, with its ticket and token;
+    /// the request leaves in 0-RTT packets if the ticket permits that. Counts in all rates
+    #[arg(long)]
+    pub second: bool,
+
     /// What is checked: nothing, the signature of the handshake, or that and the chain up to a root. What
     /// fails is recorded; no handshake ends for it
     #[arg(long, value_enum, default_value_t = Verify::Signature)]

@@ -87,6 +87,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             Settings {
                 sizes: options.initial_sizes(),
                 cooldown: Mono::from(options.linger_ms) * 1_000_000,
+                second: options.second,
             },
             CidKey::new(&cid_key),
             ports.locals(),
@@ -126,7 +127,8 @@ fn context(options: &Options, keylog: Option<File>) -> Result<Context, Failure> 
     let contact = options.sending.contact.as_deref().unwrap_or_default();
     Ok(Context {
         tls: Tls::new(options.key_share, options.verify, keylog)?
-            .with_hello(&options.alpn, options.sni == Sni::Target),
+            .with_hello(&options.alpn, options.sni == Sni::Target)
+            .with_tickets(options.second),
         control: control.into(),
         contact: contact.as_bytes().to_vec(),
         timeout: (options.timeout * SECOND as f64) as Mono,

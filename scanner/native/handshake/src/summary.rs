@@ -17,6 +17,7 @@ pub struct Summary {
     pub linger_ms: u64,
     pub key_share: String,
     pub sni: bool,
+    pub second: bool,
     pub alpn: Vec<String>,
     pub verify: String,
     /// Root certificates that chains are checked against; `None`: not checked.
@@ -41,6 +42,7 @@ impl Summary {
             linger_ms: u64::from(options.linger_ms),
             key_share: format!("{:?}", options.key_share).to_lowercase(),
             sni: options.sni == Sni::Target,
+            second: options.second,
             alpn: options.alpn.clone(),
             verify: format!("{:?}", options.verify).to_lowercase(),
             roots,

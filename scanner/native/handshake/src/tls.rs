@@ -3,6 +3,8 @@
 //! Nothing that the server shows ends a handshake: certificates and signatures are checked, and what is wrong
 //! with them is noted. The handshake then goes on, because what is behind it is the measurement.
 
+mod tickets;
+
 use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
@@ -15,6 +17,8 @@ use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{ClientConnection, Version};
+pub use tickets::Tickets;
+
 use rustls::{DigitallySignedStruct, Error, KeyLog, SignatureScheme};
 
 /// The group that the ClientHello has a key share of.
@@ -65,6 +69,7 @@ pub struct Note {
 pub struct Tls {
     config: Arc<ClientConfig>,
     recorder: Arc<Recorder>,
+    resumes: bool,
 }
 
 /// The application protocol that requests are sent by.
@@ -96,6 +101,7 @@ impl Tls {
         Ok(Tls {
             config: Arc::new(config),
             recorder,
+            resumes: false,
         })
     }
 
@@ -107,18 +113,31 @@ impl Tls {
         self
     }
 
+    /// Keeps tickets for a second connection with each target.
+    pub fn with_tickets(mut self, resumes: bool) -> Tls {
+        self.resumes = resumes;
+        self
+    }
+
+    /// Returns whether tickets are kept.
+    pub fn resumes(&self) -> bool {
+        self.resumes
+    }
+
     /// Returns whether ClientHellos name the server.
     pub fn names_server(&self) -> bool {
         self.config.enable_sni
     }
 
     /// Begins a connection to `domain`, or if that is empty to `ip` without a name, with these transport
-    /// parameters. Fails if TLS cannot ask for such a name.
+    /// parameters. `resume`: where its tickets go, one of which it uses if there is one already, and whether
+    /// it sends 0-RTT data then. Fails if TLS cannot ask for such a name.
     pub fn begin(
         &self,
         domain: &str,
         ip: IpAddr,
         parameters: Vec<u8>,
+        resume: Option<(Arc<Tickets>, bool)>,
     ) -> Result<ClientConnection, String> {
         let name = if domain.is_empty() {
             ServerName::IpAddress(ip.into())
@@ -126,7 +145,16 @@ impl Tls {
             ServerName::try_from(domain.to_owned())
                 .map_err(|_| "no ClientHello can carry this name".to_owned())?
         };
-        ClientConnection::new(self.config.clone(), Version::V1, name, parameters)
+        let config = match resume {
+            None => self.config.clone(),
+            Some((tickets, early_data)) => {
+                let mut own = ClientConfig::clone(&self.config);
+                own.resumption = Resumption::store(tickets);
+                own.enable_early_data = early_data;
+                Arc::new(own)
+            }
+        };
+        ClientConnection::new(config, Version::V1, name, parameters)
             .map_err(|e| format!("no ClientHello can be made: {e}"))
     }
 

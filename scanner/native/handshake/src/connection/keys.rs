@@ -6,6 +6,9 @@ use rustls::quic::{DirectionalKeys, Keys};
 /// Keys of one space, ours and the server's.
 pub struct SpaceKeys(Keys);
 
+/// Our keys of 0-RTT packets.
+pub struct EarlyKeys(pub DirectionalKeys);
+
 /// A packet that authenticated: its number and where its frames lie in the datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -69,24 +72,47 @@ impl Seal for SpaceKeys {
         pn_len: usize,
         packet_number: u64,
     ) -> Result<(), Error> {
-        let DirectionalKeys {
-            header: protection,
-            packet: aead,
-        } = &self.0.local;
-        if packet.len() < pn_offset + 4 + protection.sample_len() {
-            return Err(Error::NoRoom);
-        }
-        let (header, body) = packet.split_at_mut(pn_offset + pn_len);
-        let (plain, tag_place) = body.split_at_mut(body.len() - TAG_LEN);
-        let tag = aead
-            .encrypt_in_place(packet_number, header, plain)
-            .map_err(|_| Error::NoRoom)?;
-        tag_place.copy_from_slice(tag.as_ref());
-        let (head, rest) = packet.split_at_mut(pn_offset + 4);
-        let (first, head) = head.split_first_mut().ok_or(Error::NoRoom)?;
-        let numbers = &mut head[pn_offset - 1..][..pn_len];
-        protection
-            .encrypt_in_place(&rest[..protection.sample_len()], first, numbers)
-            .map_err(|_| Error::NoRoom)
+        seal(&self.0.local, packet, pn_offset, pn_len, packet_number)
     }
+}
+
+impl Seal for EarlyKeys {
+    fn seal(
+        &self,
+        packet: &mut [u8],
+        pn_offset: usize,
+        pn_len: usize,
+        packet_number: u64,
+    ) -> Result<(), Error> {
+        seal(&self.0, packet, pn_offset, pn_len, packet_number)
+    }
+}
+
+/// Protects a packet by these keys; see [`Seal::seal`].
+fn seal(
+    keys: &DirectionalKeys,
+    packet: &mut [u8],
+    pn_offset: usize,
+    pn_len: usize,
+    packet_number: u64,
+) -> Result<(), Error> {
+    let DirectionalKeys {
+        header: protection,
+        packet: aead,
+    } = keys;
+    if packet.len() < pn_offset + 4 + protection.sample_len() {
+        return Err(Error::NoRoom);
+    }
+    let (header, body) = packet.split_at_mut(pn_offset + pn_len);
+    let (plain, tag_place) = body.split_at_mut(body.len() - TAG_LEN);
+    let tag = aead
+        .encrypt_in_place(packet_number, header, plain)
+        .map_err(|_| Error::NoRoom)?;
+    tag_place.copy_from_slice(tag.as_ref());
+    let (head, rest) = packet.split_at_mut(pn_offset + 4);
+    let (first, head) = head.split_first_mut().ok_or(Error::NoRoom)?;
+    let numbers = &mut head[pn_offset - 1..][..pn_len];
+    protection
+        .encrypt_in_place(&rest[..protection.sample_len()], first, numbers)
+        .map_err(|_| Error::NoRoom)
 }

@@ -179,7 +179,12 @@ impl Connection {
                 // RFC 9001 4.9.2.
                 self.space(Level::Handshake).discard();
             }
-            Frame::NewToken { .. } => self.observed.tokens = self.observed.tokens.saturating_add(1),
+            Frame::NewToken { token } => {
+                self.observed.tokens = self.observed.tokens.saturating_add(1);
+                if let Some(memory) = &mut self.memory {
+                    memory.keep_token(token);
+                }
+            }
             Frame::Stream {
                 id,
                 offset,
@@ -299,6 +304,10 @@ impl Connection {
             let close = transport(CRYPTO_ERROR + u64::from(alert));
             return self.end(Outcome::HandshakeFailed, Some(close));
         }
+        if self.observed.hello_retry {
+            // It cannot be taken any more (RFC 8446 4.1.2), and leaves again in 1-RTT packets.
+            self.early = None;
+        }
         self.write_tls();
         if self.level == Level::Data
             && !self.tls.is_handshaking()
@@ -327,7 +336,7 @@ impl Connection {
         match checked
             .and_then(|()| Credit::of(theirs).map_err(|e| format!("transport parameters: {e}")))
         {
-            Ok(credit) if self.tls.alpn_protocol() == Some(H3) => self.streams.open(credit),
+            Ok(credit) if self.tls.alpn_protocol() == Some(H3) => self.end_early(credit),
             Ok(_) => self.streams.close(),
             Err(why) => self.end_malformed(|| why),
         }
@@ -352,7 +361,7 @@ impl Connection {
         if self.observed.response.is_some() || self.streams.is_over() {
             let settings = self.observed.settings.is_some() || !self.streams.is_offered();
             let all = settings && self.observed.confirmed.is_some();
-            if all && self.streams.is_over() {
+            if all && self.streams.is_over() && !self.awaits_ticket() {
                 self.end_done();
             } else {
                 self.settled.get_or_insert(arrival.now + SETTLE);
@@ -422,6 +431,10 @@ impl Connection {
         self.observed.first_flight = Default::default();
         self.replied = false;
         (self.hello_sent, self.observed.hello_datagrams) = (0, 0);
+        if self.early.is_some() {
+            self.space(Level::Data).sent.clear();
+            self.streams.send_again();
+        }
     }
 
     fn version_negotiation(&mut self, datagram: &[u8], packet: &Packet) {

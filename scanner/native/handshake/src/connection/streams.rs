@@ -119,6 +119,7 @@ impl Streams {
     pub fn open(&mut self, credit: Credit) {
         self.credit = credit;
         self.waiting = REQUEST_BIT | CONTROL_BIT;
+        self.acknowledged = 0;
     }
 
     /// The handshake is complete, for a protocol that is not HTTP/3: nothing is sent.
@@ -129,6 +130,30 @@ impl Streams {
     /// Returns whether the server speaks HTTP/3, as far as is known.
     pub fn is_offered(&self) -> bool {
         self.offered
+    }
+
+    /// The server permits this as well.
+    pub fn raise(&mut self, credit: Credit) {
+        let Credit {
+            data,
+            request,
+            control,
+            streams,
+            control_streams,
+        } = self.credit;
+        self.credit = Credit {
+            data: data.max(credit.data),
+            request: request.max(credit.request),
+            control: control.max(credit.control),
+            streams: streams.max(credit.streams),
+            control_streams: control_streams.max(credit.control_streams),
+        };
+    }
+
+    /// Returns how many bytes the streams of `bits` have.
+    pub fn size(&self, bits: u8) -> usize {
+        let of = |bit, bytes: &[u8]| if bits & bit != 0 { bytes.len() } else { 0 };
+        of(CONTROL_BIT, &self.control) + of(REQUEST_BIT, &self.request)
     }
 
     /// Returns the bits of what may be sent now.

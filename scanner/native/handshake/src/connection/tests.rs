@@ -59,8 +59,26 @@ struct World {
     /// What happens to the k-th datagram of the client (0) or the server (1).
     fate: (usize, usize, Fate),
     retry: bool,
+    /// Even if a token of NEW_TOKEN proves the address.
+    retry_always: bool,
     answer: Answer,
     answered: bool,
+    tls: rustls::ServerConfig,
+    config: ServerConfig,
+}
+
+/// Takes every token, as if it had not been used before.
+struct EveryToken;
+
+impl quinn_proto::TokenLog for EveryToken {
+    fn check_and_insert(
+        &self,
+        _nonce: u128,
+        _issued: std::time::SystemTime,
+        _lifetime: Duration,
+    ) -> Result<(), quinn_proto::TokenReuseError> {
+        Ok(())
+    }
 }
 
 /// What the server does when the request is there.
@@ -96,12 +114,12 @@ impl World {
             )
             .unwrap();
         tls.alpn_protocols = vec![alpn.to_vec()];
-        let crypto = QuicServerConfig::try_from(tls).unwrap();
-        let config = Arc::new(ServerConfig::with_crypto(Arc::new(crypto)));
+        let crypto = QuicServerConfig::try_from(tls.clone()).unwrap();
+        let config = ServerConfig::with_crypto(Arc::new(crypto));
         World {
             endpoint: Endpoint::new(
                 Arc::new(EndpointConfig::default()),
-                Some(config),
+                Some(Arc::new(config.clone())),
                 true,
                 None,
             ),
@@ -112,9 +130,24 @@ impl World {
             sent: [0; 2],
             fate: (0, usize::MAX, Fate::Arrives),
             retry: false,
+            retry_always: false,
             answer: Answer::Response,
             answered: false,
+            tls,
+            config,
         }
+    }
+
+    /// From now on gives tokens, and tickets for 0-RTT, or refuses 0-RTT.
+    fn allow_early_data(&mut self, allowed: bool) {
+        self.tls.max_early_data_size = if allowed { u32::MAX } else { 0 };
+        self.config.crypto = Arc::new(QuicServerConfig::try_from(self.tls.clone()).unwrap());
+        self.config
+            .validation_token
+            .sent(1)
+            .log(Arc::new(EveryToken));
+        let config = Arc::new(self.config.clone());
+        self.endpoint.set_server_config(Some(config));
     }
 
     fn instant(&self) -> Instant {
@@ -164,7 +197,8 @@ impl World {
     }
 
     fn incoming(&mut self, incoming: Incoming, mut buffer: Vec<u8>) {
-        if self.retry && !incoming.remote_address_validated() {
+        let unproven = self.retry && !incoming.remote_address_validated();
+        if unproven || self.retry_always && incoming.may_retry() {
             let transmit = self.endpoint.retry(incoming, &mut buffer).unwrap();
             return self.send(1, buffer[..transmit.size].to_vec());
         }
@@ -646,4 +680,116 @@ fn no_bytes_make_it_panic() {
             client.expire(world.now);
         }
     }
+}
+
+/// A server that gives tickets for 0-RTT and tokens, and takes them or not.
+fn resuming_world(early_data: bool) -> World {
+    let mut world = World::new(b"h3");
+    world.allow_early_data(early_data);
+    world
+}
+
+fn second(world: &mut World, first: &mut Connection) -> Connection {
+    world.server = None;
+    world.answered = false;
+    let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let request = Requests::new("/".to_owned(), "test".to_owned()).to("a.test", (ip, 443).into());
+    let memory = first.memory();
+    assert!(memory.is_some(), "{:?}", first.observed);
+    let shared = first.context.clone();
+    let cids = ([6; 8], [5; 8]);
+    Connection::begin(
+        shared,
+        ("a.test", ip),
+        cids,
+        request,
+        1252,
+        world.now,
+        memory,
+    )
+    .unwrap()
+}
+
+fn remembering() -> Connection {
+    let tls = Tls::new(KeyShare::X25519, Verify::Signature, None).unwrap();
+    client_with(Arc::new(Context {
+        tls: tls.with_tickets(true),
+        control: control().unwrap().into(),
+        contact: Vec::new(),
+        timeout: 10_000 * MS,
+    }))
+}
+
+#[test]
+fn a_second_connection_asks_in_its_first_flight() {
+    for (permitted, accepted, early) in [
+        (true, true, Some(true)),
+        (true, false, Some(false)),
+        (false, false, None),
+    ] {
+        let mut world = resuming_world(permitted);
+        let mut first = remembering();
+        world.run(&mut first);
+        assert_eq!(first.observed.outcome, Some(Outcome::Done));
+        assert_eq!(
+            (first.observed.early_data, first.again),
+            (permitted, Again::default())
+        );
+        world.allow_early_data(accepted);
+        let begun = world.now;
+        let mut client = second(&mut world, &mut first);
+        world.run(&mut client);
+        let (observed, again) = (&client.observed, &client.again);
+        assert_eq!(
+            (observed.outcome, client.streams().http()),
+            (Some(Outcome::Done), Http::Response),
+            "{observed:?}"
+        );
+        assert!(again.ticket && again.token && again.resumed == Some(true));
+        assert_eq!(again.early_data, early, "{permitted} {accepted}");
+        let passed = |at: observed::Milestone| at.map(|(at, _)| (at as u64 - begun) / DELAY);
+        let response = if early == Some(true) { 2 } else { 4 };
+        assert_eq!(
+            (passed(observed.hello), passed(observed.response)),
+            (Some(2), Some(response))
+        );
+        assert!(client.certificate().is_none() && client.note.signature_valid.is_none());
+        assert!(
+            client.memory().is_none(),
+            "nothing is kept of a second connection"
+        );
+    }
+}
+
+#[test]
+fn a_second_connection_survives_the_loss_of_any_datagram_and_a_retry() {
+    let losses = [0, 1]
+        .into_iter()
+        .flat_map(|from| (0..5).map(move |number| (from, number)));
+    for (retry, lost) in losses
+        .map(|lost| (false, lost))
+        .chain([(true, (0, usize::MAX))])
+    {
+        let mut world = resuming_world(true);
+        let mut first = remembering();
+        world.run(&mut first);
+        (world.sent, world.retry_always) = ([0; 2], retry);
+        world.fate = (lost.0, lost.1, Fate::Lost);
+        let mut client = second(&mut world, &mut first);
+        world.run(&mut client);
+        let observed = &client.observed;
+        assert_eq!(
+            (observed.outcome, client.streams().http(), observed.retry),
+            (Some(Outcome::Done), Http::Response, retry),
+            "{lost:?} {observed:?}"
+        );
+        assert_eq!(client.again.early_data, Some(true), "{lost:?}");
+    }
+}
+
+#[test]
+fn nothing_is_kept_unless_it_is_asked_for() {
+    let mut client = client();
+    resuming_world(true).run(&mut client);
+    assert!(client.observed.tickets > 0 && client.memory().is_none());
 }

@@ -72,7 +72,8 @@ impl Connection {
         self.recovery.expired();
         self.observed.retransmissions = self.observed.retransmissions.saturating_add(1);
         self.touched = now;
-        let mut again = self.level == Level::Data && self.streams.send_again();
+        let opened = self.level == Level::Data || self.early.is_some();
+        let mut again = opened && self.streams.send_again();
         for space in self.spaces.iter_mut().filter(|space| space.keys.is_some()) {
             space.out.send_again();
             again |= space.out.is_waiting();

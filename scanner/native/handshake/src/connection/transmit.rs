@@ -81,7 +81,8 @@ impl Connection {
         let mut room = self.size;
         for level in Level::ALL {
             let space = &self.spaces[level as usize];
-            if space.keys.is_none() {
+            let early = level == Level::Data && self.early.is_some();
+            if space.keys.is_none() && !early {
                 continue;
             }
             let overhead = OVERHEAD
@@ -94,7 +95,7 @@ impl Connection {
             let content = Content {
                 crypto: if crypto.0 < crypto.1 { crypto } else { (0, 0) },
                 streams: if level == Level::Data {
-                    self.streams.sendable()
+                    self.fitting(overhead + self.size - room, planned.is_empty())
                 } else {
                     0
                 },
@@ -117,6 +118,14 @@ impl Connection {
             }
         }
         planned
+    }
+
+    /// Returns the streams to send behind `used` bytes of a datagram: all that may be sent, or none if they
+    /// need a datagram of their own, which this one is if it `is_empty`.
+    fn fitting(&self, used: usize, is_empty: bool) -> u8 {
+        let bits = self.streams.sendable();
+        let fits = used + self.streams.size(bits) <= SMALLEST_INITIAL;
+        if fits || is_empty { bits } else { 0 }
     }
 
     /// Writes one packet; returns its size.
@@ -153,10 +162,18 @@ impl Connection {
         frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let space = &self.spaces[level as usize];
-        let keys = space.keys.as_ref().ok_or(Error::Malformed("no keys"))?;
         let dcid = self.server_cid.unwrap_or(self.dcid);
         let packet_number = space.next;
         let pn_len = if packet_number < 128 { 1 } else { 2 };
+        if let (Level::Data, Some(keys)) = (level, &self.early) {
+            let header = LongHeader {
+                kind: PacketType::ZeroRtt,
+                pn_len,
+                ..LongHeader::initial(VERSION, dcid, self.client_cid.into(), packet_number)
+            };
+            return build_packet(out, &header, keys, pad_to, frames);
+        }
+        let keys = space.keys.as_ref().ok_or(Error::Malformed("no keys"))?;
         if level == Level::Data {
             let header = ShortHeader {
                 dcid,
@@ -192,6 +209,7 @@ impl Connection {
         }
         if level == Level::Data {
             self.streams.left(content.streams);
+            self.early_sent |= self.early.is_some();
         }
         if level == Level::Initial
             && content.crypto.1 > self.hello_sent

@@ -82,6 +82,10 @@ impl Engine {
             receiver: &mut self.receiver,
         };
         self.sender.send_queued(&mut to);
+        if self.stopping {
+            to.flights.end_waiting();
+        }
+        self.sender.send_second(&mut self.backlog, &mut to);
         if room > 0 {
             self.sender.send_new(&mut self.backlog, room, &mut to);
         }
@@ -153,9 +157,12 @@ impl Engine {
         let now = self.clock.now();
         let next_new = self.backlog.next_at().filter(|_| self.room() > 0);
         let next_new = next_new.map(|at| at.max(self.sender.egress().next_new()));
+        let second = self.flights.next_waiting();
+        let second = second.map(|at| at.max(self.sender.egress().next_new()));
         let sendable = self.sender.egress().next_other().max(now + QUEUED_WAIT);
         let due = [
             next_new,
+            second,
             self.flights.next_at(sendable),
             Some(now + LONGEST_WAIT),
         ];

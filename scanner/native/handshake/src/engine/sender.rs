@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use firstflight_core::clock::Clock;
+use firstflight_core::clock::{Clock, SECOND};
 use firstflight_core::egress::{BATCH, Class, Egress, NotTaken, Sent};
 use firstflight_core::receive::{Event, Receiver};
-use firstflight_core::targets::{Backlog, TargetList, TargetRef};
+use firstflight_core::targets::{Backlog, Standing, TargetList, TargetRef};
 use firstflight_wire::Error;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use crate::flights::{Flights, Handle, Next, StampKey};
+use crate::flights::{Flights, Handle, Next, StampKey, Waiting};
 use crate::outcome::Outcome;
 use crate::request::Requests;
 
@@ -133,15 +133,69 @@ impl Sender {
                 },
                 now,
             );
-            if let Some(handle) = handle {
-                let port = usize::from(port);
-                self.push_all(handle, (port, Class::New, details.domain), 1, to);
-                self.send_batch(port, to);
-                if to.flights.wants_stamp(handle) && !self.send_rest(handle, port, to) {
-                    return;
+            if let Some(handle) = handle
+                && !self.send_first(handle, (usize::from(port), details.domain), to)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Begins second connections that are due: they count against the same limits and rate as first ones, and
+    /// wait while their network is paused.
+    pub fn send_second(&mut self, backlog: &mut Backlog, to: &mut Reports<'_>) {
+        let now = self.clock.now();
+        while self.egress.allow_new(self.clock.now()) > 0 {
+            let Some(waiting) = to.flights.take_waiting(now) else {
+                return;
+            };
+            let list = self.list.clone();
+            let details = list.look(&waiting.target);
+            match backlog.groups().standing(details.group) {
+                Standing::Free => match backlog.take(waiting.to.ip(), now, false) {
+                    Ok(()) => self.connect_again(waiting.target.clone(), waiting, to),
+                    Err(at) => to.flights.wait_until(at, waiting),
+                },
+                Standing::Paused => to.flights.wait_until(now + SECOND, waiting),
+                Standing::Refused => {
+                    let why = "its network was paused".to_owned();
+                    to.flights.unsent_again(waiting, Outcome::Blocked, why);
                 }
             }
         }
+    }
+
+    fn connect_again(&mut self, target: TargetRef, waiting: Waiting, to: &mut Reports<'_>) {
+        let list = self.list.clone();
+        let details = list.look(&target);
+        let (address, port) = (waiting.to, waiting.port);
+        let mut destination = [0; 8];
+        self.random.fill_bytes(&mut destination);
+        let next = Next {
+            target: target.clone(),
+            line: details.line,
+            domain: details.domain,
+            to: address,
+            port,
+            destination,
+            request: self.requests.to(details.domain, address),
+        };
+        if let Some(handle) = to.flights.connect_again(waiting, next, self.clock.now()) {
+            self.send_first(handle, (usize::from(port), details.domain), to);
+        }
+    }
+
+    /// Sends the first datagram of a new connection, on behalf of a name, and the rest of its first flight.
+    /// Returns whether more new connections are allowed.
+    fn send_first(
+        &mut self,
+        handle: Handle,
+        (port, domain): (usize, &str),
+        to: &mut Reports<'_>,
+    ) -> bool {
+        self.push_all(handle, (port, Class::New, domain), 1, to);
+        self.send_batch(port, to);
+        !to.flights.wants_stamp(handle) || self.send_rest(handle, port, to)
     }
 
     /// Sends the rest of a ClientHello right behind its beginning, as far as the rate allows: a server that

@@ -7,6 +7,7 @@ use firstflight_core::clock::Mono;
 use firstflight_core::targets::TargetRef;
 
 use crate::connection::Connection;
+use crate::finished::Sent;
 
 /// Identifies a connection in flight; stale once it has left the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub struct Flight {
     /// Number of the port it is sent from.
     pub port: u16,
     pub connection: Connection,
+    /// The first connection to the target, if this is the second.
+    pub first: Option<Box<Sent>>,
     pub after_close: u16,
     pub ttl: Option<u8>,
     pub local: Option<IpAddr>,
@@ -31,6 +34,29 @@ pub struct Flight {
     pub timer: Option<Mono>,
     /// Its end: late datagrams are counted until then.
     pub gone_at: Option<Mono>,
+}
+
+impl Flight {
+    /// A connection to `target` (which, address, number of the port to send from).
+    pub fn new(
+        (target, to, port): (TargetRef, SocketAddr, u16),
+        connection: Connection,
+        first: Option<Box<Sent>>,
+    ) -> Flight {
+        Flight {
+            target,
+            to,
+            port,
+            connection,
+            first,
+            after_close: 0,
+            ttl: None,
+            local: None,
+            queued: false,
+            timer: None,
+            gone_at: None,
+        }
+    }
 }
 
 struct Slot {

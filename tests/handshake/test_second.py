@@ -1,0 +1,79 @@
+"""The second connection: tickets, 0-RTT and tokens, under the limits of the first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab_servers.running import endpoint, running
+
+from .conftest import HOST, Done, Http3, connect
+
+SECOND = ("--second", "--timeout", 3)
+
+
+@pytest.fixture(scope="module")
+def done(http3: Http3, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    modes = ("plain", "redirect", "close", "silent")
+    targets = [(HOST, f"{mode}.http3.test", http3.port) for mode in modes]
+    return connect(tmp_path_factory.mktemp("second"), targets, *SECOND)
+
+
+@pytest.mark.parametrize(
+    ("mode", "http", "status"),
+    [("plain", "response", 200), ("redirect", "response", 301), ("silent", "no_response", None)],
+)
+def test_a_session_is_resumed_and_the_request_taken_early(
+    done: Done, mode: str, http: str, status: int | None
+) -> None:
+    row = done.row(f"{mode}.http3.test")
+    assert (row["outcome"], row["tickets"], row["early_data"]) == ("done", 1, True), row
+    assert (row["second_outcome"], row["second_http"], row["second_status"]) == ("done", http, status)
+    assert (row["second_ticket"], row["second_resumed"], row["second_early_data"]) == (True, True, "accepted")
+    assert (row["second_token"], row["second_token_honoured"], row["second_retry"]) == (False, None, False)
+    assert row["second_sent_at"] > row["sent_at"] and row["second_detail"] is None
+    assert 0 < row["second_ack_us"] <= row["second_handshake_us"] <= row["second_confirmed_us"]
+    # No certificate comes again.
+    assert row["second_bytes_received"] < row["bytes_received"]
+
+
+@pytest.mark.usefixtures("done")
+def test_the_server_was_asked_twice(http3: Http3) -> None:
+    asked = [one[":authority"].split(".")[0] for one in http3.asked()]
+    assert asked.count("plain") == 2 and asked.count("redirect") == 2
+    assert {one[":method"] for one in http3.asked()} == {"HEAD"}
+
+
+def test_without_it_there_is_none(http3: Http3, tmp_path: Path) -> None:
+    (row,) = connect(tmp_path, [(HOST, "plain.http3.test", http3.port)]).rows
+    assert row["outcome"] == "done" and row["tickets"] == 1
+    assert {value for name, value in row.items() if name.startswith("second_")} == {None}
+
+
+def test_a_handshake_that_was_not_complete_has_none(http3: Http3, tmp_path: Path) -> None:
+    (row,) = connect(tmp_path, [(HOST, "plain.http3.test", http3.port)], *SECOND, "--alpn", "other").rows
+    assert (row["outcome"], row["second_outcome"]) == ("handshake_failed", None)
+
+
+def test_both_connections_keep_the_limit_of_the_address(http3: Http3, tmp_path: Path) -> None:
+    begun = time.time_ns()
+    targets = [(HOST, f"n{number}.http3.test", http3.port) for number in range(4)]
+    limits = ("--per-address-rate", "5", "--per-prefix-rate", "0")
+    done = connect(tmp_path, targets, *SECOND, limits=limits)
+    times = sorted(row[name] for row in done.rows for name in ("sent_at", "second_sent_at"))
+    # Each leaves at its time or later: the k-th not before k intervals have passed.
+    assert len(times) == 8 and all(at - begun >= k * 200_000_000 for k, at in enumerate(times))
+
+
+@pytest.mark.parametrize("stack", ["quic-go", "quiche"])
+def test_other_stacks_take_what_they_gave(tmp_path: Path, stack: str) -> None:
+    with running(tmp_path, stack, [endpoint(stack, "wait", None)]) as server:
+        (row,) = connect(tmp_path, [(HOST, "wait.small.test", server.port)], *SECOND).rows
+    assert (row["outcome"], row["second_outcome"]) == ("done", "done"), row
+    assert row["second_ticket"] == (row["tickets"] > 0), row
+    assert row["second_token"] == (row["tokens"] > 0), row
+    assert row["second_retry"] is False
+    if row["second_resumed"]:
+        assert row["second_bytes_received"] < row["bytes_received"]
