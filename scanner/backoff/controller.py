@@ -22,11 +22,12 @@ from scanner.driver.feed import FIRST_SLOT, Feed
 from scanner.driver.segments import NewSegments, read_segment
 
 _NOT_SENT = pa.array(NOT_SENT)
-_COLUMNS = ("outcome", "retried", "sent_at", "ip", "asn")
+_RETRIED = pa.array(["retry", "retry_loop"])
+_COLUMNS = ("outcome", "retried", "retry", "sent_at", "ip", "asn")
 
 
 class Controller:
-    """Controls the pauses of one prober. Call `update` several times a second."""
+    """Controls the pauses of one prober or engine of handshakes. Call `update` several times a second."""
 
     def __init__(
         self, settings: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
@@ -111,7 +112,9 @@ class Controller:
         rows = rows.select([name for name in _COLUMNS if name in rows.column_names])
         rows = rows.filter(pc.and_(sent, pc.is_valid(rows["sent_at"])))
         timeouts = pc.equal(rows["outcome"], "timeout")
-        retries = pc.or_(rows["retried"], pc.equal(rows["outcome"], "retry"))
+        # Of a probe, and of a handshake, which follows a Retry in any case.
+        followed = rows["retried" if "retried" in rows.column_names else "retry"]
+        retries = pc.or_(followed, pc.is_in(rows["outcome"], _RETRIED))
         columns = [column.to_pylist() for column in (rows["sent_at"], timeouts, retries)]
         for asn, *probe in zip(self._asns(rows), *columns, strict=True):
             if asn is not None:

@@ -23,6 +23,7 @@ from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
+from scanner.backoff import pauses
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments, read_segment
@@ -70,7 +71,8 @@ def write(
             raise FirstflightError(f"{key}: {plan.num_rows} targets, {len(rows)} of them have a handshake")
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
     report.counts = counts(rows.blocks(len(rows), ["outcome"]))
-    report.rows_out = _write(run, key, report, KINDS[0], _handshakes(rows, plan, common, mapper))
+    paused = pauses.read_pauses(folder)
+    report.rows_out = _write(run, key, report, KINDS[0], _handshakes(rows, plan, common, mapper, paused))
     stamp = {**key.columns(), "tool_version": report.tool_version}
     for kind, found in (
         (KINDS[1], _certificates(folder / "segments" / KINDS[1])),
@@ -93,7 +95,8 @@ def counts(tables: Iterator[pa.Table]) -> dict[str, int]:
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:
     """Copy settings in force and warnings from the engine's summary into the report."""
-    report.facts |= {name: summary[name] for name in FACTS}
+    facts = {name: summary[name] for name in FACTS}
+    report.facts |= facts | {"alpn": ",".join(facts["alpn"])}
     for name in ("missing_tx_stamps", "missing_rx_stamps"):
         if summary[name]:
             report.warnings.append(f"{summary[name]} packets had no kernel stamp ({name})")
@@ -106,17 +109,20 @@ def _write(run: Run, key: StageKey, report: StageReport, kind: str, tables: Iter
     return rows
 
 
-def _handshakes(rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper) -> Iterator[pa.Table]:
+def _handshakes(
+    rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper, paused: list[pauses.Pause]
+) -> Iterator[pa.Table]:
     """Yield the records of all rows; the CDN is known by the origin AS alone."""
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper.origin)
+        flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
         nothing = pa.nulls(block.num_rows, pa.string())
         unknown = dict.fromkeys(
             ("cdn_by_cname", "cdn_by_header", "cdn_by_certificate", "capture_file"), nothing
         )
         origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, **unknown}
         yield merge.in_order(
-            KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin
+            KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin | flags
         )
 
 

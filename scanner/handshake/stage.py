@@ -1,12 +1,13 @@
 """The handshake stage: draw names, complete a handshake with each, write what was seen.
 
 Runs after the probes of its key and only if [handshake] enables it. It keeps the limits, lists and turns of
-the probe stage, and like that survives being killed at any moment: closed segments are kept, the next start
-leaves out the targets in them. It takes no capture.
+the probe stage, pauses networks as that does, and like that survives being killed at any moment: closed
+segments are kept, the next start leaves out the targets in them. It takes no capture.
 """
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from firstflight.errors import InputError, Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
+from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
+from scanner.backoff.controller import Controller
 from scanner.driver import choose, process, rules
 from scanner.driver.feed import Feed
-from scanner.driver.segments import NewSegments, closed_segments, read_segment
+from scanner.driver.segments import closed_segments, read_segment
 from scanner.handshake import draw, records
 from scanner.records import finished
 
@@ -64,7 +67,7 @@ def stage(run: Run, key: StageKey) -> None:
         # Killed before the summary was written: the engine, with nothing left to send, writes it now.
         if plan.num_rows > done or (plan.num_rows and not (folder / "summary.json").is_file()):
             try:
-                _connect(run, key, plan.num_rows)
+                _connect(run, key, plan.num_rows, report, mapper)
             except Interrupted as error:
                 stopped = error
         elif plan.num_rows == 0:
@@ -116,28 +119,32 @@ def arguments(run: Run, key: StageKey) -> list[str]:
     )
     resume = ["--resume"] * bool(closed_segments(folder / "segments"))
     second = ["--second"] * handshake.second
-    return process.argument_list("firstflight-handshake", options, *resume, *second)
+    return process.argument_list("firstflight-handshake", options, "--feed", *resume, *second)
 
 
-def _connect(run: Run, key: StageKey, targets: int) -> None:
-    """Run the engine until every target has a row in a closed segment."""
+def _connect(run: Run, key: StageKey, targets: int, report: StageReport, mapper: Mapper) -> None:
+    """Run the engine until every target has a row in a closed segment; pause networks meanwhile."""
     folder = run.layout.stage(NAME, key)
     segments = folder / "segments"
     with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
     argv = arguments(run, key)
     shown = f"{key.vantage} {NAME} {key.repetition}" + key.of_shard(" shard ")
-    new, rows = NewSegments(segments), 0
+    feed = Feed()
+    controller = Controller(run.settings.manners, folder, mapper.asn, feed, f"{key} {NAME}")
     with Progress(folder, shown, targets, partial(process.limit_of, folder)) as progress:
 
         def watch() -> None:
-            nonlocal rows
             run.check_not_stopped()
-            rows += sum(map(_rows, new.take()))
-            progress.update(rows)
+            controller.update(time.time_ns())
+            progress.update(controller.listed_rows)
 
-        process.run(argv, folder / "handshake.log", Feed(), watch, ENGINE)
-        watch()
+        try:
+            process.run(argv, folder / "handshake.log", feed, watch, ENGINE)
+        finally:
+            controller.update(time.time_ns())
+            progress.update(controller.listed_rows)
+            report.warnings += controller.warnings
 
 
 def _rows(segment: Path) -> int:

@@ -58,7 +58,7 @@ def test_json_has_the_columns_of_the_kind(server: Running, tmp_path: Path) -> No
         (["--roots", "/nonexistent.pem", "--verify", "chain"], LOOPBACK, 3, "nothing was sent"),
         (["--keylog", "/nonexistent/keys"], LOOPBACK, 2, "--keylog"),
         (["--blocklist", "/nonexistent"], LOOPBACK, 3, "cannot be read"),
-        (["--feed"], LOOPBACK, 2, "--feed"),
+        (["--feed", "--settle-ms", "1"], LOOPBACK, 2, "--settle-ms"),
         (["--dry-run"], LOOPBACK, 0, "1 targets, 0 of them blocked"),
     ],
 )

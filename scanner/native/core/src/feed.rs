@@ -2,10 +2,12 @@
 //! for set times, pauses groups of targets, and notes what was skipped and why.
 
 mod commands;
+mod pauses;
 mod planned;
 mod schedule;
 mod skips;
 
 pub use commands::Feed;
+pub use pauses::Pauses;
 pub use schedule::{Conditions, Due, Schedule};
 pub use skips::{Reason, Skips};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use firstflight_core::Failure;
 use firstflight_core::clock::{Clock, Mono};
 use firstflight_core::egress::Egress;
+use firstflight_core::feed::Pauses;
 use firstflight_core::progress::Progress;
 use firstflight_core::receive::Receiver;
 use firstflight_core::records::Writer;
@@ -27,6 +28,7 @@ pub struct Engine {
     sender: Sender,
     receiver: Receiver,
     backlog: Backlog,
+    pauses: Pauses,
     writer: Writer<Finished>,
     progress: Progress,
     clock: Clock,
@@ -41,6 +43,7 @@ pub struct Parts {
     /// What is to be connected to, in the order to do it.
     pub list: Arc<TargetList>,
     pub backlog: Backlog,
+    pub pauses: Pauses,
     pub egress: Egress<StampKey>,
     pub flights: Flights,
     pub requests: Requests,
@@ -59,6 +62,7 @@ impl Engine {
             sender: Sender::new(egress, parts.list, parts.requests, parts.random, clock),
             flights: parts.flights,
             backlog: parts.backlog,
+            pauses: parts.pauses,
             writer: parts.writer,
             progress: parts.progress,
             clock,

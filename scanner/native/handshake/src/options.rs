@@ -33,6 +33,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub targets: PathBuf,
 
+    /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
+    /// README)
+    #[arg(long)]
+    pub feed: bool,
+
     #[command(flatten)]
     pub output: OutputArguments,
 

@@ -10,6 +10,7 @@ use firstflight_core::cid::CidKey;
 use firstflight_core::clock::{Clock, Mono, SECOND, wall};
 use firstflight_core::conclusion::conclude;
 use firstflight_core::egress::{Egress, Ports};
+use firstflight_core::feed::{Feed, Pauses};
 use firstflight_core::inputs::Lists;
 use firstflight_core::progress::Progress;
 use firstflight_core::records::{Outputs, Segments, Sinks, Writer, leave_out_answered};
@@ -33,7 +34,7 @@ use crate::tls::{Sni, Tls, Verify};
 /// Executes what the options ask for; returns the exit status.
 pub fn run(options: &Options) -> Result<u8, Failure> {
     let sending = &options.sending;
-    let lists = Lists::read(&sending.inputs("handshake", Some(&options.targets), false))?;
+    let lists = Lists::read(&sending.inputs("handshake", Some(&options.targets), options.feed))?;
     if sending.dry_run {
         tell!("handshake: {}", lists.plan(options.rate));
         return Ok(u8::from(lists.targets.rejected > 0));
@@ -81,6 +82,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         .unwrap_or_else(|| random::bytes(&mut system));
     let engine = Engine::new(Parts {
         clock,
+        pauses: Pauses::new(options.feed.then(Feed::start).transpose()?),
         backlog: Backlog::new(list.clone(), sending.rate_limits(start, list.len())),
         flights: Flights::new(
             Arc::new(context(options, keylog)?),

@@ -26,6 +26,7 @@ impl Engine {
         let mut failed = false;
         while !self.is_done() {
             self.stopping |= signals.stop();
+            self.stopping |= self.pauses.read(self.backlog.groups_mut());
             failed = self.writer.has_failed();
             if failed || signals.stop_now() {
                 self.stopping = true;
@@ -39,7 +40,7 @@ impl Engine {
             self.report_progress();
             self.wait();
         }
-        let interrupted = self.stopping && !failed;
+        let interrupted = self.stopping && !failed && self.pauses.broken().is_none();
         self.finish(interrupted)
     }
 
@@ -115,11 +116,15 @@ impl Engine {
         let mut counts = self.flights.counts().clone();
         counts.tally.not_done += self.backlog.len() as u64;
         self.progress.finish();
+        let written = self.writer.finish();
         RunResult {
             counts,
             highest: self.sender.egress().highest(),
             interrupted,
-            written: self.writer.finish(),
+            written: match self.pauses.broken() {
+                None => written,
+                Some(failure) => written.and(Err(failure)),
+            },
         }
     }
 

@@ -158,7 +158,7 @@ impl Sender {
                 },
                 Standing::Paused => to.flights.wait_until(now + SECOND, waiting),
                 Standing::Refused => {
-                    let why = "its network was paused".to_owned();
+                    let why = "its network was paused: too many timeouts or Retries".to_owned();
                     to.flights.unsent_again(waiting, Outcome::Blocked, why);
                 }
             }
