@@ -31,14 +31,21 @@ def command() -> None:
     metavar="DIR",
     help="Folder of the record files [imports/RUN beside the folder of runs].",
 )
-def qscanner(folder: Path, vantage: str, out: Path | None) -> None:
+@click.option(
+    "--cdn-rules",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Rules by which headers and certificates tell a CDN [firstflight's own].",
+)
+def qscanner(folder: Path, vantage: str, out: Path | None, cdn_rules: Path | None) -> None:
     """Write QScanner's results as record files of completed handshakes, and load them.
 
     DIR has quic_connection_info.csv and the other files of one QScanner run. The id of the imported run,
     made of its begin and content, is the last line; importing it again changes nothing. Rejected lines are
     reported with their numbers (exit 1).
     """
-    from firstflight.run.provenance import tool_version
+    from firstflight.cdn import methods, rules
+    from firstflight.run.provenance import ruleset_hash, tool_version
     from firstflight.run.run import runs_root
     from scanner import imports
     from scanner.imports.qscanner import QScanner
@@ -50,7 +57,9 @@ def qscanner(folder: Path, vantage: str, out: Path | None) -> None:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
     version = tool_version()
-    source = QScanner(folder.resolve())
+    in_force = cdn_rules or rules.DEFAULT
+    source = QScanner(folder.resolve(), methods.Methods.read(in_force))
+    ruleset = ruleset_hash([in_force])
     run = source.run_id()
     out = (out or runs_root().parent / "imports" / run).resolve()
     with files.explain_os_errors(out):
@@ -66,7 +75,7 @@ def qscanner(folder: Path, vantage: str, out: Path | None) -> None:
         "vantage": vantage,
         "repetition": 1,
         "tool_version": f"QScanner, imported by {version}",
-        "ruleset": "",
+        "ruleset": ruleset,
     }
     counts = write.write(source.targets(out), out, stamp)
     for line, reason in source.rejected[:_SHOWN]:

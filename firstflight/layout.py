@@ -106,7 +106,7 @@ class RunLayout:
 
     @property
     def as_data(self) -> Path:
-        """Folder of rib.pyasn, cdn_map.toml, as_data.json."""
+        """Folder of rib.pyasn, cdn_map.toml, cdn_rules.toml, as_data.json."""
         return self.root / AS_DATA
 
     @property

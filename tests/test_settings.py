@@ -179,3 +179,15 @@ def test_the_page_names_every_setting() -> None:
         assert isinstance(kind, type) and issubclass(kind, settings.Section)
         for key in kind.model_fields:
             assert f"`{section}.{key}`" in page, f"docs/campaign.md lacks {section}.{key}"
+
+
+def test_rules_of_cdns_that_nobody_set_are_not_stored(folder: Path) -> None:
+    """A vantage point of an earlier version refuses settings that it does not know."""
+    plain = load(folder, minimal.CONFIG)
+    assert not {"cdn_rules", "cdn_rules_extra"} & set(plain.model_dump(mode="json")["as_data"])
+    (folder / "rules.toml").touch()
+    changed = load(folder, minimal.CONFIG, 'as_data.cdn_rules_extra=["rules.toml"]')
+    stored = changed.model_dump(mode="json")
+    assert stored["as_data"]["cdn_rules_extra"] == [str(folder / "rules.toml")]
+    assert "cdn_rules" not in stored["as_data"]
+    assert settings.check(stored, "stored", folder) == changed

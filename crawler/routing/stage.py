@@ -1,4 +1,4 @@
-"""The `as_data` stage: routing table with origin ASes, the AS -> CDN map in force, and AS organisations.
+"""The `as_data` stage: routing table with origin ASes, CDN map and CDN rules in force, and AS organisations.
 
 Stores them with the run: as a pyasn database for the other stages, as record files for the store.
 """
@@ -16,6 +16,7 @@ from typing import Any
 from crawler import https
 from crawler.routing import as2org, as_records, cdn_map, rib, routeviews
 from firstflight.as_map import AS_DATA_FILE, CDN_MAP_FILE, RIB_FILE
+from firstflight.cdn import rules as cdn_rules
 from firstflight.errors import InputError
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -37,18 +38,20 @@ class Source:
 
 
 def stage(run: Run) -> None:
-    """Write RUN/as_data: rib.pyasn, cdn_map.toml, as_data.json (sources, hashes, counts), as_prefix.parquet.
+    """Write RUN/as_data: rib.pyasn, cdn_map.toml, cdn_rules.toml, as_data.json (sources, hashes, counts).
 
-    And as_org.parquet, if the settings name a file of AS organisations.
+    And as_prefix.parquet, and as_org.parquet if the settings name a file of AS organisations.
 
     FetchError if a file cannot be fetched, InputError if one cannot be read (no part of it is used then),
-    UsageError if a CDN map is invalid.
+    UsageError if a CDN map or a file of CDN rules is invalid.
     """
     settings = run.settings.as_data
     with run.stage("as_data") as report:
         folder = run.layout.as_data
         maps = (settings.cdn_map or cdn_map.TABLE_5, *settings.cdn_map_extra)
         cdn_of = cdn_map.load(settings.cdn_map, settings.cdn_map_extra)
+        rule_files = (*settings.cdn_rules_extra, settings.cdn_rules or cdn_rules.DEFAULT)
+        rules = cdn_rules.load(settings.cdn_rules, settings.cdn_rules_extra)
         session = https.Session(run.settings.network.ca_bundle, run.settings.campaign.contact)
         tables = _tables(settings, session)
         sources = [Source(path.name, url, files.sha256_of(path), path.stat().st_size) for path, url in tables]
@@ -57,6 +60,7 @@ def stage(run: Run) -> None:
         with files.replacing(folder / RIB_FILE) as part:
             shutil.copyfile(database, part)
         files.write_text(folder / CDN_MAP_FILE, cdn_map.render(cdn_of, maps))
+        files.write_text(folder / cdn_rules.RULES_FILE, cdn_rules.render(rules, rule_files))
         files.write_json(
             folder / AS_DATA_FILE,
             {
@@ -65,13 +69,15 @@ def stage(run: Run) -> None:
                 **about,
                 "rib_sha256": files.sha256_of(folder / RIB_FILE),
                 "cdn_map_sha256": files.sha256_of(folder / CDN_MAP_FILE),
-                "cdn_map_sources": [{"file": path.name, "sha256": files.sha256_of(path)} for path in maps],
+                "cdn_map_sources": _hashed(maps),
+                "cdn_rules_sha256": files.sha256_of(folder / cdn_rules.RULES_FILE),
+                "cdn_rules_sources": _hashed(rule_files),
                 "as2org": None if organisations is None else asdict(organisations.source),
             },
         )
         at = datetime.fromisoformat(about["dumped_at"])
         as_records.write_prefixes(folder / RIB_FILE, at, cdn_of, folder / as_records.PREFIX_FILE)
-        outputs = [RIB_FILE, CDN_MAP_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
+        outputs = [RIB_FILE, CDN_MAP_FILE, cdn_rules.RULES_FILE, AS_DATA_FILE, as_records.PREFIX_FILE]
         _fill(report, about)
         if organisations is not None:
             of = organisations.found.of
@@ -105,6 +111,10 @@ def _organisations(settings: AsData, session: https.Session) -> Organisations | 
         return None
     source = Source(path.name, url, files.sha256_of(path), path.stat().st_size)
     return Organisations(source, as2org.read(path))
+
+
+def _hashed(paths: Sequence[Path]) -> list[dict[str, str]]:
+    return [{"file": path.name, "sha256": files.sha256_of(path)} for path in paths]
 
 
 def _tables(settings: AsData, session: https.Session) -> list[tuple[Path, str | None]]:

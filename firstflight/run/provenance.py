@@ -32,7 +32,7 @@ def tool_version() -> str:
 
 
 def ruleset_hash(rule_files: Sequence[Path]) -> str:
-    """Return a short hash of the content and order of the rule files (CDN map, block and opt-out lists)."""
+    """Return a short hash of content and order of rule files (CDN map, rules, block and opt-out lists)."""
     digest = sha256()
     for path in rule_files:
         digest.update(bytes.fromhex(files.sha256_of(path)))

@@ -108,12 +108,24 @@ class AsData(Section):
     # None = the paper's Table 5, which firstflight includes.
     cdn_map: FileSetting | None = None
     cdn_map_extra: tuple[FileSetting, ...] = ()
+    # Rules for names, headers and certificates; None = firstflight's own.
+    cdn_rules: FileSetting | None = None
+    cdn_rules_extra: tuple[FileSetting, ...] = ()
     # AS organisations: CAIDA's newest file of that day or before, or a file in its format. None = unknown.
     as2org: Literal["caida", "file"] | None = None
     as2org_date: DateSetting | None = None
     as2org_file: FileSetting | None = None
     cache_dir: PathSetting = Field(default=Path("var/cache/routeviews"), validate_default=True)
     as2org_cache_dir: PathSetting = Field(default=Path("var/cache/as2org"), validate_default=True)
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_rules(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave rules out that nobody set: a vantage point of an earlier version reads the rest."""
+        values: dict[str, Any] = dump(self)
+        for name in ("cdn_rules", "cdn_rules_extra"):
+            if not values.get(name):
+                values.pop(name, None)
+        return values
 
     @model_validator(mode="after")
     def _rib_is_named(self) -> AsData:

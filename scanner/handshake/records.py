@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from firstflight.as_map import Mapper
+from firstflight.cdn import rules as cdn_rules
+from firstflight.cdn.methods import Methods
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
@@ -26,20 +27,19 @@ from firstflight.system import files
 from scanner.backoff import pauses
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
-from scanner.driver.segments import closed_segments, read_segment
+from scanner.driver.segments import closed_segments
+from scanner.handshake.cdns import Cdns
+from scanner.handshake.sides import CONNECTION, KINDS, Numbers, hashes, tables
 from scanner.records import finished, merge
 from scanner.records.provenance import provenance
 from schemas import records
 
-KINDS = ("quic_handshake", "certificate", "http3_response")
 NOT_SENT = ("blocked", "send_failed")
 # Values of the engine's summary that the manifest holds.
 FACTS = (
     *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
     *("key_share", "sni", "alpn", "second", "verify", "roots", "path", "user_agent"),
 )
-# What tells one connection from every other.
-_CONNECTION = ("domain", "ip", "port", "sent_at")
 
 
 def write(
@@ -71,12 +71,15 @@ def write(
             raise FirstflightError(f"{key}: {plan.num_rows} targets, {len(rows)} of them have a handshake")
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
     report.counts = counts(rows.blocks(len(rows), ["outcome"]))
+    methods = Methods.read(cdn_rules.in_force(run.layout.as_data))
+    cdns = Cdns(methods, folder / "segments", plan, run.layout.dns_answer(key))
     paused = pauses.read_pauses(folder)
-    report.rows_out = _write(run, key, report, KINDS[0], _handshakes(rows, plan, common, mapper, paused))
+    handshakes = _handshakes(rows, plan, common, mapper, cdns, paused)
+    report.rows_out = _write(run, key, report, KINDS[0], handshakes)
     stamp = {**key.columns(), "tool_version": report.tool_version}
     for kind, found in (
-        (KINDS[1], _certificates(folder / "segments" / KINDS[1])),
-        (KINDS[2], _responses(folder / "segments" / KINDS[2], rows)),
+        (KINDS[1], _certificates(folder / "segments")),
+        (KINDS[2], _responses(folder / "segments", rows)),
     ):
         stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in found)
         report.facts[kind] = _write(run, key, report, kind, stamped)
@@ -110,26 +113,28 @@ def _write(run: Run, key: StageKey, report: StageReport, kind: str, tables: Iter
 
 
 def _handshakes(
-    rows: Rows, plan: pa.Table, common: merge.Provenance, mapper: Mapper, paused: list[pauses.Pause]
+    rows: Rows,
+    plan: pa.Table,
+    common: merge.Provenance,
+    mapper: Mapper,
+    cdns: Cdns,
+    paused: list[pauses.Pause],
 ) -> Iterator[pa.Table]:
-    """Yield the records of all rows; the CDN is known by the origin AS alone."""
+    """Yield the records of all rows, with their CDN by four methods."""
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper.origin)
         flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
-        nothing = pa.nulls(block.num_rows, pa.string())
-        unknown = dict.fromkeys(
-            ("cdn_by_cname", "cdn_by_header", "cdn_by_certificate", "capture_file"), nothing
-        )
-        origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, **unknown}
+        origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, **cdns.columns(block)}
+        origin["capture_file"] = pa.nulls(block.num_rows, pa.string())
         yield merge.in_order(
             KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin | flags
         )
 
 
-def _certificates(folder: Path) -> Iterator[pa.Table]:
+def _certificates(segments: Path) -> Iterator[pa.Table]:
     """Yield the rows of certificates, each certificate once."""
     had: set[bytes] = set()
-    for table in _tables(folder, KINDS[1]):
+    for table in tables(segments, KINDS[1]):
         first = []
         for digest in map(bytes.fromhex, table["sha256"].to_pylist()):
             first.append(digest not in had)
@@ -137,30 +142,16 @@ def _certificates(folder: Path) -> Iterator[pa.Table]:
         yield table.filter(pa.array(first, pa.bool_()))
 
 
-def _responses(folder: Path, rows: Rows) -> Iterator[pa.Table]:
+def _responses(segments: Path, rows: Rows) -> Iterator[pa.Table]:
     """Yield the rows of responses whose handshake is one of `rows`, each once."""
-    done = np.concatenate([_hashes(block) for block in rows.blocks(len(rows), [*_CONNECTION])])
-    had: npt.NDArray[np.int64] = np.empty(0, np.int64)
-    for table in _tables(folder, KINDS[2]):
-        own = _hashes(table)
+    done = np.concatenate([hashes(block) for block in rows.blocks(len(rows), [*CONNECTION])])
+    had: Numbers = np.empty(0, np.int64)
+    for table in tables(segments, KINDS[2]):
+        own = hashes(table)
         first = np.zeros(len(own), dtype=bool)
         first[np.unique(own, return_index=True)[1]] = True
         yield table.filter(pa.array(first & np.isin(own, done) & ~np.isin(own, had)))
         had = np.concatenate([had, own])
-
-
-def _hashes(table: pa.Table) -> npt.NDArray[np.int64]:
-    """Return a hash of each row's connection, the same within this process."""
-    columns = [table[name].to_pylist() for name in _CONNECTION]
-    return np.fromiter(map(hash, zip(*columns, strict=True)), np.int64, table.num_rows)
-
-
-def _tables(folder: Path, kind: str) -> Iterator[pa.Table]:
-    """Yield the closed segments of a kind, at least one table."""
-    schema = records.load(kind).arrow_schema()
-    engine = [column.name for column in records.load(kind).columns if column.source == "handshake"]
-    yield schema.empty_table().select(engine)
-    yield from map(read_segment, closed_segments(folder))
 
 
 def _repeated(stamp: dict[str, Any], table: pa.Table) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def stage(run: Run, key: StageKey) -> None:
             probed_already=bool(earlier),
             done="connected with",
         )
-        in_force = rules.rule_files(run)
+        in_force = rules.rule_files(run, cdn_by_answer=True)
         rules.copy_into_run(run, in_force)
         done = sum(map(_rows, earlier))
         stopped: Interrupted | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import sqlite3
 import tempfile
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from firstflight.as_map import OTHERS
+from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from scanner.imports import certificates
 from scanner.imports.table import read
@@ -23,8 +26,12 @@ _LINES = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 class Chains:
     """Reads tls_certificates.csv; a context manager, which removes its copy at the end."""
 
-    def __init__(self, path: Path, scratch: Path) -> None:
-        """Read all certificates, into a file in `scratch`. InputError for one that is not its hash's."""
+    def __init__(self, path: Path, scratch: Path, methods: Methods) -> None:
+        """Read all certificates, into a file in `scratch`. InputError for one that is not its hash's.
+
+        `methods`: the rules by which the first of a chain tells a CDN.
+        """
+        self._methods = methods
         self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="certificates-")
         self._store = sqlite3.connect(Path(self._folder.name) / "certificates")
         self._store.execute("PRAGMA journal_mode = OFF")
@@ -82,7 +89,17 @@ class Chains:
             "leaf_sha256": hashes[0],
             "chain_length": min(len(hashes), 255),
             "chain_sha256": whole.hexdigest() if known else None,
+            "cdn_by_certificate": self._cdn(hashes[0]),
         }
+
+    def _cdn(self, digest: str) -> str | None:
+        """Return the CDN by a certificate; None if it is not known or cannot be parsed."""
+        found = self._store.execute("SELECT der FROM certificate WHERE hash = ?", (digest,)).fetchone()
+        if found is None:
+            return None
+        row = certificates.describe(bytes(found[0]))
+        cdn = self._methods.by_certificate(row["subject"], row["issuer"], json.loads(row["sans"]))
+        return None if cdn == OTHERS and row["error"] is not None else cdn
 
 
 def _der(pem: str) -> bytes | None:

@@ -19,6 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from firstflight.cdn import edge
+from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from scanner.imports import failures, transport_parameters
 from scanner.imports.chains import Chains
@@ -54,10 +56,14 @@ class Rejected(Exception):
 
 
 class QScanner:
-    """The output of one QScanner run, in `folder`. `rejected` are (line, reason) of connections."""
+    """The output of one QScanner run, in `folder`. `rejected` are (line, reason) of connections.
 
-    def __init__(self, folder: Path) -> None:
+    `methods`: the rules by which headers and certificates tell a CDN.
+    """
+
+    def __init__(self, folder: Path, methods: Methods) -> None:
         self.folder = folder
+        self._methods = methods
         self.rejected: list[tuple[int, str]] = []
 
     def run_id(self) -> str:
@@ -79,19 +85,19 @@ class QScanner:
 
         `scratch` is a folder for a temporary copy of the certificates.
         """
-        with Chains(self.folder / CERTIFICATES, scratch) as chains:
+        with Chains(self.folder / CERTIFICATES, scratch, self._methods) as chains:
             tls, headers = Beside(self.folder / TLS), Beside(self.folder / HEADERS)
             for line in read(self.folder / CONNECTIONS):
                 own, fields = tls.one(line.key), headers.each(line.key, "Header")
                 try:
-                    yield _target(line, own, fields, chains)
+                    yield _target(line, own, fields, chains, self._methods)
                 except Rejected as why:
                     self.rejected.append((line.number, str(why)))
             for other in (tls, headers):
                 other.check_end(CONNECTIONS)
 
 
-def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains) -> Target:
+def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains, methods: Methods) -> Target:
     values = line.values
     row: Row = {
         "domain": values.get("hostname") or "",
@@ -119,7 +125,12 @@ def _target(line: Line, tls: Line | None, fields: list[Line], chains: Chains) ->
     response = None
     if fields:
         named = {one.values["Header"].lower(): _braces(one.values.get("Value") or "") for one in fields}
-        row |= {"http": "response", "server_header": named.get("server"), "edge_location": _edge(named)}
+        row |= {
+            "http": "response",
+            "server_header": named.get("server"),
+            "edge_location": edge.location(named.items()),
+            "cdn_by_header": methods.by_headers(named.items()),
+        }
         response = {name: row[name] for name in ("domain", "ip", "port", "sent_at")} | {
             "headers": json.dumps(list(named.items()), ensure_ascii=False, separators=(",", ":")),
             **{name.replace("-", "_"): named.get(name) for name in FIELDS},
@@ -197,14 +208,3 @@ def _hex(text: str) -> int:
 def _braces(text: str) -> str:
     """Return the value of a field: QScanner puts all values of a name into one pair of braces."""
     return text[1:-1] if text.startswith("{") and text.endswith("}") else text
-
-
-def _edge(fields: dict[str, str]) -> str | None:
-    """Return the place of the server that answered, as the engine does."""
-    ray = fields.get("cf-ray", "").rpartition("-")[2] if "-" in fields.get("cf-ray", "") else ""
-    served = fields.get("x-served-by", "").rpartition(",")[2].strip()
-    served = served.rpartition("-")[2] if "-" in served else ""
-    for place in (ray, fields.get("x-amz-cf-pop", ""), served):
-        if re.fullmatch(r"[A-Za-z0-9-]{3,16}", place):
-            return place
-    return None

@@ -1,6 +1,6 @@
 """A real HTTP/3 server (aioquic) on loopback addresses: `python quic_server.py PORT ADDRESS...`.
 
-Every request is answered with a header section alone.
+Every request is answered with a header section alone, for the name ALIASED as a CDN does.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return chain, secret
 
 
+ALIASED = "edge3.camp.test"
 HEADERS = [(b":status", b"204"), (b"server", b"loopback"), (b"alt-svc", b'h3=":443"')]
 
 
@@ -63,7 +64,9 @@ class Answer(QuicConnectionProtocol):
         for found in self.http.handle_event(event) if self.http is not None else []:
             if isinstance(found, HeadersReceived):
                 assert self.http is not None
-                self.http.send_headers(found.stream_id, HEADERS, end_stream=True)
+                host = dict(found.headers)[b":authority"].decode()
+                more = [(b"cf-ray", b"8f3a-HAM")] if host.startswith(ALIASED) else []
+                self.http.send_headers(found.stream_id, HEADERS + more, end_stream=True)
                 self.transmit()
 
 

@@ -18,6 +18,7 @@ from scanner.handshake.draw import number
 from tests.segments import rows_of
 from tests.waiting import until
 
+from .quic_server import ALIASED
 from .test_campaign import manifest
 from .world import ANSWERING, FIRSTFLIGHT, OPTED_OUT, SILENT, World, addresses
 
@@ -98,6 +99,26 @@ def test_every_name_is_connected_with_once(run: Path) -> None:
         for s in SHARDS
     ]
     assert not (ports[0] & ports[1]) - {None}
+
+
+def test_cdns_are_told_by_four_methods(run: Path) -> None:
+    """By AS, by the aliases that the resolve stage found, by a field of the response, by the certificate."""
+    for row in rows(run):
+        found = tuple(row[f"cdn_by_{method}"] for method in ("asn", "cname", "header", "certificate"))
+        if row["domain"] == ALIASED:
+            assert found == ("Cloudflare", "Loop", "Cloudflare", "Loop")
+            assert row["edge_location"] == "HAM"
+        else:
+            assert row["edge_location"] is None
+            done = ("Cloudflare", "Others", "Others", "Loop")
+            assert found == done if row["outcome"] == "done" else found[1:] == ("Others", None, None)
+    about = json.loads((run / "as_data" / "as_data.json").read_text())
+    assert [source["file"] for source in about["cdn_rules_sources"]] == ["rules.toml", "cdn_rules.toml"]
+    probes = pq.read_table(run / "east/1/shard-0-of-2/probe/quic_probe.parquet")["ruleset"].to_pylist()
+    assert len({row["ruleset"] for row in rows(run)} | set(probes)) == 2, (
+        "rules of handshakes are not of probes"
+    )
+    assert any(path.name.endswith("-cdn_rules.toml") for path in (run / "rules").iterdir())
 
 
 def test_certificates_and_responses_belong_to_handshakes(run: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.campaign_loopback.quic_server import ALIASED
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -22,6 +23,17 @@ FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
 ANSWERING = 20  # names whose address has a server
 SILENT = 60  # names whose address has none: the kernel refuses
 OPTED_OUT = "optout.camp.test"
+ALIAS = f"{ALIASED}.alias.camp.test"  # by which, and by its certificate, it is of the CDN "Loop"
+RULES = """
+[[rule]]
+cdn = "Loop"
+source = "this test"
+cname = ["alias.camp.test"]
+[[rule]]
+cdn = "Loop"
+source = "this test"
+subject = ["CN=edge.camp.test"]
+"""
 
 
 def free_port() -> int:
@@ -75,6 +87,7 @@ class World:
             "".join(f"{name}\n" for name in [*addresses(), "none.camp.test"])
         )
         (self.folder / "rib.mrt").write_bytes(mrt_table({"127.9.1.0/24": 13335, "127.9.2.0/24": 3320}))
+        (self.folder / "rules.toml").write_text(RULES)
         (self.folder / "optout.conf").write_text(f"{OPTED_OUT}\n")
 
     def end(self) -> None:
@@ -104,6 +117,7 @@ file = "names.csv"
 rib = "file"
 files = ["rib.mrt"]
 cache_dir = "cache"
+cdn_rules_extra = ["rules.toml"]
 [resolve]
 resolver = "127.0.0.1"
 port = {self.dns_port}
@@ -176,7 +190,10 @@ url = "chdb:{self.folder}/store"
         assert program, "the tests need BIND: apt-get install bind9"
         folder = self.folder / "named"
         folder.mkdir()
-        records = "".join(f"{name}. IN A {address}\n" for name, address in addresses().items())
+        records = "".join(
+            f"{ALIAS if name == ALIASED else name}. IN A {address}\n" for name, address in addresses().items()
+        )
+        records += f"{ALIASED}. IN CNAME {ALIAS}.\n"
         head = "$TTL 60\n@ IN SOA ns hostmaster 1 3600 600 86400 60\n@ IN NS ns\nns IN A 127.0.0.1\n"
         (folder / "zone").write_text(head + records)
         (folder / "named.conf").write_text(

@@ -12,8 +12,10 @@ from crawler.routing import cdn_map, rib
 from crawler.routing import stage as as_data
 from crawler.routing.cdn_map import TABLE_5
 from firstflight.as_map import Mapper, Origin
+from firstflight.cdn import rules as cdn_rules
 from firstflight.errors import InputError, UsageError
 from firstflight.run.run import Run
+from firstflight.system import files
 
 from .conftest import RIB_4, MakeRun
 from .test_rib import route, sequence, whole_records
@@ -135,3 +137,27 @@ def test_a_broken_database_is_reported(tmp_path: Path, make_run: MakeRun) -> Non
     (run.layout.as_data / "rib.pyasn").write_text("10.0.0.0/8\tnot a number\nnonsense\n")
     with pytest.raises(InputError, match="is not a pyasn database"):
         Mapper(run.layout.as_data)
+
+
+def test_rules_of_cdns_are_stored_with_the_run(tmp_path: Path, make_run: MakeRun) -> None:
+    text = '[[rule]]\ncdn = "Mine"\nsource = "x"\ncname = ["mine.example"]\n'
+    for name in ("mine.toml", "more.toml"):
+        (tmp_path / name).write_text(text.replace("mine.", f"{name[:4]}."))
+    run = with_routes(tmp_path, make_run, 'cdn_rules = "mine.toml"\ncdn_rules_extra = ["more.toml"]')
+    as_data.stage(run)
+    stored = cdn_rules.in_force(run.layout.as_data)
+    assert stored == run.layout.as_data / "cdn_rules.toml"
+    assert [rule.values for rule in cdn_rules.load(stored)] == [("more.example",), ("mine.example",)]
+    about = json.loads((run.layout.as_data / "as_data.json").read_text())
+    assert [source["file"] for source in about["cdn_rules_sources"]] == ["more.toml", "mine.toml"]
+    assert about["cdn_rules_sha256"] == files.sha256_of(stored)
+
+
+def test_rules_that_are_wrong_are_refused_before_anything_is_written(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
+    (tmp_path / "mine.toml").write_text("[[rule]]\n")
+    run = with_routes(tmp_path, make_run, 'cdn_rules = "mine.toml"')
+    with pytest.raises(UsageError, match=r"mine.toml, rule 1: needs one of cname"):
+        as_data.stage(run)
+    assert not (run.layout.as_data / "rib.pyasn").exists()

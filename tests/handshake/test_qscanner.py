@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from firstflight.cdn import rules
+from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
 from scanner.imports import certificates, failures, transport_parameters
 from scanner.imports.qscanner import QScanner, Target
@@ -23,6 +25,7 @@ from schemas import records
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "qscanner"
 FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
+METHODS = Methods.read(rules.DEFAULT)
 TARGETS, ANSWERED = 12, 10  # of the fixture, the first lines of each file
 CERTIFICATE = "e3f5ead40a0861497bef546307fd78c22b273413bb36eece1bd55036e0cfa22b"
 
@@ -33,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(folder: Path) -> tuple[list[Target], QScanner]:
-    source = QScanner(folder)
+    source = QScanner(folder, METHODS)
     return list(source.targets(folder)), source
 
 
@@ -78,6 +81,8 @@ def test_every_column_that_qscanner_knows(folder: Path) -> None:
         "http": "response",
         "server_header": None,
         "edge_location": "HAM",
+        "cdn_by_header": "Cloudflare",
+        "cdn_by_certificate": "Others",
     }
     # As quic_shared_config.csv has them, and in wire order.
     values = {entry["name"]: entry["value"] for entry in parameters}

@@ -1,0 +1,153 @@
+"""Applies the rules: which CDN a chain of names, the fields of a response or a certificate tell.
+
+Each function returns a CDN, or OTHERS if no rule fits. What is given comes from servers and is not trusted:
+text is looked at up to a length, and no rule takes more than a pass over it for each of its pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from firstflight.as_map import OTHERS
+from firstflight.cdn.rules import Rule, load
+
+# Longest name of DNS as text; the beginning of a value that is looked at.
+MAX_NAME, MAX_VALUE = 253, 4096
+_ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+class Methods:
+    """The rules of a list, ready to be applied."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._names = _suffixes(rules, "cname")
+        self._sans = _suffixes(rules, "san")
+        self._subjects = _attributes(rules, "subject")
+        self._issuers = _attributes(rules, "issuer")
+        self._fields: dict[str, list[tuple[int, tuple[Pattern, ...], str]]] = {}
+        for order, rule in enumerate(rules):
+            if rule.kind == "header":
+                patterns = tuple(map(Pattern, rule.values))
+                self._fields.setdefault(rule.name, []).append((order, patterns, rule.cdn))
+
+    @classmethod
+    def read(cls, path: Path) -> Methods:
+        """Return the rules of one file; UsageError if it is wrong."""
+        return cls(load(path))
+
+    def by_names(self, names: Sequence[str]) -> str:
+        """Return the CDN by a name and its aliases, in the order of the chain.
+
+        The last name that a rule fits decides: it is nearest to the address. Of its suffixes the longest.
+        """
+        for name in reversed(names):
+            found = _longest(self._names, name)
+            if found is not None:
+                return found[1]
+        return OTHERS
+
+    def by_headers(self, fields: Iterable[tuple[str, str]]) -> str:
+        """Return the CDN by the (name, value) of a response's fields: of the first rule that fits one."""
+        best: tuple[int, str] | None = None
+        for name, value in fields:
+            for order, patterns, cdn in self._fields.get(name.lower(), ()):
+                if best is not None and best[0] < order:
+                    break
+                if not patterns or any(pattern.fits(value) for pattern in patterns):
+                    best = (order, cdn)
+                    break
+        return OTHERS if best is None else best[1]
+
+    def by_certificate(self, subject: str, issuer: str, sans: Iterable[str]) -> str:
+        """Return the CDN by a server's certificate: by its names, else by its subject, else by its issuer.
+
+        `subject` and `issuer` as in RFC 4514. Of all suffixes that fit a name the longest decides.
+        """
+        found = [
+            match for name in sans if (match := _longest(self._sans, name.removeprefix("*."))) is not None
+        ]
+        if found:
+            return max(found, key=lambda match: match[0])[1]
+        for text, rules in ((subject, self._subjects), (issuer, self._issuers)):
+            there = list(attributes(text))
+            for kind, pattern, cdn in rules:
+                if any(kind == one.upper() and pattern.fits(value) for one, value in there):
+                    return cdn
+        return OTHERS
+
+
+class Pattern:
+    """A text in which `*` stands for any text; without regard to case."""
+
+    def __init__(self, text: str) -> None:
+        self._first, *rest = text.lower().split("*")
+        self._last = rest.pop() if rest else None
+        self._between = rest
+
+    def fits(self, given: str) -> bool:
+        """Return whether all of `given` fits; only its first MAX_VALUE characters are looked at."""
+        text = given[:MAX_VALUE].strip().lower()
+        if self._last is None:
+            return text == self._first
+        begin, end = len(self._first), len(text) - len(self._last)
+        if begin > end or not text.startswith(self._first) or not text.endswith(self._last):
+            return False
+        for piece in self._between:
+            begin = text.find(piece, begin, end)
+            if begin < 0:
+                return False
+            begin += len(piece)
+        return True
+
+
+def attributes(name: str) -> Iterator[tuple[str, str]]:
+    """Yield (type, value) of a distinguished name (RFC 4514), escapes resolved.
+
+    What is no attribute is left out; only the first MAX_VALUE characters are looked at.
+    """
+    begin, escaped = 0, False
+    text = name[:MAX_VALUE]
+    for place, character in enumerate(text + ","):
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character in ",+":
+            kind, equals, value = text[begin:place].partition("=")
+            begin = place + 1
+            if equals:
+                yield kind.strip(), _ESCAPED.sub(_unescaped, value.strip())
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    text = found[1]
+    return chr(int(text, 16)) if len(text) == 2 else text
+
+
+def _suffixes(rules: Sequence[Rule], kind: str) -> dict[str, str]:
+    return {suffix: rule.cdn for rule in rules if rule.kind == kind for suffix in rule.values}
+
+
+def _attributes(rules: Sequence[Rule], kind: str) -> list[tuple[str, Pattern, str]]:
+    found = []
+    for rule in rules:
+        if rule.kind == kind:
+            for value in rule.values:
+                type_, _, pattern = value.partition("=")
+                found.append((type_.upper(), Pattern(pattern), rule.cdn))
+    return found
+
+
+def _longest(suffixes: dict[str, str], name: str) -> tuple[int, str] | None:
+    """Return (length, CDN) of the longest suffix of `name` in whole labels, None if it has none."""
+    rest = name.lower().removesuffix(".")
+    if len(rest) > MAX_NAME:
+        return None
+    while rest:
+        cdn = suffixes.get(rest)
+        if cdn is not None:
+            return len(rest), cdn
+        rest = rest.partition(".")[2]
+    return None
