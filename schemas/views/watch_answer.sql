@@ -10,7 +10,9 @@ SELECT
     toString(domain) AS domain,
     ack_us,
     sh_us,
-    sh_us - ack_us AS ack_to_sh_us
+    sh_us - ack_us AS ack_to_sh_us,
+    assumeNotNull(ip) AS ip,
+    family
 FROM ${database}.watch_slot
 WHERE watch_slot.state = 'probed' AND watch_slot.purpose != 'control' AND sent_at IS NOT NULL
     AND watch_slot.outcome IN ('iack', 'coalesced', 'sh_first')

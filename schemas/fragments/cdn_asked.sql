@@ -1,0 +1,5 @@
+-- Completed handshakes, filtered by the parameters that the queries about CDNs by four methods share.
+${of_run}
+    AND ({vantage:String} = '' OR vantage = {vantage:String})
+    AND ({cdn:String} = '' OR has([by_asn, by_cname, by_header, by_certificate], {cdn:String}))
+    AND day BETWEEN {since:Date} AND {until:Date}
