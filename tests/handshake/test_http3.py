@@ -42,7 +42,7 @@ def segments(folder: Path) -> list[dict[str, Any]]:
     ("mode", "http", "status", "more"),
     [
         ("plain", "response", 200, {"server_header": "plain/1", "edge_location": "FRA"}),
-        ("early", "response", 204, {"edge_location": "HAM50-P2", "server_header": None}),
+        ("early", "response", 204, {"edge_location": "HAM", "server_header": None}),
         ("redirect", "response", 301, {}),
         ("large", "response", 200, {"server_header": "plain/1"}),
         ("content", "response", 200, {}),

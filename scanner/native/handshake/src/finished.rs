@@ -1,6 +1,7 @@
 //! From a finished connection to its record: what was observed, negotiated and answered, column by column.
 
 mod certificates;
+mod edge;
 mod response;
 mod second;
 

@@ -4,7 +4,7 @@ use firstflight_core::targets::Target;
 use firstflight_wire::http3::{FieldSection, setting};
 use serde_json::Value;
 
-use super::{Sides, int};
+use super::{Sides, edge, int};
 use crate::connection::Connection;
 use crate::row::{ResponseRow, Row, Text};
 
@@ -22,7 +22,7 @@ pub fn fill<'a>(
     let value = |name| response.fields.get(name).map(String::from_utf8_lossy);
     row.status = Some(response.status);
     row.server_header = value("server");
-    row.edge_location = edge_location(&response.fields);
+    row.edge_location = edge::location(&response.fields).map(Text::from);
     let Some(segments) = &mut sides.responses else {
         return;
     };
@@ -77,36 +77,6 @@ fn settings_text(settings: &[(u64, u64)]) -> String {
     format!("{{{}}}", all.join(","))
 }
 
-/// Returns where the edge is that answered, in the words of its CDN: the airport of a cf-ray (Cloudflare),
-/// x-amz-cf-pop (CloudFront), the last place of x-served-by (Fastly).
-fn edge_location(fields: &FieldSection) -> Option<Text<'static>> {
-    let value = |name| Some(String::from_utf8_lossy(fields.get(name)?).into_owned());
-    let of_ray = || {
-        let ray = value("cf-ray")?;
-        let (_, place) = ray.rsplit_once('-')?;
-        place_name(place)
-    };
-    let of_pop = || place_name(&value("x-amz-cf-pop")?);
-    let of_served_by = || {
-        let list = value("x-served-by")?;
-        let last = list.rsplit(',').next()?.trim().to_owned();
-        place_name(last.rsplit_once('-')?.1)
-    };
-    of_ray()
-        .or_else(of_pop)
-        .or_else(of_served_by)
-        .map(Text::from)
-}
-
-/// Returns a name of a place, if it can be one.
-fn place_name(text: &str) -> Option<String> {
-    let fits = (3..=16).contains(&text.len())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    fits.then(|| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,28 +91,6 @@ mod tests {
         let mut stream = ResponseStream::new(4096);
         stream.push(w.written()).unwrap();
         stream.response().unwrap().fields.clone()
-    }
-
-    #[test]
-    fn edges_say_where_they_are() {
-        for (given, expected) in [
-            (vec![("cf-ray", "8f3a1b2c3d4e5f60-FRA")], Some("FRA")),
-            (vec![("x-amz-cf-pop", "HAM50-P2")], Some("HAM50-P2")),
-            (
-                vec![(
-                    "x-served-by",
-                    "cache-lga21950-LGA, cache-fra-eddf8230057-FRA",
-                )],
-                Some("FRA"),
-            ),
-            (vec![("cf-ray", "8f3a")], None),
-            (vec![("x-amz-cf-pop", "<script>")], None),
-            (vec![("x-served-by", "cache-x")], None),
-            (vec![], None),
-        ] {
-            let found = edge_location(&fields(&given));
-            assert_eq!(found.as_deref(), expected, "{given:?}");
-        }
     }
 
     #[test]
