@@ -88,6 +88,13 @@ def render(rules: Sequence[Rule], sources: Iterable[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_json(rules: Sequence[Rule]) -> str:
+    """Return the rules as the handshake engine reads them (`--cdn-rules`)."""
+    return json.dumps(
+        [{"cdn": rule.cdn, "kind": rule.kind, "name": rule.name, "values": rule.values} for rule in rules]
+    )
+
+
 def _read(path: Path) -> list[Rule]:
     """Return the rules of a file in its order; UsageError in one sentence."""
     try:

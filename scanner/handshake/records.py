@@ -28,7 +28,7 @@ from scanner.backoff import pauses
 from scanner.driver.mapped import joined
 from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
-from scanner.handshake.cdns import Cdns
+from scanner.handshake.aliases import Aliases
 from scanner.handshake.sides import CONNECTION, KINDS, Numbers, hashes, tables
 from scanner.records import finished, merge
 from scanner.records.provenance import provenance
@@ -72,9 +72,9 @@ def write(
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
     report.counts = counts(rows.blocks(len(rows), ["outcome"]))
     methods = Methods.read(cdn_rules.in_force(run.layout.as_data))
-    cdns = Cdns(methods, folder / "segments", plan, run.layout.dns_answer(key))
+    aliases = Aliases(methods, plan, run.layout.dns_answer(key))
     paused = pauses.read_pauses(folder)
-    handshakes = _handshakes(rows, plan, common, mapper, cdns, paused)
+    handshakes = _handshakes(rows, plan, common, mapper, aliases, paused)
     report.rows_out = _write(run, key, report, KINDS[0], handshakes)
     stamp = {**key.columns(), "tool_version": report.tool_version}
     for kind, found in (
@@ -117,14 +117,14 @@ def _handshakes(
     plan: pa.Table,
     common: merge.Provenance,
     mapper: Mapper,
-    cdns: Cdns,
+    aliases: Aliases,
     paused: list[pauses.Pause],
 ) -> Iterator[pa.Table]:
-    """Yield the records of all rows, with their CDN by four methods."""
+    """Yield the records of all rows; their CDN by header and certificate is the engine's."""
     for block in rows.blocks(len(rows)):
         asn, cdn = merge.origins(block, mapper.origin)
         flags = {"network_paused_at": pauses.paused_at(block, asn, paused)}
-        origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, **cdns.columns(block)}
+        origin = {"asn": asn, "cdn": cdn, "cdn_by_asn": cdn, "cdn_by_cname": aliases.cdns(block)}
         origin["capture_file"] = pa.nulls(block.num_rows, pa.string())
         yield merge.in_order(
             KINDS[0], block, merge.stage_columns(common, merge.own_rows(block, plan)) | origin | flags

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
+from firstflight.cdn import rules as cdn_rules
 from firstflight.egress import shared_limits
 from firstflight.errors import InputError, Interrupted, UsageError
 from firstflight.layout import StageKey
@@ -31,6 +32,8 @@ from scanner.handshake import draw, records
 from scanner.records import finished
 
 NAME = "handshake"
+# The CDN rules in force, as the engine reads them.
+RULES_FILE = "cdn_rules.json"
 ENGINE = process.Engine("handshake engine", "what was done is kept, and --resume continues")
 
 
@@ -109,6 +112,7 @@ def arguments(run: Run, key: StageKey) -> list[str]:
         ("--sni", handshake.sni),
         ("--alpn", ",".join(handshake.alpn)),
         ("--path", handshake.path),
+        ("--cdn-rules", folder / RULES_FILE),
     ]
     options += process.shared_options(
         settings,
@@ -128,6 +132,8 @@ def _connect(run: Run, key: StageKey, targets: int, report: StageReport, mapper:
     segments = folder / "segments"
     with files.explain_os_errors(segments):
         segments.mkdir(parents=True, exist_ok=True)
+    rules_in_force = cdn_rules.load(cdn_rules.in_force(run.layout.as_data))
+    files.write_text(folder / RULES_FILE, cdn_rules.as_json(rules_in_force))
     argv = arguments(run, key)
     shown = f"{key.vantage} {NAME} {key.repetition}" + key.of_shard(" shard ")
     feed = Feed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,9 @@ from firstflight.cdn import rules
 from firstflight.cdn.methods import MAX_VALUE, Methods, Pattern, attributes
 
 OWN = Methods.read(rules.DEFAULT)
+# What the engine's own tests have, too (scanner/native/handshake/src/cdn.rs).
+SHARED = json.loads((Path(__file__).parent / "methods.json").read_text())
+BOTH = Methods([rules.Rule(**rule, source="these tests") for rule in SHARED["rules"]])
 RULES = """
 [[rule]]
 cdn = "Short"
@@ -241,3 +246,13 @@ def test_our_own_rules_for_headers(fields: dict[str, str], cdn: str) -> None:
 )
 def test_our_own_rules_for_certificates(subject: str, issuer: str, sans: list[str], cdn: str) -> None:
     assert OWN.by_certificate(subject, issuer, sans) == cdn
+
+
+@pytest.mark.parametrize("case", SHARED["headers"], ids=str)
+def test_headers_as_the_engine(case: dict[str, Any]) -> None:
+    assert BOTH.by_headers([(name, value) for name, value in case["fields"]]) == case["cdn"]
+
+
+@pytest.mark.parametrize("case", SHARED["certificates"], ids=str)
+def test_certificates_as_the_engine(case: dict[str, Any]) -> None:
+    assert BOTH.by_certificate(case["subject"], case["issuer"], case["sans"]) == case["cdn"]

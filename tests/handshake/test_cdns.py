@@ -1,107 +1,104 @@
-"""The CDN of handshakes by names, responses and certificates of segments, joined with the right rows."""
+"""The CDN of real handshakes by header and certificate: the engine alone, and the command with own rules."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from firstflight.cdn import rules
-from firstflight.cdn.methods import Methods
-from firstflight.errors import InputError
-from scanner.driver import choose
-from scanner.handshake.cdns import Cdns
-from schemas import records
 
-from .test_records import certificate, connection, response, segments
+from .conftest import CONTACT, FAST, HOST, LOOPBACK, Http3, connect, write_targets
 
-METHODS = Methods.read(rules.DEFAULT)
-
-
-def plan(*targets: tuple[str, str]) -> pa.Table:
-    rows = [
-        {"target": 2 + n, "domain": domain, "ip": ip, "list_id": "L", "rank": 1, "address_rank": 0}
-        | {"resolver": "192.0.2.53"}
-        for n, (domain, ip) in enumerate(targets)
-    ]
-    return pa.Table.from_pylist(rows, schema=choose.PLAN)
+FIRSTFLIGHT = [sys.executable, "-P", "-m", "cli"]
+MODES = ("plain", "early", "redirect", "silent")
+MINE = """
+[[rule]]
+cdn = "Mine"
+source = "this test"
+header = "location"
+values = ["*elsewhere.test/"]
+[[rule]]
+cdn = "Mine"
+source = "this test"
+san = ["http3.test"]
+"""
 
 
-def block(*rows: dict[str, Any]) -> pa.Table:
-    names = ("domain", "ip", "port", "sent_at", "leaf_sha256")
-    schema = pa.schema([(c.name, c.arrow_type()) for c in map(records.load("quic_handshake").column, names)])
-    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows], schema=schema)
+def targets(http3: Http3) -> list[tuple[str, str, int]]:
+    return [*((HOST, f"{mode}.http3.test", http3.port) for mode in MODES), (HOST, "nobody.test", 9)]
 
 
-def answers(path: Path, *rows: dict[str, Any]) -> Path:
-    described = records.load("dns_answer")
-    common: dict[str, Any] = {c.name: [] if c.type.startswith("list") else None for c in described.columns}
-    common |= {"qtype": "A", "status": "NOERROR", "address": "198.18.0.1", "answer_rank": 0}
-    schema = pa.schema([pa.field(f.name, f.type) for f in described.arrow_schema()])
-    pq.write_table(pa.Table.from_pylist([common | row for row in rows], schema=schema), path)
-    return path
+def cdns(rows: list[dict[str, object]]) -> dict[str, tuple[object, object]]:
+    return {
+        str(row["domain"]).split(".")[0]: (row["cdn_by_header"], row["cdn_by_certificate"]) for row in rows
+    }
 
 
-def columns(cdns: Cdns, *rows: dict[str, Any]) -> dict[str, list[str | None]]:
-    return {name: column.to_pylist() for name, column in cdns.columns(block(*rows)).items()}
-
-
-def test_aliases_are_those_of_the_address_s_family(tmp_path: Path) -> None:
-    dns = answers(
-        tmp_path / "dns_answer.parquet",
-        {"domain": "a.test", "cname_chain": ["a.edgekey.net"]},
-        {"domain": "a.test", "cname_chain": ["other.cloudfront.net"], "answer_rank": 1},
-        {"domain": "a.test", "qtype": "AAAA", "cname_chain": ["a.fastly.net"], "address": "2001:db8::1"},
-        {"domain": "b.test"},
-        {"domain": "b.test", "qtype": "HTTPS", "cname_chain": ["b.fastly.net"], "address": None},
-        {"domain": "c.test", "status": "NODATA", "cname_chain": ["c.fastly.net"], "address": None},
-        {"domain": "b.fastly.net"},
-        {"domain": "other.test", "cname_chain": ["a.fastly.net"]},
+def by_command(http3: Http3, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    path = write_targets(folder / "targets.csv", targets(http3))
+    command = [*FIRSTFLIGHT, "handshake", "--targets", path, "--contact", CONTACT, *LOOPBACK, *FAST]
+    return subprocess.run(
+        [*map(str, command), "--timeout", "2", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "FIRSTFLIGHT_STORE": f"chdb:{folder}/store"},
     )
-    names = ("a.test", "a.test", "b.test", "c.test", "b.fastly.net")
-    ips = ("198.18.0.1", "2001:db8::1", "198.18.0.1", "198.18.0.1", "198.18.0.1")
-    targets = list(zip(names, ips, strict=True))
-    cdns = Cdns(METHODS, tmp_path, plan(*targets), dns)
-    rows = [{"domain": name, "ip": ip, "port": 443, "sent_at": 1} for name, ip in targets]
-    rows.append({"domain": "other.test", "ip": "198.18.0.1", "port": 443, "sent_at": 1})  # not of the plan
-    assert columns(cdns, *rows) == {
-        "cdn_by_cname": ["Akamai", "Fastly", "Others", None, "Fastly", None],
-        "cdn_by_header": [None] * 6,
-        "cdn_by_certificate": [None] * 6,
+
+
+def test_the_engine_applies_the_rules_that_it_gets(http3: Http3, tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text(rules.as_json(rules.load(None)))
+    found = connect(tmp_path, targets(http3), "--timeout", 2, "--cdn-rules", path)
+    assert cdns(found.rows) == {
+        "plain": ("Cloudflare", "Others"),
+        "early": ("Amazon", "Others"),
+        "redirect": ("Others", "Others"),
+        "silent": (None, "Others"),  # no response
+        "nobody": (None, None),
     }
+    without = connect(tmp_path, targets(http3)[:1], "--timeout", 2)
+    assert cdns(without.rows) == {"plain": (None, None)}
 
 
-def test_responses_and_certificates_are_those_of_the_row(tmp_path: Path) -> None:
-    headers = [[["server", "cloudflare"]], [["server", "nginx"]], [["x-amz-cf-id", "x"], ["server", "x"]]]
-    given = [response(n) | {"headers": json.dumps(fields)} for n, fields in enumerate(headers)]
-    segments(tmp_path, "http3_response", [given[:2], [], given[2:]])
-    certificates = [
-        certificate("aa") | {"issuer": "CN=R1,O=Certainly"},
-        certificate("bb") | {"sans": '["a.test"]', "subject": "CN=a.test"},
-        certificate("cc") | {"error": "sans: cut", "sans": '["*.cloudfront.net"]'},
-        certificate("dd") | {"error": "certificate does not parse"},
-    ]
-    segments(tmp_path, "certificate", [certificates[:3], certificates[2:]])
-    cdns = Cdns(METHODS, tmp_path / "segments", plan(), tmp_path / "none.parquet")
-    leaves = ["aa", "bb", "cc", "dd", "ee", None]
-    rows = [
-        connection(n % 3, sent_at=None if n < 3 else 99)
-        | {"leaf_sha256": None if leaf is None else leaf * 32}
-        for n, leaf in enumerate(leaves)
-    ]
-    assert columns(cdns, *rows) == {
-        "cdn_by_cname": [None] * 6,
-        "cdn_by_header": ["Cloudflare", "Others", "Amazon", None, None, None],
-        # Of the third not all could be read, but what could be tells it; of the fourth nothing could.
-        "cdn_by_certificate": ["Fastly", "Others", "Amazon", None, None, None],
-    }
+def test_the_command_brings_our_own_rules_or_yours(http3: Http3, tmp_path: Path) -> None:
+    own = by_command(http3, tmp_path)
+    assert own.returncode == 0, own.stderr
+    assert cdns([json.loads(line) for line in own.stdout.splitlines()])["plain"] == ("Cloudflare", "Others")
+    mine = tmp_path / "mine.toml"
+    mine.write_text(MINE)
+    for option in (["--cdn-rules", str(mine)], [f"--cdn-rules={mine}"]):
+        done = by_command(http3, tmp_path, *option)
+        assert done.returncode == 0, done.stderr
+        assert cdns([json.loads(line) for line in done.stdout.splitlines()]) == {
+            "plain": ("Others", "Mine"),
+            "early": ("Others", "Mine"),
+            "redirect": ("Mine", "Mine"),
+            "silent": (None, "Mine"),
+            "nobody": (None, None),
+        }
 
 
-def test_answers_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "dns_answer.parquet").write_text("x")
-    with pytest.raises(InputError, match="run the resolve stage again"):
-        Cdns(METHODS, tmp_path, plan(("a.test", "198.18.0.1")), tmp_path / "dns_answer.parquet")
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("[[rule]]\n", ["--cdn-rules", "FILE"], "mine.toml, rule 1: needs one of cname"),
+        ("", ["--cdn-rules", "/nonexistent.toml"], "cannot read /nonexistent.toml: No such file"),
+        ("", ["--cdn-rules"], "--cdn-rules needs the name of one file, once"),
+        ("", ["--cdn-rules=a", "--cdn-rules=b"], "--cdn-rules needs the name of one file, once"),
+    ],
+)
+def test_wrong_rules_are_one_sentence_and_nothing_is_sent(
+    http3: Http3, tmp_path: Path, text: str, options: list[str], says: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    asked = len(http3.asked())
+    done = by_command(http3, tmp_path, *(o.replace("FILE", str(tmp_path / "mine.toml")) for o in options))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr and len(done.stderr.splitlines()) == 1
+    assert len(http3.asked()) == asked

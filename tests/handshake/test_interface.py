@@ -56,6 +56,8 @@ def test_json_has_the_columns_of_the_kind(server: Running, tmp_path: Path) -> No
         (["--verify", "all"], LOOPBACK, 2, "possible values: none, signature, chain"),
         (["--roots", "r.pem"], LOOPBACK, 2, "--roots is for --verify chain"),
         (["--roots", "/nonexistent.pem", "--verify", "chain"], LOOPBACK, 3, "nothing was sent"),
+        (["--cdn-rules", "/nonexistent.json"], LOOPBACK, 3, "nothing was sent"),
+        (["--cdn-rules", "/proc/self/cmdline"], LOOPBACK, 3, "--cdn-rules /proc/self/cmdline: "),
         (["--keylog", "/nonexistent/keys"], LOOPBACK, 2, "--keylog"),
         (["--blocklist", "/nonexistent"], LOOPBACK, 3, "cannot be read"),
         (["--feed", "--settle-ms", "1"], LOOPBACK, 2, "--settle-ms"),

@@ -17,6 +17,7 @@ use firstflight_wire::transport::{TransportParameters, id};
 
 pub use certificates::Inspector;
 
+use crate::cdn::Rules;
 use crate::connection::observed::{By, Observed};
 use crate::connection::{Connection, VERSION};
 use crate::outcome::Outcome;
@@ -76,6 +77,8 @@ impl SideTables for Sides {
 pub struct RowContext {
     pub list: Arc<TargetList>,
     pub inspector: Inspector,
+    /// By which headers and certificates tell a CDN; `None`: they are not asked.
+    pub rules: Option<Rules>,
 }
 
 impl Rows for Finished {
@@ -100,7 +103,7 @@ impl Rows for Finished {
         if let Some(sent) = &self.sent {
             sent.fill(&mut row);
             certificates::fill(&mut row, &sent.connection, &target, context, &mut to.sides);
-            response::fill(&mut row, &sent.connection, &target, &mut to.sides);
+            response::fill(&mut row, &sent.connection, &target, context, &mut to.sides);
             if let Some(second) = &self.second {
                 second.fill(&mut row, &sent.connection.observed);
             }

@@ -3,6 +3,7 @@
 #![warn(clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod cdn;
 mod connection;
 mod counts;
 mod engine;

@@ -86,6 +86,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub keylog: Option<PathBuf>,
 
+    /// Rules by which headers and certificates tell a CDN (default: firstflight's own)
+    #[arg(long, value_name = "FILE")]
+    pub cdn_rules: Option<PathBuf>,
+
     /// Path of the request
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
     pub path: String,

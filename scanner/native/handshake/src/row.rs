@@ -23,6 +23,8 @@ columns! {
         domain: Text<'a>,
         ip: Text<'a>,
         port: u16,
+        cdn_by_header: Option<Text<'a>>,
+        cdn_by_certificate: Option<Text<'a>>,
         outcome: Text<'a>,
         stage: Option<Text<'a>>,
         detail: Option<Text<'a>>,

@@ -20,6 +20,7 @@ use firstflight_core::{Failure, random};
 use firstflight_usage::tell;
 use rand_chacha::rand_core::Rng;
 
+use crate::cdn::Rules;
 use crate::connection::Context;
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts};
@@ -40,6 +41,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         return Ok(u8::from(lists.targets.rejected > 0));
     }
     let roots = roots(options)?;
+    let rules = options.cdn_rules.as_deref().map(Rules::read).transpose()?;
     let outputs = Outputs::<Columns>::open(&options.output.options(None))?;
     let sides = sides(options)?;
     let keylog = options.keylog.as_deref().map(open_keylog).transpose()?;
@@ -102,6 +104,7 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
             RowContext {
                 list: list.clone(),
                 inspector: Inspector::new(roots),
+                rules,
             },
             Sinks {
                 json,

@@ -1,7 +1,7 @@
 //! The chain of certificates: hashes and checks into the handshake's row, each certificate into a row of its
 //! own, once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,11 +11,15 @@ use firstflight_certificates::{
 use firstflight_core::targets::Target;
 
 use super::{RowContext, Sides};
+use crate::cdn::Rules;
 use crate::connection::Connection;
 use crate::row::{CertificateRow, Row, Text};
 
 /// Certificates remembered as written; then it begins again, and some are written twice.
 const MOST_WRITTEN: usize = 100_000;
+
+/// Certificates of servers whose CDN is remembered.
+const MOST_CDNS: usize = 100_000;
 
 /// Chains whose checks are remembered.
 const MOST_CHECKED: usize = 10_000;
@@ -32,6 +36,8 @@ struct Known {
     verifier: Option<Verifier>,
     /// Hashes of certificates that have a row.
     written: HashSet<String>,
+    /// CDNs by the hash of a server's certificate; `None`: it tells none.
+    cdns: HashMap<String, Option<String>>,
 }
 
 impl Inspector {
@@ -40,6 +46,7 @@ impl Inspector {
         Inspector(Mutex::new(Known {
             verifier: roots.map(|roots| Verifier::new(roots, MOST_CHECKED)),
             written: HashSet::new(),
+            cdns: HashMap::new(),
         }))
     }
 
@@ -55,6 +62,19 @@ impl Known {
             self.written.clear();
         }
         self.written.insert(hash.to_owned())
+    }
+
+    /// Returns the CDN that a server's certificate tells.
+    fn cdn(&mut self, rules: &Rules, der: &[u8], hash: &str) -> Option<String> {
+        if let Some(known) = self.cdns.get(hash) {
+            return known.clone();
+        }
+        if self.cdns.len() >= MOST_CDNS {
+            self.cdns.clear();
+        }
+        let found = rules.by_certificate(&describe(der)).map(str::to_owned);
+        self.cdns.insert(hash.to_owned(), found.clone());
+        found
     }
 }
 
@@ -97,6 +117,9 @@ pub fn fill<'a>(
         let result = verifier.verify(&ders, seconds());
         row.verified = Some(result.is_ok());
         row.verify_error = result.err().map(Text::from);
+    }
+    if let Some(rules) = &context.rules {
+        row.cdn_by_certificate = known.cdn(rules, ders[0], &hashes[0]).map(Text::from);
     }
     let Some(segments) = &mut sides.certificates else {
         return;

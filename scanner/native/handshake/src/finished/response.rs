@@ -4,7 +4,7 @@ use firstflight_core::targets::Target;
 use firstflight_wire::http3::{FieldSection, setting};
 use serde_json::Value;
 
-use super::{Sides, edge, int};
+use super::{RowContext, Sides, edge, int};
 use crate::connection::Connection;
 use crate::row::{ResponseRow, Row, Text};
 
@@ -13,6 +13,7 @@ pub fn fill<'a>(
     row: &mut Row<'a>,
     connection: &'a Connection,
     target: &Target<'a>,
+    context: &RowContext,
     sides: &mut Sides,
 ) {
     let streams = connection.streams();
@@ -22,6 +23,8 @@ pub fn fill<'a>(
     let value = |name| response.fields.get(name).map(String::from_utf8_lossy);
     row.status = Some(response.status);
     row.server_header = value("server");
+    let rules = context.rules.as_ref();
+    row.cdn_by_header = rules.map(|rules| rules.by_headers(&response.fields).to_owned().into());
     row.edge_location = edge::location(&response.fields).map(Text::from);
     let Some(segments) = &mut sides.responses else {
         return;

@@ -1,0 +1,138 @@
+//! Texts with stars, and the attributes of distinguished names that they are held against.
+
+/// The beginning of a value that is looked at, in characters.
+pub const MOST_VALUE: usize = 4096;
+
+/// A text in which `*` stands for any text; without regard to case.
+pub struct Pattern {
+    first: String,
+    between: Vec<String>,
+    /// `None`: there is no star.
+    last: Option<String>,
+}
+
+impl Pattern {
+    pub fn new(text: &str) -> Pattern {
+        let lower = text.to_lowercase();
+        let mut pieces = lower.split('*').map(str::to_owned);
+        let first = pieces.next().unwrap_or_default();
+        let mut between: Vec<String> = pieces.collect();
+        let last = between.pop();
+        Pattern {
+            first,
+            between,
+            last,
+        }
+    }
+
+    /// Whether all of `given` fits; only its first [`MOST_VALUE`] characters are looked at.
+    pub fn fits(&self, given: &str) -> bool {
+        let cut = given
+            .char_indices()
+            .nth(MOST_VALUE)
+            .map_or(given.len(), |(end, _)| end);
+        let text = given[..cut].trim().to_lowercase();
+        let Some(last) = &self.last else {
+            return text == self.first;
+        };
+        let rest = text
+            .strip_prefix(self.first.as_str())
+            .and_then(|rest| rest.strip_suffix(last.as_str()));
+        let Some(mut rest) = rest else {
+            return false;
+        };
+        for piece in &self.between {
+            match rest.find(piece.as_str()) {
+                Some(at) => rest = &rest[at + piece.len()..],
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// (Type, value) of a distinguished name (RFC 4514), escapes resolved. What is no attribute is left out; only
+/// the first [`MOST_VALUE`] characters are looked at.
+pub fn attributes(name: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let (mut part, mut escaped) = (String::new(), false);
+    for character in name.chars().take(MOST_VALUE).chain([',']) {
+        if !escaped && matches!(character, ',' | '+') {
+            if let Some((kind, value)) = part.split_once('=') {
+                found.push((kind.trim().to_owned(), unescaped(value.trim())));
+            }
+            part.clear();
+            continue;
+        }
+        escaped = !escaped && character == '\\';
+        part.push(character);
+    }
+    found
+}
+
+/// A byte for each `\XX`, the character behind any other `\`.
+fn unescaped(value: &str) -> String {
+    let mut out = String::new();
+    let mut rest = value.chars();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        let hex = rest.as_str().get(..2);
+        let byte = hex
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte {
+            Some(byte) => {
+                out.push(char::from(byte));
+                rest = rest.as_str()[2..].chars();
+            }
+            None => out.push(rest.next().unwrap_or('\\')),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text() {
+        for (pattern, text, fits) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("A*", "a", true),
+            ("a*", "ba", false),
+            ("*a", "bA", true),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a*bc*c", "abc", false),
+            ("**a", "xa", true),
+            ("[a]", "a", false),
+        ] {
+            assert_eq!(Pattern::new(pattern).fits(text), fits, "{pattern} {text}");
+        }
+        let long = "\u{e4}".repeat(MOST_VALUE) + "b";
+        assert!(!Pattern::new("*b").fits(&long) && Pattern::new("\u{e4}*").fits(&long));
+    }
+
+    #[test]
+    fn attributes_of_a_name() {
+        let found = attributes("CN=a\\+b+OU=c\\\\,O=\\C3\\BC, x ,C=,L=\\\u{e4}\\");
+        let expected = [
+            ("CN", "a+b"),
+            ("OU", "c\\"),
+            ("O", "\u{c3}\u{bc}"),
+            ("C", ""),
+        ];
+        let found: Vec<_> = found
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
