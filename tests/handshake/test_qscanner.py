@@ -19,6 +19,7 @@ import pytest
 from firstflight.cdn import rules
 from firstflight.cdn.methods import Methods
 from firstflight.errors import InputError
+from firstflight.run.provenance import ruleset_hash
 from scanner.imports import certificates, failures, transport_parameters
 from scanner.imports.qscanner import QScanner, Target
 from schemas import records
@@ -286,6 +287,17 @@ def test_in_the_store_it_is_there_once(folder: Path, tmp_path: Path) -> None:
     assert shown.split() == [str(ANSWERED), str(TARGETS), "1", str(ANSWERED)]
     rows = pq.read_table(tmp_path / "imports" / run / "quic_handshake.parquet").num_rows
     assert rows == TARGETS
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[[rule]]\ncdn = "Mine"\nsource = "this test"\nheader = "cf-ray"\n')
+    out = tmp_path / "mine"
+    firstflight("import", "qscanner", str(folder), "--cdn-rules", str(mine), "--out", str(out))
+    imported = pq.read_table(out / "quic_handshake.parquet").to_pylist()
+    assert [row["cdn_by_header"] for row in imported] == ["Mine"] * ANSWERED + [None] * (TARGETS - ANSWERED)
+    assert {row["ruleset"] for row in imported} == {ruleset_hash([mine])}
+    assert {row["cdn_by_cname"] for row in imported} == {None}
+    mine.write_text("")
+    wrong = firstflight("import", "qscanner", str(folder), "--cdn-rules", str(mine), expect=2)
+    assert "expected tables [[rule]]" in wrong.stderr
     change(folder / "quic_connection_info.csv", 1, quicVersion="x")
     partly = firstflight("import", "qscanner", str(folder), expect=1)
     assert "line 3 rejected: quicVersion is 'x'" in partly.stderr
