@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from firstflight.errors import UsageError
 from lab import stacks
-from lab.model import DropRule, HostKind
+from lab.model import CertificateName, DropRule, HostKind
 
 DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]
 
@@ -61,6 +61,26 @@ class Varying(_Entry):
     iack: tuple[int, ...] = Field(min_length=1)
 
 
+class AnswerEntry(_Entry):
+    """An answer to HTTP/3 requests, given by a share of all names; `headers` come behind those of the CDN."""
+
+    status: int = Field(ge=200, le=599)
+    headers: tuple[tuple[str, str], ...] = ()
+    delay_ms: float | None = Field(default=None, ge=0, le=2000)
+    share: float = Field(default=0.0, ge=0, le=1)
+
+
+class FieldsEntry(_Entry):
+    """The header fields of a host's answers, and the places that it is at.
+
+    In values {domain} stands for the name asked, {place} for one of `places` (the same for an address),
+    {hex} for 16 random hex digits and {age} for a random number of seconds.
+    """
+
+    headers: tuple[tuple[str, str], ...]
+    places: tuple[str, ...] = ("",)
+
+
 class CdnEntry(_Entry):
     """A CDN: the number of names per behaviour."""
 
@@ -82,6 +102,7 @@ class CdnEntry(_Entry):
     large: float = Field(default=0.0, ge=0, le=1)
     varying: Varying | None = None
     routes: tuple[RouteEntry, ...]
+    http: FieldsEntry
 
     @model_validator(mode="after")
     def _adds_up(self) -> CdnEntry:
@@ -113,6 +134,7 @@ class OddEntry(_Entry):
     block4: IPv4Network
     block6: IPv6Network
     routes: tuple[RouteEntry, ...]
+    http: FieldsEntry
 
 
 class SpecialEntry(_Entry):
@@ -124,7 +146,10 @@ class SpecialEntry(_Entry):
     stack: str = "quiche"
     mode: str = ""
     delay_ms: float | None = Field(default=None, ge=0, le=2000)
-    certificate: Literal["small", "large"] = "small"
+    certificate: CertificateName = "small"
+    alpn: str = "h3"
+    answer: AnswerEntry | None = None  # None: a plain 200
+    answers: bool = True  # whether requests are answered at all
     outcome: str = ""
     dns_status: DnsStatus = "NOERROR"
     drop: DropRule | None = None
@@ -133,6 +158,7 @@ class SpecialEntry(_Entry):
     def _whole(self) -> SpecialEntry:
         if self.mode and self.stack != stacks.NO_SERVER:
             stacks.check(self.stack, self.mode)
+            stacks.check_alpn(self.stack, self.alpn)
         if (self.a or self.aaaa) and not (self.mode and self.outcome and self.dns_status == "NOERROR"):
             raise ValueError(
                 f"{self.domain}: a name with an address needs `mode` and `outcome`, and resolves"
@@ -161,6 +187,7 @@ class Behaviour(_Entry):
     rtt_ms: dict[str, dict[str, float]]
     cdn: tuple[CdnEntry, ...]
     odd: OddEntry
+    answer: tuple[AnswerEntry, ...] = ()
     special: tuple[SpecialEntry, ...]
     override: tuple[OverrideEntry, ...] = ()
 
@@ -175,6 +202,8 @@ class Behaviour(_Entry):
                     raise ValueError(f"rtt_ms.{one}.{other}: no such host")
                 if not 1 <= rtt <= 250:
                     raise ValueError(f"rtt_ms.{one}.{other}: must be 1 to 250 ms")
+        if sum(answer.share for answer in self.answer) > 1:
+            raise ValueError("answer: the shares are more than 1 together")
         special = [s.domain for s in self.special]
         if len(set(special)) != len(special):
             raise ValueError("a special name is declared twice")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal, get_args
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,7 +19,12 @@ from firstflight.errors import UsageError
 
 AUTHORITY_DAYS = 365
 SERVER_DAYS = 90
+EXPIRED_DAYS = -1
 TWO_INTERMEDIATES_BYTES = 3000
+OTHER_NAME = "*.elsewhere.firstflight.test"
+
+Flaw = Literal["self_signed", "other_name", "expired"]
+FLAWS: tuple[Flaw, ...] = get_args(Flaw)
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,23 @@ def make_authority(state: Path) -> Authority:
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = "firstflight lab authority"
-    own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = _authority(name, key, own, key)
+    certificate = _authority(name, key, _named(name), key)
     write_key(key_path, key)
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return Authority(certificate, key, path)
 
 
 def issue(
-    authority: Authority, stem: str, names: Sequence[str], *, chain_bytes: int | None = None
+    authority: Authority,
+    stem: str,
+    names: Sequence[str],
+    *,
+    chain_bytes: int | None = None,
+    flaw: Flaw | None = None,
 ) -> ServerCertificate:
     """Write a server certificate for `names` (the first is its subject) to STEM.pem and STEM.key.
+
+    With a `flaw` it is signed by its own key, or for OTHER_NAME in place of `names`, or its validity is over.
 
     With `chain_bytes` the chain gets an intermediate authority (two from 3000 bytes on) and the leaf as
     many more names below `padding.firstflight.test` as make the chain that long: the sum of its
@@ -74,7 +86,13 @@ def issue(
         issuer_key = own_key
         above.insert(0, issuer)
 
-    leaf = _leaf(names, key, issuer.subject, issuer_key)
+    if flaw == "other_name":
+        names = [OTHER_NAME]
+    issuer_name = issuer.subject
+    if flaw == "self_signed":
+        issuer_name, issuer_key = _named(names[0]), key
+    until = EXPIRED_DAYS if flaw == "expired" else SERVER_DAYS
+    leaf = _leaf(names, key, issuer_name, issuer_key, until)
     if chain_bytes is not None:
         missing = chain_bytes - sum(_der_bytes(certificate) for certificate in [leaf, *above])
         if missing < 0:
@@ -83,7 +101,7 @@ def issue(
             )
         entry_bytes = 2 + len(_padding_name(0))
         padding = [_padding_name(number) for number in range(-(-missing // entry_bytes))]
-        leaf = _leaf([*names, *padding], key, issuer.subject, issuer_key)
+        leaf = _leaf([*names, *padding], key, issuer_name, issuer_key, until)
 
     files = ServerCertificate(
         authority.path.with_name(f"{stem}.pem"), authority.path.with_name(f"{stem}.key")
@@ -100,9 +118,8 @@ def _authority(
     issuer: x509.Name,
     issuer_key: ec.EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     return (
-        _builder(subject, issuer, key, AUTHORITY_DAYS)
+        _builder(_named(common_name), issuer, key, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -118,10 +135,10 @@ def _leaf(
     key: ec.EllipticCurvePrivateKey,
     issuer: x509.Name,
     issuer_key: ec.EllipticCurvePrivateKey,
+    days: int,
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     return (
-        _builder(subject, issuer, key, SERVER_DAYS)
+        _builder(_named(names[0]), issuer, key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -131,6 +148,10 @@ def _leaf(
         )
         .sign(issuer_key, hashes.SHA256())
     )
+
+
+def _named(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -169,7 +190,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
+        .not_valid_before(now - timedelta(days=2))
         .not_valid_after(now + timedelta(days=days))
     )
 

@@ -13,10 +13,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import behaviour
+from lab import answers, behaviour
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
-from lab.model import DnsRecord, Drop, Endpoint, Host, Route
+from lab.model import Answer, CertificateName, DnsRecord, Drop, Endpoint, Host, Route
 
 DEFAULT = Path(__file__).with_name("internet.toml")
 
@@ -145,6 +145,7 @@ class _Builder:
         ]
         self.cdn_of_as = {asn: cdn.name for cdn in spec.cdn for asn in cdn.asns}
         self.overrides = {entry.domain: entry for entry in spec.override}
+        self.fields = {part.host: part.http for part in _edges(spec)}
 
     def origin(self, ip: str) -> tuple[int | None, str | None]:
         """Return the origin AS of an address and its CDN by longest prefix match; nulls if not announced."""
@@ -166,18 +167,39 @@ class _Builder:
         stack: str,
         mode: str,
         delay_us: int | None,
-        large: bool,
+        certificate: CertificateName,
         outcome: str,
+        entry: SpecialEntry | None = None,
     ) -> None:
         override = self.overrides.get(domain)
         if override is not None:
             mode, delay_us = override.mode, round(override.delay_ms * 1000)
             outcome = {"iack": "iack", "wait": "coalesced"}[mode]
         asn, cdn = self.origin(ip)
-        certificate = "large" if large else "small"
         self.endpoints.append(
-            Endpoint(domain, ip, host, stack, mode, delay_us, certificate, outcome, asn, cdn)  # type: ignore[arg-type]
+            Endpoint(
+                domain,
+                ip,
+                host,
+                stack,
+                mode,
+                delay_us,
+                certificate,
+                outcome,
+                asn,
+                cdn,
+                entry.alpn if entry else "h3",
+                self.answer(domain, ip, host, entry),
+            )
         )
+
+    def answer(self, domain: str, ip: str, host: str, entry: SpecialEntry | None) -> Answer | None:
+        """Return what an endpoint answers to requests; a special name draws none, and some never answer."""
+        if entry and not entry.answers:
+            return None
+        seed = self.spec.seed
+        chosen = (entry.answer or answers.PLAIN) if entry else answers.choose(self.spec.answer, seed, domain)
+        return answers.answer(chosen, self.fields[host], seed, domain, ip)
 
     def cdn(self, cdn: CdnEntry) -> None:
         """Expand one CDN: each name's mode (instant ACK or wait), address and certificate."""
@@ -190,7 +212,8 @@ class _Builder:
             if domain not in plan.iack and cdn.wait_stacks:
                 stack = cdn.wait_stacks[turn % len(cdn.wait_stacks)]
                 turn += 1
-            varies, large = domain in plan.varying, domain in plan.large
+            varies = domain in plan.varying
+            size: CertificateName = "large" if domain in plan.large else "small"
             ip = addresses.v4() if varies else shared.v4(stack)
             mode, delay, outcome = (
                 ("iack", plan.iack[domain], "iack") if domain in plan.iack else ("wait", wait_us, "coalesced")
@@ -201,16 +224,16 @@ class _Builder:
                 self.record(domain, "CNAME", holder)
             self.domains.append(domain)
             self.record(holder, "A", ip)
-            self.endpoint(domain, ip, cdn.host, stack, mode, delay, large, outcome)
+            self.endpoint(domain, ip, cdn.host, stack, mode, delay, size, outcome)
             if domain in plan.with_v6:
                 v6 = addresses.v6()
                 self.record(holder, "AAAA", v6)
-                self.endpoint(domain, v6, cdn.host, stack, mode, delay, large, outcome)
+                self.endpoint(domain, v6, cdn.host, stack, mode, delay, size, outcome)
             if cdn.https:
                 self.record(holder, "HTTPS", "1 . alpn=h3,h2")
             if varies and cdn.varying:
                 other = addresses.v4()
-                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, large, "coalesced")
+                self.endpoint(domain, other, cdn.host, stack, "wait", wait_us, size, "coalesced")
                 place = plan.varying.index(domain) // 2
                 for epoch, count in enumerate(cdn.varying.iack, start=1):
                     if place < (cdn.iack - count) // 2:
@@ -267,8 +290,9 @@ class _Builder:
                     entry.stack,
                     entry.mode,
                     delay_us,
-                    entry.certificate == "large",
+                    entry.certificate,
                     entry.outcome,
+                    entry,
                 )
 
 

@@ -32,6 +32,21 @@ class Host:
     more: tuple[str, ...] = ()
 
 
+# `small` and `large` are right; the others have one flaw each, which a client may notice:
+# signed by itself, for other names, no longer valid.
+CertificateName = Literal["small", "large", "self_signed", "other_name", "expired"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to every HTTP/3 request, sent `delay_us` (None = 0) after it."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    delay_us: int | None = None
+    place: str | None = None  # the edge's, if a field names it
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """The server at UDP port 443 of one address for one name (the truth about a probe)."""
@@ -42,10 +57,12 @@ class Endpoint:
     stack: str  # a folder of lab/stacks, or `none`
     mode: str  # one of the stack's manifest
     delay_us: int | None  # declared delay between instant ACK and ServerHello, or before a waiting answer
-    certificate: Literal["small", "large"] = "small"
+    certificate: CertificateName = "small"
     outcome: str = ""  # the outcome of docs/definitions.md that a probe must get
     asn: int | None = None
     cdn: str | None = None
+    alpn: str = "h3"  # the protocol that the server accepts; empty: it chooses none
+    http: Answer | None = None  # None: requests are never answered
 
 
 @dataclass(frozen=True)

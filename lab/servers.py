@@ -15,8 +15,8 @@ from typing import Protocol
 from firstflight.errors import UsageError
 from firstflight.system import binaries
 from lab import stacks
-from lab.certificates import Authority, ServerCertificate, issue, make_authority
-from lab.model import Endpoint, Service
+from lab.certificates import FLAWS, Authority, ServerCertificate, issue, make_authority
+from lab.model import Answer, CertificateName, Endpoint, Service
 
 PORT = 443
 CHAIN_BYTES = {"small": 1200, "large": 5000}
@@ -44,10 +44,10 @@ def services(internet: HasEndpoints, state: Path) -> list[Service]:
             groups[endpoint.host, endpoint.stack].append(endpoint)
     _check_owners(internet.endpoints)
 
-    by_stack: dict[str, set[str]] = defaultdict(set)
+    by_stack: dict[str, list[Endpoint]] = defaultdict(list)
     for (_, stack), endpoints in groups.items():
-        by_stack[stack] |= {_wildcard(endpoint.domain) for endpoint in endpoints}
-    certificates = {stack: _issue(authority, stack, sorted(names)) for stack, names in by_stack.items()}
+        by_stack[stack] += endpoints
+    certificates = {stack: _issue(authority, stack, endpoints) for stack, endpoints in by_stack.items()}
     return [
         _service(state, host, stack, endpoints, certificates[stack])
         for (host, stack), endpoints in sorted(groups.items())
@@ -71,10 +71,16 @@ def configuration(
                 "mode": endpoint.mode,
                 "delay_us": endpoint.delay_us,
                 "certificate": endpoint.certificate,
+                "alpn": endpoint.alpn,
+                "http": endpoint.http and _answer(endpoint.http),
             }
             for endpoint in endpoints
         ],
     }
+
+
+def _answer(answer: Answer) -> dict[str, object]:
+    return {"status": answer.status, "headers": answer.headers, "delay_us": answer.delay_us}
 
 
 def _service(
@@ -97,10 +103,21 @@ def _service(
     )
 
 
-def _issue(authority: Authority, stack: str, names: Sequence[str]) -> dict[str, ServerCertificate]:
-    return {
+def chain_file(state: Path, stack: str, certificate: CertificateName) -> Path:
+    """Return the file (PEM) of the chain that a stack's servers send."""
+    return state / "certificates" / f"{stack}-{certificate}.pem"
+
+
+def _issue(authority: Authority, stack: str, endpoints: Sequence[Endpoint]) -> dict[str, ServerCertificate]:
+    """Write a stack's certificates: both sizes, and those with a flaw that an endpoint has."""
+    names = sorted({_wildcard(endpoint.domain) for endpoint in endpoints})
+    issued = {
         size: issue(authority, f"{stack}-{size}", names, chain_bytes=length)
         for size, length in CHAIN_BYTES.items()
+    }
+    used = {endpoint.certificate for endpoint in endpoints}
+    return issued | {
+        flaw: issue(authority, f"{stack}-{flaw}", names, flaw=flaw) for flaw in FLAWS if flaw in used
     }
 
 

@@ -8,6 +8,9 @@ The folder's name is the stack's name in the behaviour file. The server takes `-
     modes      the values of `mode` that it takes; a README or docstring beside it says what each one sends
     realtime   true if its delays are declared to the microsecond: it runs before ordinary processes, so it
                must be one thread that mostly sleeps
+    alpn       the values of `alpn` that it takes: h3 alone unless it says otherwise
+    shown      what a client learns of it by a complete handshake that offers all ciphers and X25519 first
+    incomplete for the modes that end a handshake before it is complete: how the handshake stage sees that
 """
 
 from __future__ import annotations
@@ -27,6 +30,37 @@ NO_SERVER = "none"
 """Takes the place of a stack where nothing listens: the address answers "port unreachable"."""
 
 
+class Shown(BaseModel):
+    """Columns of quic_handshake and http3_response that are the same for all endpoints of a stack.
+
+    Of transport parameters, by name, and settings those whose values the server sets or that never vary.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    cipher: str
+    tickets: int = 0
+    early_data: bool = False
+    tokens: int = 0
+    transport_parameters: dict[str, int | bool | str]
+    settings: dict[str, int]
+
+
+class Incomplete(BaseModel):
+    """Columns of quic_handshake for a handshake that is not completed; docs/definitions.md has the words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    outcome: str
+    stage: str
+    first_answer: str | None = None
+    retry: bool = False
+    version_list: str | None = None
+    alert: int | None = None
+    alert_by: str | None = None
+    close_code: int | None = None
+    close_by_application: bool | None = None
+    close_reason: str | None = None
+
+
 class Stack(BaseModel):
     """A manifest."""
 
@@ -35,11 +69,16 @@ class Stack(BaseModel):
     module: str | None = Field(default=None, pattern=r"^lab\.stacks\.[a-z0-9_.]+$")
     modes: frozenset[str] = Field(min_length=1)
     realtime: bool = False
+    alpn: frozenset[str] = frozenset({"h3"})
+    shown: Shown | None = None
+    incomplete: dict[str, Incomplete] = {}
 
     @model_validator(mode="after")
     def _has_one_server(self) -> Stack:
         if (self.program is None) == (self.module is None):
             raise ValueError("give either `program` or `module`")
+        if unknown := set(self.incomplete) - self.modes:
+            raise ValueError(f"`incomplete` has {sorted(unknown)[0]!r}, which is none of `modes`")
         return self
 
     def command(self, file: Path) -> tuple[str, ...]:
@@ -68,6 +107,12 @@ def check(name: str, *modes: str) -> None:
     """Check that a stack exists and has these modes; ValueError says what is wrong."""
     for mode in set(modes) - find(name).modes:
         raise ValueError(f"{name} has no mode {mode!r}, only {', '.join(sorted(find(name).modes))}")
+
+
+def check_alpn(name: str, alpn: str) -> None:
+    """Check that a stack can be configured for a protocol; ValueError says what it can."""
+    if alpn not in find(name).alpn:
+        raise ValueError(f"{name} has no alpn {alpn!r}, only {', '.join(sorted(map(repr, find(name).alpn)))}")
 
 
 def _read(file: Path) -> Stack:

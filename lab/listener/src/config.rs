@@ -33,6 +33,27 @@ pub struct Endpoint {
     pub mode: String,
     pub delay_us: Option<u64>,
     pub certificate: String,
+    /// The application protocol that is accepted.
+    #[serde(default = "h3")]
+    pub alpn: String,
+    /// The answer to requests; `None`: they are never answered.
+    #[serde(default)]
+    pub http: Option<Answer>,
+}
+
+/// The answer to a request, whatever its method and path are.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    pub status: u16,
+    /// Names and values of the header section, in order.
+    pub headers: Vec<(String, String)>,
+    /// From the request to the answer; null = 0.
+    pub delay_us: Option<u64>,
+}
+
+fn h3() -> String {
+    "h3".to_owned()
 }
 
 impl Endpoint {
@@ -176,7 +197,8 @@ mod tests {
         "certificates": {"small": {"chain": "c.pem", "key": "k.pem"}},
         "endpoints": [
           {"domain": "a.test", "ip": "127.0.0.1", "mode": "iack", "delay_us": 3200, "certificate": "small"},
-          {"domain": "B.test", "ip": "127.0.0.1", "mode": "wait", "delay_us": null, "certificate": "small"}]}"#;
+          {"domain": "B.test", "ip": "127.0.0.1", "mode": "wait", "delay_us": null, "certificate": "small",
+           "alpn": "h2", "http": {"status": 301, "headers": [["location", "/b"]], "delay_us": 7}}]}"#;
 
     #[test]
     fn the_name_decides_and_an_unknown_one_is_the_first() {
@@ -190,13 +212,28 @@ mod tests {
     }
 
     #[test]
+    fn answers_are_read_and_may_be_missing() {
+        let config = Config::parse(GOOD).unwrap();
+        let [silent, answering] = &config.endpoints[..] else {
+            panic!("two endpoints");
+        };
+        assert_eq!(silent.alpn, "h3");
+        assert!(silent.http.is_none());
+        let answer = answering.http.as_ref().unwrap();
+        assert_eq!((answer.status, answer.delay_us), (301, Some(7)));
+        assert_eq!(answer.headers, [("location".into(), "/b".into())]);
+        assert_eq!(answering.alpn, "h2");
+    }
+
+    #[test]
     fn what_does_not_fit_together_is_refused() {
         for (from, to, words) in [
-            ("\"small\"}]", "\"huge\"}]", "no certificate `huge`"),
+            ("\"small\"}", "\"huge\"}", "no certificate `huge`"),
             ("[\"127.0.0.1\"]", "[]", "no address"),
             ("[\"127.0.0.1\"]", "[\"127.0.0.1\", \"::1\"]", "names ::1"),
             ("[\"127.0.0.1\"]", "[\"127.0.0.9\"]", "not in `listen`"),
             ("\"port\"", "\"prot\"", "unknown field"),
+            ("\"status\"", "\"state\"", "unknown field"),
         ] {
             let text = GOOD.replacen(from, to, 1);
             assert_ne!(text, GOOD);

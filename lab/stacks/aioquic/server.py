@@ -1,8 +1,8 @@
 """Run the lab's aioquic server: `python -m lab.stacks.aioquic.server --config FILE`.
 
 docs/architecture.md describes the file. Its modes are `iack` and `wait`, as in lab/stacks/quiche/README.md,
-except that aioquic's instant ACK is a small datagram. It prints `READY` when every address is bound and runs
-until it is killed.
+except that aioquic's instant ACK is a small datagram; with an empty `alpn` it chooses no protocol. It prints
+`READY` when every address is bound and runs until it is killed.
 """
 
 from __future__ import annotations
@@ -12,62 +12,27 @@ import selectors
 import sys
 from collections.abc import Callable
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import click
 from aioquic import tls
 from aioquic._buffer import Buffer
 from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3Connection
+from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
 from aioquic.quic.connection import NetworkAddress, QuicConnection, QuicConnectionError, QuicReceiveContext
+from aioquic.quic.events import HandshakeCompleted, QuicEvent
 from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
+
+from lab.stacks.aioquic.config import CertificateFiles, EndpointConfig, ServerConfig, read
 
 IDLE_S = 5.0
 LEAD_S = 0.005
 """TLS work in Python takes some milliseconds: it starts this long before its datagrams are sent."""
 _HANDSHAKE_HEADER = 4
-
-
-class CertificateFiles(BaseModel):
-    """PEM files: the chain (leaf first, without the root) and the leaf's private key."""
-
-    model_config = ConfigDict(extra="forbid")
-    chain: Path
-    key: Path
-
-
-class EndpointConfig(BaseModel):
-    """How one name is answered at one address."""
-
-    model_config = ConfigDict(extra="forbid")
-    domain: str
-    ip: IPv4Address | IPv6Address
-    mode: Literal["iack", "wait"]
-    delay_us: int | None
-    certificate: str
-
-    @property
-    def delay_s(self) -> float:
-        return (self.delay_us or 0) / 1e6
-
-
-class ServerConfig(BaseModel):
-    """The JSON file."""
-
-    model_config = ConfigDict(extra="forbid")
-    port: int
-    listen: list[IPv4Address | IPv6Address]
-    certificates: dict[str, CertificateFiles]
-    endpoints: list[EndpointConfig]
-
-    def find(self, ip: str, sni: str | None) -> EndpointConfig:
-        """Return the endpoint of an address for an SNI; for an unknown or missing SNI the address's first."""
-        here = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
-        named = [endpoint for endpoint in here if sni is not None and endpoint.domain == sni.lower()]
-        return (named or here)[0]
 
 
 class HeldConnection(QuicConnection):
@@ -107,11 +72,12 @@ class HeldConnection(QuicConnection):
         except (tls.Alert, ValueError):
             return None
 
-    def let_go(self, certificate: QuicConfiguration) -> None:
-        """Pass the retained bytes to TLS, which answers with this certificate."""
+    def let_go(self, certificate: QuicConfiguration, alpn: str) -> None:
+        """Pass the retained bytes to TLS, which answers with this certificate and protocol."""
         self.tls.certificate = certificate.certificate
         self.tls.certificate_chain = certificate.certificate_chain
         self.tls.certificate_private_key = certificate.private_key
+        self.tls._alpn_protocols = [alpn] if alpn else None
         self.held = False
         try:
             for context, frame_type, frame in self._frames:
@@ -133,6 +99,8 @@ class HeldProtocol(QuicConnectionProtocol):
         self._held_quic = quic
         self._choose = choose
         self._chosen = False
+        self._endpoint: EndpointConfig | None = None
+        self._http: H3Connection | None = None
         # Nothing is sent before the SNI is known, not even the ACK of half a ClientHello.
         self._silent = True
         self._prepared: list[tuple[bytes, NetworkAddress]] = []
@@ -153,7 +121,23 @@ class HeldProtocol(QuicConnectionProtocol):
         """Choose the endpoint by the complete ClientHello, and answer."""
         return self._chosen
 
+    def quic_event_received(self, event: QuicEvent) -> None:
+        """Speak HTTP/3 once the handshake is complete: earlier, its SETTINGS would be in the first flight."""
+        if isinstance(event, HandshakeCompleted) and event.alpn_protocol == "h3":
+            self._http = H3Connection(self._quic)
+        answer = self._endpoint.http if self._endpoint else None
+        for found in self._http.handle_event(event) if self._http else []:
+            if isinstance(found, HeadersReceived) and answer is not None:
+                delay_s = (answer.delay_us or 0) / 1e6
+                self._loop.call_later(delay_s, self._respond, found.stream_id, answer.fields)
+
+    def _respond(self, stream: int, fields: list[tuple[bytes, bytes]]) -> None:
+        if self._http is not None:
+            self._http.send_headers(stream, fields, end_stream=True)
+            self.transmit()
+
     def _answer(self, endpoint: EndpointConfig, certificate: QuicConfiguration, arrived: float) -> None:
+        self._endpoint = endpoint
         if endpoint.mode == "wait":
             self._loop.call_at(arrived + endpoint.delay_s, self._release, certificate)
             return
@@ -164,13 +148,17 @@ class HeldProtocol(QuicConnectionProtocol):
         self._loop.call_at(release - LEAD_S, self._prepare, certificate, release)
 
     def _prepare(self, certificate: QuicConfiguration, release: float) -> None:
-        self._held_quic.let_go(certificate)
+        self._let_go(certificate)
         self._prepared = self._held_quic.datagrams_to_send(now=self._loop.time())
         self._loop.call_at(release, self._release, certificate)
 
+    def _let_go(self, certificate: QuicConfiguration) -> None:
+        assert self._endpoint is not None
+        self._held_quic.let_go(certificate, self._endpoint.alpn)
+
     def _release(self, certificate: QuicConfiguration) -> None:
         if self._held_quic.held:
-            self._held_quic.let_go(certificate)
+            self._let_go(certificate)
         for data, addr in self._prepared:
             cast(asyncio.DatagramTransport, self._transport).sendto(data, addr)
         self._prepared = []
@@ -271,23 +259,12 @@ def _event_loop() -> asyncio.AbstractEventLoop:
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
-def _read(file: Path) -> ServerConfig:
-    config = ServerConfig.model_validate_json(file.read_text())
-    for endpoint in config.endpoints:
-        if endpoint.certificate not in config.certificates:
-            raise ValueError(f"endpoint {endpoint.domain}: there is no certificate {endpoint.certificate}")
-    missing = set(config.listen) - {endpoint.ip for endpoint in config.endpoints}
-    if missing:
-        raise ValueError(f"`listen` names {missing.pop()}, but no endpoint has that ip")
-    return config
-
-
 @click.command(epilog="Example: python -m lab.stacks.aioquic.server --config var/lab/servers/meta.json")
 @click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="JSON file.")
 def main(file: Path) -> None:
     """Serve the lab's QUIC endpoints that a JSON file declares (docs/architecture.md)."""
     try:
-        config = _read(file)
+        config = read(file)
     except (OSError, ValueError) as error:
         problem: object = error
         if isinstance(error, ValidationError):

@@ -11,6 +11,8 @@ import (
 	"time"
 )
 
+const h3 = "h3"
+
 // config is the JSON file that all of the lab's servers take (docs/architecture.md).
 type config struct {
 	Port         uint16                      `json:"port"`
@@ -32,6 +34,30 @@ type endpoint struct {
 	Mode        string     `json:"mode"`
 	DelayUs     *uint64    `json:"delay_us"`
 	Certificate string     `json:"certificate"`
+	// ALPN is the application protocol that is accepted.
+	ALPN string `json:"alpn"`
+	// HTTP is the answer to requests; without it they are never answered.
+	HTTP *answer `json:"http"`
+}
+
+// answer is the answer to a request, whatever its method and path are.
+type answer struct {
+	Status  int         `json:"status"`
+	Headers [][2]string `json:"headers"`
+	DelayUs uint64      `json:"delay_us"`
+}
+
+// UnmarshalJSON reads an endpoint, which accepts h3 unless it says otherwise.
+func (e *endpoint) UnmarshalJSON(text []byte) error {
+	type plain endpoint
+	read := plain{ALPN: h3}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return err
+	}
+	*e = endpoint(read)
+	return nil
 }
 
 // delay returns the time between the ClientHello and the answer; zero if none is declared.
@@ -66,6 +92,12 @@ func parseConfig(text []byte) (*config, error) {
 		name := fmt.Sprintf("endpoint %s at %s", e.Domain, e.IP)
 		if e.Mode != "wait" {
 			return nil, fmt.Errorf("%s: mode `%s` is none of lab/stacks/quic-go/README.md", name, e.Mode)
+		}
+		if e.ALPN == "" {
+			return nil, fmt.Errorf("%s: `alpn` is empty, but Go accepts no QUIC connection without a protocol", name)
+		}
+		if e.HTTP != nil && (e.HTTP.Status < 200 || e.HTTP.Status > 999) {
+			return nil, fmt.Errorf("%s: %d is no final status", name, e.HTTP.Status)
 		}
 		if !slices.Contains(c.Listen, e.IP) {
 			return nil, fmt.Errorf("%s: its ip is not in `listen`", name)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,8 @@ const good = `{"port": 443, "listen": ["127.0.0.1", "::1"],
 	"endpoints": [
 	  {"domain": "a.test", "ip": "127.0.0.1", "mode": "wait", "delay_us": 4000, "certificate": "small"},
 	  {"domain": "b.test", "ip": "127.0.0.1", "mode": "wait", "delay_us": null, "certificate": "small"},
-	  {"domain": "a.test", "ip": "::1", "mode": "wait", "delay_us": 7, "certificate": "small"}]}`
+	  {"domain": "a.test", "ip": "::1", "mode": "wait", "delay_us": 7, "certificate": "small", "alpn": "h2",
+	   "http": {"status": 301, "headers": [["server", "x"], ["location", "/b"]], "delay_us": null}}]}`
 
 func TestTheNameDecidesAndAnUnknownOneIsTheFirst(t *testing.T) {
 	c, err := parseConfig([]byte(good))
@@ -30,6 +32,21 @@ func TestTheNameDecidesAndAnUnknownOneIsTheFirst(t *testing.T) {
 	}
 }
 
+func TestAnswersAreReadAndMayBeMissing(t *testing.T) {
+	c, err := parseConfig([]byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, answering := c.Endpoints[0], c.Endpoints[2]
+	if silent.ALPN != h3 || silent.HTTP != nil {
+		t.Errorf("%+v", silent)
+	}
+	if answering.ALPN != "h2" || answering.HTTP.Status != 301 || answering.HTTP.DelayUs != 0 ||
+		!slices.Equal(answering.HTTP.Headers, [][2]string{{"server", "x"}, {"location", "/b"}}) {
+		t.Errorf("%+v %+v", answering, answering.HTTP)
+	}
+}
+
 func TestWhatDoesNotFitTogetherIsRefused(t *testing.T) {
 	for _, wrong := range []struct{ from, to, words string }{
 		{`"wait"`, `"iack"`, "mode `iack`"},
@@ -39,6 +56,9 @@ func TestWhatDoesNotFitTogetherIsRefused(t *testing.T) {
 		{`["127.0.0.1", "::1"]`, `["::1"]`, "not in `listen`"},
 		{`b.test`, `A.test`, "twice"},
 		{`"port"`, `"prot"`, "unknown field"},
+		{`"mode"`, `"mood"`, "unknown field"},
+		{`"h2"`, `""`, "`alpn` is empty"},
+		{`301`, `101`, "no final status"},
 	} {
 		_, err := parseConfig([]byte(strings.Replace(good, wrong.from, wrong.to, 1)))
 		if err == nil || !strings.Contains(err.Error(), wrong.words) {

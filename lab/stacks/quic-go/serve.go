@@ -1,19 +1,22 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 )
 
-const idle = 5 * time.Second
+const (
+	idle            = 5 * time.Second
+	mostHeaderBytes = 32 << 10 // also SETTINGS_MAX_FIELD_SECTION_SIZE
+)
 
 func loadCertificates(c *config) (map[string]*tls.Certificate, error) {
 	loaded := map[string]*tls.Certificate{}
@@ -50,18 +53,24 @@ func listen(c *config, certificates map[string]*tls.Certificate) error {
 		if err != nil {
 			return fmt.Errorf("cannot listen on UDP %s: %w", address, err)
 		}
-		go accept(listener)
+		go serve(listener, r)
 	}
 	return nil
 }
 
 // tlsConfig delays the handshake in the callback that chooses the certificate. quic-go waits for it before it
-// sends anything, including the acknowledgement.
+// sends anything, including the acknowledgement. A client without the endpoint's protocol gets an alert at once.
 func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
-		NextProtos:             []string{"h3"},
+		NextProtos:             []string{h3},
 		SessionTicketsDisabled: true,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if protocol := r.find(hello.ServerName).ALPN; protocol != h3 {
+				return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{protocol}}, nil
+			}
+			return nil, nil // this configuration
+		},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			e := r.find(hello.ServerName)
 			time.Sleep(e.delay())
@@ -70,11 +79,29 @@ func tlsConfig(r *route, certificates map[string]*tls.Certificate) *tls.Config {
 	}
 }
 
-// accept removes finished handshakes from the queue; it serves nothing after them.
-func accept(listener *quic.Listener) {
-	for {
-		if _, err := listener.Accept(context.Background()); errors.Is(err, quic.ErrServerClosed) {
-			return
-		}
+// serve answers requests on the connections of one address. They come to it when their handshake is complete, so
+// that HTTP/3 adds nothing to the first flight.
+func serve(listener *quic.Listener, r *route) {
+	server := &http3.Server{
+		Handler:        http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { respond(w, request, r) }),
+		MaxHeaderBytes: mostHeaderBytes,
 	}
+	// It ends when the listener is closed, which happens with the process alone.
+	_ = server.ServeListener(listener)
+}
+
+// respond sends the answer that the endpoint declares, or waits until the client is gone.
+func respond(w http.ResponseWriter, request *http.Request, r *route) {
+	answer := r.find(request.TLS.ServerName).HTTP
+	if answer == nil {
+		<-request.Context().Done()
+		return
+	}
+	time.Sleep(time.Duration(answer.DelayUs) * time.Microsecond)
+	fields := w.Header()
+	fields["Date"] = nil // else it is added, and answers are what is declared
+	for _, field := range answer.Headers {
+		fields.Add(field[0], field[1])
+	}
+	w.WriteHeader(answer.Status)
 }

@@ -3,6 +3,9 @@
 use firstflight_listener::{Config, Endpoint};
 use std::time::Duration;
 
+/// The only protocol that this server accepts: quiche's list of protocols is the same for all names.
+pub const PROTOCOL: &str = "h3";
+
 /// The modes of README.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -20,11 +23,19 @@ pub struct Behaviour {
     pub delay: Duration,
     /// Index of the certificate among the configuration's, in the order of their names.
     pub certificate: usize,
+    /// Index of the endpoint among the configuration's, whose answer to requests is there.
+    pub endpoint: usize,
 }
 
 impl Behaviour {
     /// Returns the behaviour of an endpoint, or what is wrong with it.
     pub fn of(endpoint: &Endpoint, config: &Config) -> Result<Self, String> {
+        if endpoint.alpn != PROTOCOL {
+            return Err(format!(
+                "`alpn` is `{}`, but this server accepts {PROTOCOL} alone",
+                endpoint.alpn
+            ));
+        }
         let mode = match endpoint.mode.as_str() {
             "iack" => Mode::InstantAck,
             "wait" => Mode::Wait,
@@ -50,10 +61,13 @@ impl Behaviour {
             .keys()
             .position(|name| *name == endpoint.certificate)
             .ok_or_else(|| format!("there is no certificate `{}`", endpoint.certificate))?;
+        let same = |other: &Endpoint| other.ip == endpoint.ip && other.domain == endpoint.domain;
+        let number = config.endpoints.iter().position(same);
         Ok(Self {
             mode,
             delay: endpoint.delay(),
             certificate,
+            endpoint: number.ok_or("the configuration does not hold it")?,
         })
     }
 
@@ -68,11 +82,15 @@ mod tests {
     use super::*;
 
     fn endpoint(mode: &str, delay: &str) -> Result<Behaviour, String> {
+        speaking(mode, delay, "h3")
+    }
+
+    fn speaking(mode: &str, delay: &str, alpn: &str) -> Result<Behaviour, String> {
         let config = Config::parse(&format!(
             r#"{{"port": 1, "listen": ["::1"],
                 "certificates": {{"small": {{"chain": "c", "key": "k"}}, "large": {{"chain": "c", "key": "k"}}}},
                 "endpoints": [{{"domain": "a.test", "ip": "::1", "mode": "{mode}", "delay_us": {delay},
-                               "certificate": "small"}}]}}"#
+                               "certificate": "small", "alpn": "{alpn}"}}]}}"#
         ))
         .unwrap();
         Behaviour::of(&config.endpoints[0], &config)
@@ -89,5 +107,10 @@ mod tests {
         assert!(endpoint("iack", "null").unwrap_err().contains("needs"));
         assert!(endpoint("wait", "null").is_ok());
         assert!(endpoint("insta", "1").unwrap_err().contains("insta"));
+        assert!(
+            speaking("wait", "1", "h2")
+                .unwrap_err()
+                .contains("h3 alone")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! One client's connection: how far its handshake may go, and datagrams that wait for their release.
 
 use crate::behaviour::{Behaviour, Mode};
+use crate::http::Http;
 use crate::tls::{Allowed, SharedProgress};
 use firstflight_listener::Sockets;
 use quiche::RecvInfo;
@@ -25,6 +26,7 @@ pub struct Connection {
     held: Vec<Vec<u8>>,
     /// The earliest instant for which a wake-up is queued.
     pub armed: Option<Instant>,
+    pub http: Http,
 }
 
 impl Connection {
@@ -44,6 +46,7 @@ impl Connection {
             silent: false,
             held: Vec::new(),
             armed: None,
+            http: Http::default(),
         }
     }
 

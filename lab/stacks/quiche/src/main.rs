@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod connection;
+mod http;
 mod server;
 mod table;
 mod tls;

@@ -2,8 +2,9 @@
 
 mod accept;
 
-use crate::behaviour::{Behaviour, Mode};
+use crate::behaviour::{Behaviour, Mode, PROTOCOL};
 use crate::connection::DATAGRAM_BYTES;
+use crate::http::Answers;
 use crate::table::{Connections, Id};
 use crate::tls::{self, Allowed, SharedProgress};
 use crate::token::Tokens;
@@ -26,11 +27,12 @@ pub struct Edge {
     quic: quiche::Config,
     progress: SharedProgress,
     tokens: Tokens,
+    answers: Answers,
     connections: Connections,
     releases: Releases<Id>,
     /// Connections whose TLS work is due, with their releases.
     preparations: Releases<(Id, Instant)>,
-    /// Connections with quiche's own timers: retransmission or idle.
+    /// Connections with quiche's own timers (retransmission or idle) or an answer that is due.
     timers: Releases<Id>,
 }
 
@@ -42,7 +44,8 @@ impl Edge {
         let configured = |error: quiche::Error| format!("quiche cannot be set up: {error}");
         let mut quic = quiche::Config::with_boring_ssl_ctx_builder(PROTOCOL_VERSION, context)
             .map_err(configured)?;
-        quic.set_application_protos(&[b"h3"]).map_err(configured)?;
+        quic.set_application_protos(&[PROTOCOL.as_bytes()])
+            .map_err(configured)?;
         quic.set_max_idle_timeout(IDLE.as_millis() as u64);
         quic.set_max_send_udp_payload_size(DATAGRAM_BYTES);
         quic.set_initial_max_data(1 << 20);
@@ -57,6 +60,7 @@ impl Edge {
             quic,
             progress,
             tokens: Tokens::new(key, Instant::now()),
+            answers: Answers::new(config)?,
             connections: Connections::default(),
             releases: Releases::default(),
             preparations: Releases::default(),
@@ -99,12 +103,17 @@ impl Edge {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
+        let number = connection.behaviour.endpoint;
+        connection
+            .http
+            .advance(&mut connection.quic, &self.answers, number, Instant::now());
         connection.flush(&self.progress, sockets);
         if connection.is_over() {
             self.connections.bury(id, Instant::now() + IDLE);
             return;
         }
-        if let Some(at) = connection.quic.timeout_instant()
+        let due = [connection.quic.timeout_instant(), connection.http.next_at()];
+        if let Some(at) = due.into_iter().flatten().min()
             && connection.armed.is_none_or(|armed| at < armed)
         {
             connection.armed = Some(at);

@@ -88,6 +88,7 @@ mod tests {
             mode: Mode::Wait,
             delay: Duration::ZERO,
             certificate: 0,
+            endpoint: 0,
         };
         Connection::new(quic, local, peer, behaviour)
     }

@@ -1,0 +1,78 @@
+"""The JSON file of the lab's aioquic server (docs/architecture.md)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class CertificateFiles(BaseModel):
+    """PEM files: the chain (leaf first, without the root) and the leaf's private key."""
+
+    model_config = ConfigDict(extra="forbid")
+    chain: Path
+    key: Path
+
+
+class Answer(BaseModel):
+    """The answer to a request, whatever its method and path are."""
+
+    model_config = ConfigDict(extra="forbid")
+    status: int
+    headers: list[tuple[str, str]]
+    delay_us: int | None = None
+
+    @property
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """Return its header section."""
+        return [(b":status", str(self.status).encode())] + [
+            (name.encode(), value.encode()) for name, value in self.headers
+        ]
+
+
+class EndpointConfig(BaseModel):
+    """How one name is answered at one address."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: str
+    ip: IPv4Address | IPv6Address
+    mode: Literal["iack", "wait"]
+    delay_us: int | None
+    certificate: str
+    alpn: str = "h3"  # empty: none is chosen
+    http: Answer | None = None  # to requests; None: they are never answered
+
+    @property
+    def delay_s(self) -> float:
+        return (self.delay_us or 0) / 1e6
+
+
+class ServerConfig(BaseModel):
+    """The JSON file."""
+
+    model_config = ConfigDict(extra="forbid")
+    port: int
+    listen: list[IPv4Address | IPv6Address]
+    certificates: dict[str, CertificateFiles]
+    endpoints: list[EndpointConfig]
+
+    def find(self, ip: str, sni: str | None) -> EndpointConfig:
+        """Return the endpoint of an address for an SNI; for an unknown or missing SNI the address's first."""
+        here = [endpoint for endpoint in self.endpoints if str(endpoint.ip) == ip]
+        named = [endpoint for endpoint in here if sni is not None and endpoint.domain == sni.lower()]
+        return (named or here)[0]
+
+
+def read(file: Path) -> ServerConfig:
+    """Read and check a server's file. Raises OSError or ValueError if it is unreadable or wrong."""
+    config = ServerConfig.model_validate_json(file.read_text())
+    for endpoint in config.endpoints:
+        if endpoint.certificate not in config.certificates:
+            raise ValueError(f"endpoint {endpoint.domain}: there is no certificate {endpoint.certificate}")
+    missing = set(config.listen) - {endpoint.ip for endpoint in config.endpoints}
+    if missing:
+        raise ValueError(f"`listen` names {missing.pop()}, but no endpoint has that ip")
+    return config
