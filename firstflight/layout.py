@@ -115,7 +115,7 @@ class RunLayout:
         return self.root / LISTS
 
     def list_copy(self, kind: str, number: int, name: str) -> Path:
-        """Return the path of block or opt-out list `number` of a scheduled run."""
+        """Return the path of a scheduled run's copy of a list or of the roots of chains."""
         return self.lists / f"{kind}-{number}-{name}"
 
     def rule_copy(self, sha256: str, name: str) -> Path:

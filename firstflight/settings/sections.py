@@ -199,12 +199,19 @@ class Handshake(Section):
     rate: Rate = 50  # new connections per second and vantage point
     timeout_s: float = Field(default=10.0, gt=0, le=60)  # of a whole connection
     verify: Literal["none", "signature", "chain"] = "signature"
+    roots: FileSetting | None = None  # PEM, for `chain`; None = Mozilla's
     key_share: Literal["x25519", "x25519mlkem768"] = "x25519"
     sni: Literal["target", "none"] = "target"  # whether the ClientHello names the server
     # Application protocols to offer; the request is sent if the server chooses h3.
     alpn: tuple[ProtocolName, ...] = Field(default=("h3",), min_length=1)
     path: str = Field(default="/", pattern=r"^/[!-~]{0,255}$")  # of the request
     second: bool = False  # a second connection with each target, by ticket and token of the first
+
+    @model_validator(mode="after")
+    def _uses_its_roots(self) -> Handshake:
+        if self.roots is not None and self.verify != "chain":
+            raise ValueError('`roots` is for verify = "chain": add that, or leave `roots` away')
+        return self
 
 
 class Watch(Section):

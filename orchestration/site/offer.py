@@ -143,8 +143,14 @@ def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
     if any(programs):
         raise BadOffer(f"{refused}: they name a program to run here, which no centre does")
     offered = {entry.name for entry in offer.files}
-    for key in ("blocklist", "optout"):
-        for name in stored.get("probe", {}).get(key, ()):
-            if name not in offered or not name.startswith(f"{LISTS}/"):
-                raise BadOffer(f"{refused}: probe.{key} names {name!a}, which is not among the inputs")
+    named = [
+        (f"probe.{key}", name)
+        for key in ("blocklist", "optout")
+        for name in stored.get("probe", {}).get(key, ())
+    ]
+    if checked.handshake.roots is not None:
+        named.append(("handshake.roots", stored["handshake"]["roots"]))
+    for setting, name in named:
+        if name not in offered or not name.startswith(f"{LISTS}/"):
+            raise BadOffer(f"{refused}: {setting} names {name!a}, which is not among the inputs")
     return stored

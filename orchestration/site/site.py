@@ -110,6 +110,8 @@ def new_run(
     for key in ("blocklist", "optout"):
         paths = getattr(in_force.probe, key)
         stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
+    if (roots := in_force.handshake.roots) is not None:
+        stored["handshake"]["roots"] = _copied(roots, run, "roots", 0)
     files.write_json(run.layout.settings, stored)
     run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
     return Run(run.path)

@@ -114,6 +114,8 @@ def arguments(run: Run, key: StageKey) -> list[str]:
         ("--path", handshake.path),
         ("--cdn-rules", folder / RULES_FILE),
     ]
+    if handshake.roots is not None:
+        options.append(("--roots", handshake.roots))
     options += process.shared_options(
         settings,
         vantage,

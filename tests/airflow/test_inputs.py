@@ -37,9 +37,11 @@ def centre_files(folder: Path) -> None:
     (folder / "names.txt").write_text("a.test\n")
     (folder / "rib").write_bytes(b"")
     (folder / "block.conf").write_text("198.18.158.0/24\n")
+    (folder / "ca.pem").write_text("root\n")
     (folder / "site.toml").write_text(
         '[targets]\nsource = "file"\nfile = "names.txt"\n[as_data]\nrib = "file"\nfiles = ["rib"]\n'
         '[probe]\nblocklist = ["block.conf"]\nallow_net = ["198.18.0.0/15"]\n'
+        '[handshake]\nverify = "chain"\nroots = "ca.pem"\n'
     )
 
 
@@ -131,6 +133,8 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
         "198.18.159.240/28\n",
     ]
     assert all(p.is_relative_to(run.path) for p in run.settings.probe.blocklist)
+    roots = run.settings.handshake.roots
+    assert roots is not None and roots.is_relative_to(run.path) and roots.read_text() == "root\n"
     assert run.settings.resolve.resolver == "198.18.0.99"
     assert [v.name for v in run.settings.vantage] == ["hamburg", "los_angeles", "sao_paulo", "hong_kong"]
 

@@ -205,6 +205,7 @@ def _settings(world: World, change: Callable[[dict[str, Any]], object]) -> tuple
         (lambda s: s["probe"].update(blocklist=["/etc/shadow"]), "is not among the inputs"),
         (lambda s: s["probe"].update(optout=["../../../secret"]), "is not among the inputs"),
         (lambda s: s["probe"].update(blocklist=["targets/targets.parquet"]), "is not among the inputs"),
+        (lambda s: s.update(handshake={"verify": "chain", "roots": "/etc/shadow"}), "handshake.roots names"),
         (lambda s: s["vantage"][0].update(name="../../x"), "vantage.0.name"),
         (lambda s: s["vantage"][0].update(name="lists"), "cannot be called lists"),
         (lambda s: s.pop("vantage"), "there is no"),

@@ -34,11 +34,28 @@ def load(folder: Path, *overrides: str) -> tuple[settings.Settings, str]:
         "path=a",
         "path=/a b",
         "timeout_s=61",
+        "roots=nowhere.pem",
     ],
 )
 def test_faults_name_the_key(tmp_path: Path, fault: str) -> None:
     with pytest.raises(UsageError, match=rf"c\.toml: handshake\.{fault.partition('=')[0]}"):
         load(tmp_path, f"handshake.{fault}")
+
+
+def test_roots_are_for_chains(tmp_path: Path) -> None:
+    (tmp_path / "roots.pem").touch()
+    with pytest.raises(UsageError, match="`roots` is for verify"):
+        load(tmp_path, f"handshake.roots={tmp_path}/roots.pem")
+
+
+def test_the_engine_gets_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    roots = tmp_path / "roots.pem"
+    roots.touch()
+    for overrides, given in (((), []), ((f"handshake.roots={roots}",), ["--roots", str(roots)])):
+        run = Run.create(*load(tmp_path, "handshake.verify=chain", *overrides))
+        argv = stage.arguments(run, run.key("here", 1))
+        assert argv[argv.index("--roots") :][:2] == given if given else "--roots" not in argv
 
 
 def test_settings_without_it_are_stored_as_before(tmp_path: Path) -> None:
