@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -83,18 +85,31 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @_BEHAVIOUR
 @click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
-def truth(state: str | None, behaviour: Path | None, form: str, as_table1: bool) -> None:  # noqa: ARG001
+@click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
+def truth(
+    state: str | None,
+    behaviour: Path | None,
+    form: str,  # noqa: ARG001
+    as_table1: bool,
+    certificates: bool,
+) -> None:
     """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
     from dataclasses import asdict
 
     from lab import internet
     from lab import truth as declared
+    from lab.handshake_truth import HandshakeTruth
     from lab.state import locate
 
     stdout.check_open()
-    stored = locate(state).behaviour_file
+    place = locate(state)
+    stored = place.behaviour_file
     net = internet.load(behaviour or (stored if stored.exists() else internet.DEFAULT))
-    rows = (asdict(row) for row in declared.table1(net)) if as_table1 else declared.lines(net)
+    rows: Iterable[dict[str, Any]] = declared.lines(net, place.folder)
+    if as_table1:
+        rows = (asdict(row) for row in declared.table1(net))
+    elif certificates:
+        rows = HandshakeTruth(net, place.folder).certificates()
     for row in rows:
         terminal.echo(terminal.as_json(row))
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from lab.handshake_truth import HandshakeTruth
 from lab.internet import Internet
 from lab.model import Endpoint
 
@@ -28,16 +30,20 @@ class Table1Row:
     variation: float | None
 
 
-def lines(internet: Internet) -> Iterator[dict[str, Any]]:
+def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, Any]]:
     """Return the truth, one dict per line, in the order of vantage points and ranks.
 
-    A name without address has one line with `ip`, `outcome`, `asn` and `cdn` null. `ack_to_sh_us` is the
-    declared delay of instant ACKs, null for all others. `epochs` are those in which DNS gives the address.
+    `handshake` and `http3_response` hold what the handshake stage must find there, by column, and
+    `handshake_at_least` the shortest possible times (lab/handshake_truth.py); the certificates are those in
+    the lab's state folder. A name without address has one line with these, `ip`, `outcome`, `asn` and `cdn`
+    null. `ack_to_sh_us` is the declared delay of instant ACKs, null for all others. `epochs` are those in
+    which DNS gives the address.
     """
     by_domain: dict[str, list[Endpoint | None]] = {}
     for each in internet.endpoints:
         by_domain.setdefault(each.domain, []).append(each)
     seen_in = _epochs_of_addresses(internet)
+    handshakes = HandshakeTruth(internet, state)
     vantages = [host.name for host in internet.hosts if host.kind == "vantage"]
     for vantage in vantages:
         for rank, domain in internet.names:
@@ -58,6 +64,9 @@ def lines(internet: Internet) -> Iterator[dict[str, Any]]:
                     "delay_us": endpoint and endpoint.delay_us,
                     "certificate": endpoint and endpoint.certificate,
                     "epochs": seen_in.get((domain, endpoint.ip), []) if endpoint else [],
+                    "handshake": endpoint and handshakes.columns(endpoint),
+                    "handshake_at_least": endpoint and handshakes.at_least(endpoint, vantage),
+                    "http3_response": endpoint and handshakes.response(endpoint),
                 }
 
 

@@ -1,0 +1,77 @@
+"""The certificates that the lab's servers send, read from its state folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from lab.model import CertificateName
+from lab.servers import chain_file
+
+
+class Chains:
+    """The certificates that the servers of a lab send; they exist once it was up."""
+
+    def __init__(self, state: Path | None) -> None:
+        self._state = state
+        self._read: dict[tuple[str, str], list[x509.Certificate]] = {}
+
+    def of(self, stack: str, certificate: CertificateName) -> list[x509.Certificate]:
+        """Return a chain, leaf first; empty if the lab has not written it."""
+        key = (stack, certificate)
+        if key not in self._read:
+            file = self._state and chain_file(self._state, stack, certificate)
+            pem = file.read_bytes() if file and file.is_file() else b""
+            self._read[key] = x509.load_pem_x509_certificates(pem) if pem else []
+        return self._read[key]
+
+
+class Described:
+    """A certificate as its row describes it."""
+
+    def __init__(self, certificate: x509.Certificate) -> None:
+        self._certificate = certificate
+        self._der = certificate.public_bytes(Encoding.DER)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Return its SHA-256 (hex)."""
+        return sha256(self._der).hexdigest()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Return columns of certificate, without its place in a chain."""
+        one = self._certificate
+        key = one.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == "secp256r1"
+        serial = one.serial_number
+        return {
+            "sha256": self.sha256,
+            "subject": one.subject.rfc4514_string(),
+            "issuer": one.issuer.rfc4514_string(),
+            "sans": json.dumps(self._names(), separators=(",", ":")),
+            "serial": serial.to_bytes(serial.bit_length() // 8 + 1, "big").hex(),  # as DER has it
+            "key_algorithm": "ec_p256",
+            "key_bits": 256,
+            "signature_algorithm": "ecdsa_sha256",
+            "is_ca": one.extensions.get_extension_for_class(x509.BasicConstraints).value.ca,
+            "scts": 0,
+            "der_bytes": len(self._der),
+            "not_before": int(one.not_valid_before_utc.timestamp()) * 10**9,
+            "not_after": int(one.not_valid_after_utc.timestamp()) * 10**9,
+            "error": None,
+        }
+
+    def _names(self) -> list[str]:
+        try:
+            found = self._certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        except x509.ExtensionNotFound:
+            return []
+        return found.value.get_values_for_type(x509.DNSName)

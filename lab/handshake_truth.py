@@ -1,0 +1,254 @@
+"""What the handshake stage must find at an endpoint: columns of quic_handshake, http3_response, certificate.
+
+From the behaviour file, the manifests of the stacks and the servers' certificates, for handshakes that offer
+X25519 first and check chains against the lab's root (`--verify chain`). No measuring stage reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from firstflight.errors import UsageError
+from lab import stacks
+from lab.chains import Chains, Described
+from lab.internet import Internet
+from lab.model import Answer, CertificateName, Endpoint
+from lab.servers import PORT
+
+Columns = dict[str, Any]
+
+NO_APPLICATION_PROTOCOL = 120  # RFC 7301 3.2
+CRYPTO_ERROR = 0x100  # RFC 9001 4.8: an alert as error code of QUIC
+VERSION_1 = "0x00000001"
+PORT_UNREACHABLE = {4: (3, 3), 6: (1, 4)}  # ICMP type and code by family
+# Chains that lead to the lab's root, and certificates that are for the names of their servers.
+VERIFIED: frozenset[CertificateName] = frozenset({"small", "large", "other_name"})
+MATCHING: frozenset[CertificateName] = frozenset({"small", "large", "self_signed", "expired"})
+
+# Null unless the handshake is complete.
+OF_COMPLETE = (
+    *("transport_parameters", "min_ack_delay_us", "min_ack_delay_id", "max_datagram_frame_size"),
+    *("migration_disabled", "preferred_address", "cipher", "group", "alpn"),
+    *("tickets", "early_data", "tokens"),
+    *("certificate_compression", "certificate_bytes", "certificate_uncompressed_bytes", "chain_sha256"),
+    *("leaf_sha256", "chain_length", "ocsp_stapled", "signature_valid", "verified", "name_matches"),
+    *("http", "status", "server_header", "edge_location"),
+)
+# Columns of http3_response with the value of one field.
+FIELDS = ("server", "alt_svc", "via", "location", "cf_ray", "x_amz_cf_pop", "x_cache", "x_served_by", "age")
+
+
+class HandshakeTruth:
+    """The truth about handshakes with a lab's endpoints."""
+
+    def __init__(self, internet: Internet, state: Path | None = None) -> None:
+        self._internet = internet
+        self._chains = Chains(state)
+        self._drops = {drop.ip: drop.rule for drop in internet.drops}
+
+    def columns(self, endpoint: Endpoint) -> Columns:
+        """Return columns of quic_handshake with their values.
+
+        Of `transport_parameters` only the values of some are known: {name: value}. Columns of the chain are
+        missing if the lab was never up.
+        """
+        found: Columns = {
+            **dict.fromkeys(OF_COMPLETE),
+            "domain": endpoint.domain,
+            "ip": endpoint.ip,
+            "port": PORT,
+            "asn": endpoint.asn,
+            "cdn": endpoint.cdn,
+            "cdn_by_asn": endpoint.cdn,
+            "version": None if endpoint.outcome == "blocked" else VERSION_1,
+            "hello_retry": False,
+            "icmp_type": None,
+            "icmp_code": None,
+        }
+        seen = self._incomplete(endpoint)
+        if seen is not None:
+            found |= seen.model_dump()
+            if seen.outcome == "refused":
+                family = 6 if ":" in endpoint.ip else 4
+                found["icmp_type"], found["icmp_code"] = PORT_UNREACHABLE[family]
+            return found
+        if endpoint.outcome == "blocked":
+            nothing = stacks.Incomplete(outcome="blocked", stage="").model_dump()
+            return found | nothing | {"stage": None}
+        return found | self._complete(endpoint)
+
+    def at_least(self, endpoint: Endpoint, vantage: str) -> dict[str, int]:
+        """Return the times of a complete handshake that cannot be shorter, in microseconds by column.
+
+        Every flight takes the declared round-trip time, and answers are held as long as declared. SETTINGS
+        come when the handshake is complete.
+        """
+        if self.columns(endpoint)["outcome"] != "done":
+            return {}
+        rtt = self._internet.rtt_us(vantage, endpoint.host)
+        delay = endpoint.delay_us or 0
+        holds_certificate = endpoint.mode == "sh_then_certificate"
+        held = rtt + delay * (endpoint.mode in ("wait", "retry", "iack", "retry_iack"))
+        complete = rtt + delay
+        least = {
+            "ack_us": rtt if endpoint.mode in ("iack", "retry_iack") or holds_certificate else held,
+            "sh_us": rtt if holds_certificate else held,
+            "certificate_us": complete,
+            "handshake_us": complete,
+            "confirmed_us": complete + rtt,
+            "settings_us": complete + rtt,
+            "rtt_first_us": rtt,
+            "rtt_min_us": rtt,
+        }
+        if self._drops.get(endpoint.ip) == "first_answer":
+            del least["ack_us"]  # lost
+        if endpoint.http is not None:
+            least["response_us"] = complete + rtt + (endpoint.http.delay_us or 0)
+        return least
+
+    def response(self, endpoint: Endpoint) -> Columns | None:
+        """Return columns of http3_response; None if there is no response.
+
+        `headers` and `settings` hold what must be there: servers may add to both.
+        """
+        if endpoint.http is None or self.columns(endpoint)["outcome"] != "done":
+            return None
+        fields = dict(endpoint.http.headers)
+        settings = self._shown(endpoint).settings
+        return {
+            "domain": endpoint.domain,
+            "ip": endpoint.ip,
+            "port": PORT,
+            "status": endpoint.http.status,
+            "headers": [list(field) for field in endpoint.http.headers],
+            **{name: fields.get(name.replace("_", "-")) for name in FIELDS},
+            "settings": settings,
+            "qpack_max_table_capacity": settings.get("0x1"),
+            "qpack_blocked_streams": settings.get("0x7"),
+            "max_field_section_size": settings.get("0x6"),
+            "goaway": False,
+        }
+
+    def certificates(self) -> Iterator[Columns]:
+        """Yield columns of certificate, for each one that a complete handshake shows, once."""
+        seen = {
+            (e.stack, e.certificate) for e in self._internet.endpoints if self.columns(e)["outcome"] == "done"
+        }
+        for stack, certificate in sorted(seen):
+            chain = [Described(one) for one in self._chains.of(stack, certificate)]
+            for position, one in enumerate(chain):
+                issuer = chain[position + 1].sha256 if position + 1 < len(chain) else None
+                yield {"position": position, "issuer_sha256": issuer, **one.columns}
+
+    def _shown(self, endpoint: Endpoint) -> stacks.Shown:
+        shown = stacks.find(endpoint.stack).shown
+        if shown is None:
+            raise UsageError(
+                f"lab/stacks/{endpoint.stack}/manifest.toml says neither what a handshake shows ([shown]) "
+                f"nor how one with {endpoint.mode} ends ([incomplete]): {endpoint.domain} needs one"
+            )
+        return shown
+
+    def _incomplete(self, endpoint: Endpoint) -> stacks.Incomplete | None:
+        """Return how a handshake that is sent and not completed ends; None for others."""
+        if endpoint.outcome == "blocked":
+            return None
+        if endpoint.stack == stacks.NO_SERVER:
+            return stacks.Incomplete(outcome="refused", stage="sent")
+        if self._drops.get(endpoint.ip) == "odd_flows":
+            # A probe of the same repetition came before: two flows the first time, then one.
+            return stacks.Incomplete(outcome="timeout", stage="sent")
+        if endpoint.alpn == "":
+            return stacks.Incomplete(
+                outcome="handshake_failed",
+                stage="server_hello",
+                first_answer=self._first_answer(endpoint),
+                alert=NO_APPLICATION_PROTOCOL,
+                alert_by="client",
+            )
+        if endpoint.alpn != "h3":
+            return stacks.Incomplete(
+                outcome="handshake_failed",
+                stage="sent",
+                alert=NO_APPLICATION_PROTOCOL,
+                alert_by="server",
+                close_code=CRYPTO_ERROR + NO_APPLICATION_PROTOCOL,
+                close_by_application=False,
+                close_reason="",
+            )
+        return stacks.find(endpoint.stack).incomplete.get(endpoint.mode)
+
+    def _first_answer(self, endpoint: Endpoint) -> str:
+        if self._drops.get(endpoint.ip) == "first_answer":
+            return "sh_first"
+        # A HelloRetryRequest acknowledges the first ClientHello, long before the ServerHello.
+        return "iack" if endpoint.mode in ("iack", "retry_iack", "hello_retry") else "coalesced"
+
+    def _complete(self, endpoint: Endpoint) -> Columns:
+        shown = self._shown(endpoint)
+        answer = endpoint.http
+        found: Columns = {
+            "outcome": "done",
+            "stage": "response" if answer else "confirmed",
+            "version_list": None,
+            "alert": None,
+            "alert_by": None,
+            "close_code": None,
+            "close_by_application": None,
+            "close_reason": None,
+            "first_answer": self._first_answer(endpoint),
+            "retry": endpoint.mode in ("retry", "retry_iack"),
+            "hello_retry": endpoint.mode == "hello_retry",
+            "transport_parameters": shown.transport_parameters,
+            "min_ack_delay_us": None,
+            "min_ack_delay_id": None,
+            "max_datagram_frame_size": None,
+            "migration_disabled": False,
+            "preferred_address": False,
+            "cipher": shown.cipher,
+            "group": "secp384r1" if endpoint.mode == "hello_retry" else "X25519",
+            "alpn": endpoint.alpn,
+            "tickets": shown.tickets,
+            "early_data": shown.early_data,
+            "tokens": shown.tokens,
+            "certificate_compression": None,
+            "ocsp_stapled": False,
+            "signature_valid": True,
+            "verified": endpoint.certificate in VERIFIED,
+            "name_matches": endpoint.certificate in MATCHING,
+            **_answered(answer),
+        }
+        return found | self._chain(endpoint)
+
+    def _chain(self, endpoint: Endpoint) -> Columns:
+        ders = [
+            one.public_bytes(Encoding.DER) for one in self._chains.of(endpoint.stack, endpoint.certificate)
+        ]
+        if not ders:
+            return {}
+        # RFC 8446 4.4.2: type and length, empty context, length of the list; each entry has a length and an
+        # empty list of extensions.
+        message = 4 + 1 + 3 + sum(3 + len(der) + 2 for der in ders)
+        return {
+            "chain_sha256": sha256(b"".join(ders)).hexdigest(),
+            "leaf_sha256": sha256(ders[0]).hexdigest(),
+            "chain_length": len(ders),
+            "certificate_bytes": message,
+            "certificate_uncompressed_bytes": message,
+        }
+
+
+def _answered(answer: Answer | None) -> Columns:
+    if answer is None:
+        return {"http": "no_response", "status": None, "server_header": None, "edge_location": None}
+    return {
+        "http": "response",
+        "status": answer.status,
+        "server_header": dict(answer.headers).get("server"),
+        "edge_location": answer.place,
+    }
