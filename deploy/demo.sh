@@ -15,4 +15,5 @@ page="$("$ff" report --out var/report --run "$run")"
 echo
 echo "Run $run took $((SECONDS - started)) s, lab included. Query the store:"
 echo "  $ff sql \"SELECT * FROM table1\""
+echo "  $ff sql \"SELECT domain, status, server_header, edge_location FROM quic_handshake LIMIT 10\""
 echo "Tables and figures of the run: $page"
