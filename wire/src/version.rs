@@ -30,6 +30,11 @@ impl Version {
         self.family().is_some()
     }
 
+    /// Whether it is of the form 0x?a?a?a?a, which no server may speak (RFC 9000 15).
+    pub fn is_reserved(self) -> bool {
+        self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
+    }
+
     pub(crate) fn family(self) -> Option<Family> {
         match self.0 {
             1 => Some(Family::V1),
@@ -49,5 +54,26 @@ impl fmt::Display for Version {
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_versions_have_an_a_in_every_byte() {
+        for (number, reserved) in [
+            (0x0a0a_0a0a, true),
+            (0x1a2a_3a4a, true),
+            (0xfafa_fafa, true),
+            (0x1a2a_3a4b, false),
+            (0xa0a0_a0a0, false),
+            (0x0a0a_0a00, false),
+            (0x000a_0a0a, false),
+            (1, false),
+        ] {
+            assert_eq!(Version(number).is_reserved(), reserved, "{number:#x}");
+        }
     }
 }

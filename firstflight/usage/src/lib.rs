@@ -5,6 +5,7 @@
 
 pub mod stdout;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -35,7 +36,16 @@ pub fn write_line(line: fmt::Arguments) {
 /// `command` (what people type) to ask for help; what comes back then is the exit status. Help and version are printed, and
 /// end the process.
 pub fn parse<P: Parser>(name: &str, command: &str) -> Result<P, ExitCode> {
-    P::try_parse().map_err(|error| match sentence(&error, command) {
+    parse_from(std::env::args_os(), name, command)
+}
+
+/// As [`parse`], with these arguments; the first one is the program.
+pub fn parse_from<P: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+    name: &str,
+    command: &str,
+) -> Result<P, ExitCode> {
+    P::try_parse_from(arguments).map_err(|error| match sentence(&error, command) {
         Some(sentence) => {
             tell!("{name}: {sentence}");
             ExitCode::from(WRONG_USE)

@@ -129,6 +129,19 @@ impl Ports {
         Ok(())
     }
 
+    /// Marks all datagrams with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)); those that come are
+    /// then reported with theirs.
+    pub fn mark(&self, ecn: u8) -> Result<(), Failure> {
+        self.iter().try_for_each(|port| {
+            port.mark(ecn).map_err(|error| {
+                Failure::Usage(format!(
+                    "the system does not mark datagrams of {}: {error}; leave --ecn away",
+                    port.local
+                ))
+            })
+        })
+    }
+
     /// Returns the number of ports.
     pub fn len(&self) -> usize {
         self.all.len()

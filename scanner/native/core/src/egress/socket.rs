@@ -92,6 +92,18 @@ impl Port {
         Ok(Port { socket, local })
     }
 
+    /// Marks what leaves with an ECN field (RFC 3168 5: 1 is ECT(1), 2 is ECT(0)), and reports that of what
+    /// comes.
+    pub fn mark(&self, ecn: u8) -> io::Result<()> {
+        let (level, report, field) = if self.local.is_ipv4() {
+            (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_TOS)
+        } else {
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, libc::IPV6_TCLASS)
+        };
+        set(&self.socket, level, report, 1)?;
+        set(&self.socket, level, field, u32::from(ecn))
+    }
+
     /// Starts the numbers of transmit stamps at 0 again. Needed after a failed send: whether it took a
     /// number differs between kernels.
     pub fn restart_stamps(&self) -> io::Result<()> {

@@ -26,6 +26,8 @@ pub struct Control {
     pub ttl: Option<u8>,
     /// Local address that the datagram came to.
     pub local: Option<IpAddr>,
+    /// ECN field of the IP header (RFC 3168 5), if the port asks for it.
+    pub ecn: Option<u8>,
     pub error: Option<ExtendedError>,
 }
 
@@ -77,6 +79,11 @@ impl Control {
             }
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 self.ttl = i32_at(data, 0).and_then(|ttl| u8::try_from(ttl).ok());
+            }
+            // One byte on IPv4, an integer on IPv6.
+            (libc::IPPROTO_IP, libc::IP_TOS) => self.ecn = data.first().map(|tos| tos & 3),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                self.ecn = i32_at(data, 0).map(|class| (class & 3) as u8);
             }
             // struct in_pktinfo: interface, our address, destination of the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
@@ -156,6 +163,22 @@ mod tests {
             (icmp, from("2001:db8::1"))
         );
         assert_eq!(of(libc::IPPROTO_IP, libc::IP_RECVERR, &v4[..20]).1, None);
+    }
+
+    #[test]
+    fn the_ecn_field_is_two_bits_of_either_family() {
+        let of = |level, kind, data: &[u8]| Control::parse(&entry(level, kind, data)).ecn;
+        for mark in 0..4u8 {
+            let class = 0xb8 | mark;
+            assert_eq!(of(libc::IPPROTO_IP, libc::IP_TOS, &[class]), Some(mark));
+            let class = i32::from(class).to_ne_bytes();
+            assert_eq!(
+                of(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class),
+                Some(mark)
+            );
+        }
+        assert_eq!(of(libc::IPPROTO_IP, libc::IP_TOS, &[]), None);
+        assert_eq!(of(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &[1]), None);
     }
 
     #[test]

@@ -225,6 +225,7 @@ fn ttl_and_local_address_are_those_of_the_first_datagram() {
             stamp: Some(stamp(MS)),
             ttl,
             local: local.parse().ok(),
+            ecn: None,
             error: None,
         };
         probes.datagram(
