@@ -173,6 +173,9 @@ class Probe(Section):
     attempts: int = Field(default=2, ge=1, le=5)
     # None = 1252 bytes on IPv4, 1232 on IPv6. RFC 9000 14.1: at least 1200.
     initial_size: int | None = Field(default=None, ge=1200, le=1472)
+    # ECN mark of all datagrams, None = no mark; QUIC version of the Initials.
+    ecn: Literal["ect0", "ect1"] | None = None
+    version: Literal["1", "reserved"] = "1"
     port: int = Field(default=443, ge=1, le=65535)
     all_addresses: bool = False
     families: tuple[Literal[4, 6], ...] = (4, 6)

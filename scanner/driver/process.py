@@ -77,6 +77,10 @@ def arguments(
     ]
     if probe.initial_size is not None:
         options.append(("--initial-size", probe.initial_size))
+    if listed and probe.ecn is not None:
+        options.append(("--ecn", probe.ecn))
+    if listed and probe.version != "1":
+        options.append(("--version", probe.version))
     options += shared_options(settings, vantage, folder, turn=turn, clock=clock)
     return argument_list("firstflight-prober", options, "--feed", *["--resume"] * resume)
 

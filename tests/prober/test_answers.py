@@ -125,6 +125,47 @@ def test_version_negotiation(probe: Probe, silent: Silent) -> None:
     assert row["server_cid"] is None and row["datagrams_received"] == 1
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_real_server_negotiates_a_reserved_version(
+    probe: Probe, aioquic_ports: tuple[int, int], address: str
+) -> None:
+    done = probe([(address, "vn.test", aioquic_ports[0])], "--version", "reserved")
+    row = done.row("vn.test")
+    assert (row["outcome"], row["attempts"], row["ack_us"]) == ("version_negotiation", 1, None)
+    assert row["version"][3::2] == "aaaa" and row["version"] not in row["version_list"]
+    offered = [int(version, 16) for version in row["version_list"].split(",")]
+    assert 1 in offered and row["vn_us"] > 0
+    assert row["version_grease"] == sum(version & 0x0F0F0F0F == 0x0A0A0A0A for version in offered)
+    assert (done.summary["quic_version"], done.summary["closes"]) == ("reserved", 0)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize(("mark", "field"), [("ect0", 2), ("ect1", 1)])
+def test_marks_leave_and_are_not_mirrored(
+    probe: Probe, silent: Silent, aioquic_ports: tuple[int, int], address: str, mark: str, field: int
+) -> None:
+    row = probe([(address, "a.test", aioquic_ports[0])], "--ecn", mark).row("a.test")
+    assert (row["outcome"], row["ecn"], row["ecn_verdict"]) == ("coalesced", mark, "not_mirrored")
+    assert (row["ack_ect0"], row["received_ect0"], row["received_ect1"], row["received_ce"]) == (
+        None,
+        0,
+        0,
+        0,
+    )
+    one = silent(address)
+    v4 = one.family == socket.AF_INET
+    level, option = (
+        (socket.IPPROTO_IP, socket.IP_RECVTOS) if v4 else (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS)
+    )
+    one.setsockopt(level, option, 1)
+    port = one.getsockname()[1]
+    for options, sent in [(("--ecn", mark), field), ((), 0)]:
+        row = probe([(address, "b.test", port)], "--timeout", "0.2", "--attempts", 1, *options).row("b.test")
+        _, control, _, _ = one.recvmsg(2048, 256)
+        assert control[0][2][0] & 3 == sent
+        assert (row["ecn"], row["ecn_verdict"]) == (mark if sent else None, None)
+
+
 def test_garbage_is_malformed_and_says_so(probe: Probe, silent: Silent) -> None:
     one = silent("127.0.0.1")
 

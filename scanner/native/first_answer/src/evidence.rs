@@ -15,6 +15,8 @@ pub struct FirstAck {
     pub delay: u64,
     pub largest: u64,
     pub first_range: u64,
+    /// ECT(0), ECT(1) and CE counts.
+    pub ecn: Option<[u64; 3]>,
     pub frames: FrameKinds,
     pub eliciting: bool,
 }

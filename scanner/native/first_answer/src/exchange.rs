@@ -9,6 +9,7 @@ use firstflight_wire::{
     ConnectionId, CryptoStream, InitialSecret, KeyMaterial, Keys, PacketType, Version, parse_packet,
 };
 
+use crate::ecn::Marks;
 use crate::evidence::{FirstAck, FirstHello, PacketNumbers};
 use crate::outcome::Outcome;
 use firstflight_core::clock::Stamp;
@@ -36,7 +37,8 @@ pub struct Rare {
     pub token: Box<[u8]>,
     pub retry_at: Option<Stamp>,
     pub close: Option<(u64, String)>,
-    pub versions: Option<String>,
+    /// The Version Negotiation packet's list, how many of it are reserved, and when it came.
+    pub versions: Option<(String, u16, Stamp)>,
     pub icmp: Option<(u8, u8)>,
     pub detail: Option<String>,
     /// Pieces of a ServerHello whose first [`HELLO_PREFIX`] bytes did not come at once.
@@ -48,6 +50,8 @@ pub struct Exchange {
     /// Destination connection ID of the Initials: random, after a Retry the one the server chose.
     pub dcid: ConnectionId,
     pub client_cid: [u8; 8],
+    /// Of our Initials: [`VERSION`], or a reserved one.
+    pub version: Version,
     /// From the first packet of the server that authenticated.
     pub server_cid: Option<ConnectionId>,
     /// Packet number of the Initial that carries the ClientHello.
@@ -57,6 +61,7 @@ pub struct Exchange {
     pub handshake_at: Option<Stamp>,
     pub bytes: u32,
     pub datagrams: u16,
+    pub marks: Marks,
     pub discarded: u16,
     pub retried: bool,
     pub hello_retry: bool,
@@ -80,6 +85,7 @@ impl Exchange {
         Exchange {
             dcid,
             client_cid,
+            version: VERSION,
             server_cid: None,
             hello_number: 0,
             ack: None,
@@ -87,6 +93,7 @@ impl Exchange {
             handshake_at: None,
             bytes: 0,
             datagrams: 0,
+            marks: Marks::default(),
             discarded: 0,
             retried: false,
             hello_retry: false,
@@ -99,6 +106,17 @@ impl Exchange {
             client,
             server,
             rare: None,
+        }
+    }
+
+    /// A new connection whose version is reserved, so that a server answers with Version Negotiation (RFC 9000
+    /// 15): 0x?a?a?a?a with random digits, those of `dcid`. Its packets are protected as those of version 1.
+    pub fn reserved(dcid: [u8; 8], client_cid: [u8; 8]) -> Self {
+        let [a, b, c, d, ..] = dcid;
+        let random = u32::from_be_bytes([a, b, c, d]);
+        Exchange {
+            version: Version(random & 0xf0f0_f0f0 | 0x0a0a_0a0a),
+            ..Exchange::new(dcid, client_cid)
         }
     }
 
@@ -142,13 +160,17 @@ impl Exchange {
                 continue;
             }
             let next = match packet.kind {
-                PacketType::Initial if packet.version == VERSION => {
+                PacketType::Initial if packet.version == self.version => {
                     let keys = keys.get_or_insert_with(|| Keys::new(&self.server));
                     self.initial(at, datagram, &packet, keys)
                 }
-                PacketType::Handshake if packet.version == VERSION => self.handshake(at, &packet),
-                PacketType::Retry if packet.version == VERSION => self.retry(at, datagram, &packet),
-                PacketType::VersionNegotiation => self.version_negotiation(datagram, &packet),
+                PacketType::Handshake if packet.version == self.version => {
+                    self.handshake(at, &packet)
+                }
+                PacketType::Retry if packet.version == self.version => {
+                    self.retry(at, datagram, &packet)
+                }
+                PacketType::VersionNegotiation => self.version_negotiation(at, datagram, &packet),
                 // Data that the server sends right after its handshake flight (RFC 9001 5.7).
                 PacketType::OneRtt if self.hello.is_some() => Step::Wait,
                 kind => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema};
 
+use crate::ecn::{Mark, verdict};
 use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
 use crate::row::{Columns, Row, Text};
@@ -54,6 +55,8 @@ pub struct Sent {
     pub sent_at: Option<Stamp>,
     pub after_close: u16,
     pub ttl: Option<u8>,
+    /// How its datagrams were marked.
+    pub ecn: Option<Mark>,
 }
 
 impl FinishedProbe {
@@ -135,10 +138,10 @@ impl Sent {
         row.src_ip = self.src_ip.and_then(text);
         row.src_port = Some(self.src_port);
         row.initial_size = Some(self.initial_size);
-        row.version = Some(if VERSION.0 == 1 {
+        row.version = Some(if seen.version == VERSION {
             "0x00000001".into()
         } else {
-            VERSION.to_string().into()
+            seen.version.to_string().into()
         });
         row.client_cid = Some(hex(&seen.client_cid).into());
         row.attempts = self.attempts;
@@ -163,12 +166,20 @@ impl Sent {
             row.ack_pn = Some(int(ack.packet_number));
             row.ack_largest = Some(int(ack.largest));
             row.first_ack_range = Some(int(ack.first_range));
+            if let Some([ect0, ect1, ce]) = ack.ecn {
+                row.ack_ect0 = Some(int(ect0));
+                row.ack_ect1 = Some(int(ect1));
+                row.ack_ce = Some(int(ce));
+            }
         }
         if let Some(hello) = &seen.hello {
             row.sh_us = micros(self.sent_at, Some(hello.at));
             row.sh_pn = Some(int(hello.packet_number));
             row.gap_before_sh = Some(hello.gap);
             row.sh_to_handshake_us = micros(Some(hello.at), seen.handshake_at);
+        }
+        if let Some(mark) = self.ecn {
+            self.fill_ecn(row, mark);
         }
         row.ack_to_sh_us = row.sh_us.zip(row.ack_us).map(|(sh, ack)| sh - ack);
         if let Some(rare) = &seen.rare {
@@ -178,10 +189,29 @@ impl Sent {
                 .close
                 .as_ref()
                 .map(|(_, reason)| reason.as_str().into());
-            row.version_list = rare.versions.as_deref().map(Text::from);
+            if let Some((list, reserved, at)) = &rare.versions {
+                row.version_list = Some(list.as_str().into());
+                row.version_grease = Some(*reserved);
+                row.vn_us = micros(self.sent_at, Some(*at));
+            }
             row.icmp_type = rare.icmp.map(|(kind, _)| kind);
             row.icmp_code = rare.icmp.map(|(_, code)| code);
             row.detail = rare.detail.as_deref().map(Text::from);
+        }
+    }
+}
+
+impl Sent {
+    fn fill_ecn(&self, row: &mut Row<'_>, mark: Mark) {
+        let seen = &self.exchange;
+        row.ecn = Some(mark.name().into());
+        let [ect0, ect1, ce] = seen.marks.counts();
+        row.received_ect0 = Some(ect0);
+        row.received_ect1 = Some(ect1);
+        row.received_ce = Some(ce);
+        if let Some(ack) = &seen.ack {
+            let initials = 1 + u64::from(seen.retried);
+            row.ecn_verdict = Some(verdict(mark, initials, ack.ecn).into());
         }
     }
 }

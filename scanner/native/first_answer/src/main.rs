@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod counts;
+mod ecn;
 mod engine;
 mod evidence;
 mod exchange;
@@ -19,11 +20,12 @@ mod summary;
 use std::process::ExitCode;
 
 use firstflight_usage::tell;
-use options::Options;
+use options::{Options, with_version_option};
 
 fn main() -> ExitCode {
-    let options: Options = match firstflight_usage::parse("firstflight probe", "firstflight probe")
-    {
+    let arguments = with_version_option(std::env::args_os());
+    let parsed = firstflight_usage::parse_from(arguments, "firstflight probe", "firstflight probe");
+    let options: Options = match parsed {
         Ok(options) => options,
         Err(status) => return status,
     };

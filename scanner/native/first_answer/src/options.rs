@@ -1,10 +1,13 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use firstflight_core::arguments::{SendingArguments, milliseconds, positive, seconds};
 use firstflight_core::records::OutputArguments;
+
+use crate::ecn::Mark;
 
 /// Default UDP payloads: 1280 bytes of IP on either family.
 const SIZE_IPV4: u16 = 1252;
@@ -70,6 +73,48 @@ pub struct Options {
     /// UDP payload of the Initial (default 1252 on IPv4, 1232 on IPv6)
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=1472))]
     pub initial_size: Option<u16>,
+
+    /// Mark datagrams with ECT(0) or ECT(1), and record what the server mirrors
+    #[arg(long, value_enum, value_name = "MARK")]
+    pub ecn: Option<Mark>,
+
+    /// QUIC version of the Initial, as --version 1 or --version reserved: a reserved one asks for Version
+    /// Negotiation (RFC 9000 15). --version alone prints the program's
+    #[arg(
+        long = VERSION_OPTION,
+        value_enum,
+        value_name = "VERSION",
+        default_value_t = Offered::V1
+    )]
+    pub offered: Offered,
+}
+
+/// The QUIC version of Initials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Offered {
+    #[value(name = "1")]
+    V1,
+    Reserved,
+}
+
+/// What clap knows `--version VALUE` by: `--version` alone is its own.
+const VERSION_OPTION: &str = "quic-version";
+
+/// Returns the arguments with `--version VALUE` and `--version=VALUE` in the form that clap tells from
+/// `--version` alone.
+pub fn with_version_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    for place in 0..arguments.len() {
+        let value = arguments.get(place + 1).and_then(|next| next.to_str());
+        let given = value.is_some_and(|value| !value.starts_with('-'));
+        let argument = arguments[place].to_str().unwrap_or_default();
+        if argument == "--version" && given {
+            arguments[place] = format!("--{VERSION_OPTION}").into();
+        } else if let Some(value) = argument.strip_prefix("--version=") {
+            arguments[place] = format!("--{VERSION_OPTION}={value}").into();
+        }
+    }
+    arguments
 }
 
 impl Options {

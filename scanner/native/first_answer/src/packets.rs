@@ -88,9 +88,14 @@ impl Packets {
             ..LongHeader::initial(VERSION, exchange.dcid, scid, exchange.hello_number)
         };
         let keys = exchange.client_keys();
-        build_packet(out, &header, &keys, Some(usize::from(size)), |w| {
+        let length = build_packet(out, &header, &keys, Some(usize::from(size)), |w| {
             write_crypto(w, 0, hello.written())
-        })
+        })?;
+        if exchange.version != VERSION {
+            // Nobody knows how packets of such a version are protected; only the header is read (RFC 8999).
+            out[1..5].copy_from_slice(&exchange.version.0.to_be_bytes());
+        }
+        Ok(length)
     }
 
     /// Writes the close; returns its size.

@@ -19,6 +19,7 @@ use firstflight_core::clock::Mono;
 use firstflight_core::timers::Timers;
 
 use crate::counts::Counts;
+use crate::ecn::Mark;
 use crate::finished::FinishedProbe;
 pub use connect::{line_and_group, no_family};
 use firstflight_core::cid::CidKey;
@@ -46,6 +47,10 @@ pub struct Settings {
     pub attempts: u8,
     /// UDP payload of Initials on IPv4, on IPv6.
     pub sizes: [u16; 2],
+    /// Initials have a reserved version (RFC 9000 15).
+    pub reserved: bool,
+    /// How datagrams are marked.
+    pub ecn: Option<Mark>,
 }
 
 /// What a datagram is.

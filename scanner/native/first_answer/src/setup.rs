@@ -18,7 +18,7 @@ use rand_chacha::rand_core::Rng;
 
 use crate::counts::Counts;
 use crate::engine::{Engine, Parts};
-use crate::options::Options;
+use crate::options::{Offered, Options};
 use crate::packets::Packets;
 use crate::probes::{PER_PROBE, Probes, Settings};
 use crate::row::Columns;
@@ -61,6 +61,9 @@ pub fn run(options: &Options) -> Result<u8, Failure> {
         options.feed,
         system.next_u32() as u16,
     )?;
+    if let Some(mark) = options.ecn {
+        ports.mark(mark.field())?;
+    }
     let signals = Signals::catch()?;
 
     let contact = options.sending.contact.as_deref().unwrap_or_default();
@@ -119,6 +122,8 @@ fn settings(options: &Options) -> Settings {
         cooldown: Mono::from(options.linger_ms) * 1_000_000,
         attempts: options.attempts,
         sizes: options.initial_sizes(),
+        reserved: options.offered == Offered::Reserved,
+        ecn: options.ecn,
     }
 }
 

@@ -5,7 +5,8 @@ use firstflight_core::egress::Ports;
 use serde::Serialize;
 
 use crate::counts::Counts;
-use crate::options::Options;
+use crate::ecn::Mark;
+use crate::options::{Offered, Options};
 
 /// Settings in force and what came of them.
 #[derive(Serialize)]
@@ -18,6 +19,9 @@ pub struct Summary {
     pub attempts: u8,
     pub initial_size_ipv4: u16,
     pub initial_size_ipv6: u16,
+    /// How datagrams are marked, and the version of Initials.
+    pub ecn: Option<&'static str>,
+    pub quic_version: &'static str,
     /// SHA-256 of the ClientHello without what differs between probes.
     pub template_sha256: String,
 }
@@ -41,6 +45,11 @@ impl Summary {
             attempts: options.attempts,
             initial_size_ipv4,
             initial_size_ipv6,
+            ecn: options.ecn.map(Mark::name),
+            quic_version: match options.offered {
+                Offered::V1 => "1",
+                Offered::Reserved => "reserved",
+            },
             template_sha256,
         }
     }

@@ -148,6 +148,8 @@ pub fn patient() -> Settings {
         cooldown: 3600 * SECOND,
         attempts: 1,
         sizes: [1252, 1232],
+        reserved: false,
+        ecn: None,
     }
 }
 

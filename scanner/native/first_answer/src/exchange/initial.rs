@@ -73,6 +73,7 @@ impl Exchange {
                     delay: ack.delay,
                     largest: ack.largest,
                     first_range: ack.first_range,
+                    ecn: ack.ecn,
                     frames: kinds,
                     eliciting,
                 }),

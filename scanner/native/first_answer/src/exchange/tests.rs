@@ -365,8 +365,21 @@ fn version_negotiation_is_checked() {
     assert!(!exchange.is_answered());
     assert_eq!(
         exchange.rare.unwrap().versions.unwrap(),
-        "0x6b3343cf,0x1a2a3a4a"
+        ("0x6b3343cf,0x1a2a3a4a".to_owned(), 1, 1_000_000)
     );
+    // A reserved version is answered by a list with version 1, and by nothing else.
+    let mut reserved = Exchange::reserved(DCID, CLIENT);
+    assert_eq!(reserved.version, Version(0x0a0a_0a0a));
+    feed(&mut reserved, &[initial(0, &both)]);
+    assert_eq!(
+        (reserved.outcome(), reserved.ack),
+        (Outcome::Malformed, None)
+    );
+    let list = negotiation(CLIENT, DCID, &[Version::V1]);
+    assert_eq!(feed(&mut reserved, &[list]), Step::End);
+    assert_eq!(reserved.outcome(), Outcome::VersionNegotiation);
+    let other = Exchange::reserved([0x1f, 0x2e, 0x3d, 0x4c, 0, 0, 0, 0], CLIENT);
+    assert_eq!(other.version, Version(0x1a2a_3a4a));
     let bad = [
         negotiation(CLIENT, [3; 8], &[Version::V2]),
         negotiation(CLIENT, DCID, &[Version::V2, Version::V1]),

@@ -2,7 +2,7 @@
 
 use firstflight_wire::{Packet, Version, retry_is_intact};
 
-use super::{Exchange, Step, VERSION, keys};
+use super::{Exchange, Step, keys};
 use firstflight_core::clock::Stamp;
 
 impl Exchange {
@@ -43,7 +43,12 @@ impl Exchange {
         Step::SendToken
     }
 
-    pub(super) fn version_negotiation(&mut self, datagram: &[u8], packet: &Packet) -> Step {
+    pub(super) fn version_negotiation(
+        &mut self,
+        at: Stamp,
+        datagram: &[u8],
+        packet: &Packet,
+    ) -> Step {
         let Ok(versions) = packet.versions(datagram) else {
             self.discard();
             return Step::Wait;
@@ -52,13 +57,15 @@ impl Exchange {
         if packet.scid != self.dcid
             || self.retried
             || self.is_answered()
-            || versions.contains(&VERSION)
+            || versions.contains(&self.version)
         {
             self.discard();
             return Step::Wait;
         }
         let list: Vec<String> = versions.iter().map(Version::to_string).collect();
-        self.rare().versions = Some(list.join(","));
+        let reserved = versions.iter().filter(|version| version.is_reserved());
+        let reserved = u16::try_from(reserved.count()).unwrap_or(u16::MAX);
+        self.rare().versions = Some((list.join(","), reserved, at));
         Step::End
     }
 }

@@ -34,6 +34,7 @@ fn silent() -> Sent {
         sent_at: Some(SENT),
         after_close: 0,
         ttl: None,
+        ecn: None,
     }
 }
 
@@ -58,6 +59,7 @@ fn answered() -> Sent {
         delay: 25,
         largest: 3,
         first_range: 2,
+        ecn: None,
         frames: frames(),
         eliciting: true,
     });
@@ -179,7 +181,7 @@ fn what_few_probes_have_is_in_their_columns() {
     let rare = seen.rare.get_or_insert_default();
     rare.retry_at = Some(SENT - 500_000);
     rare.close = Some((0x128, "no such name".to_owned()));
-    rare.versions = Some("0x6b3343cf".to_owned());
+    rare.versions = Some(("0x6b3343cf".to_owned(), 3, SENT + 5_000_999));
     rare.icmp = Some((3, 13));
     rare.detail = Some("a remark".to_owned());
     let row = columns_of(&record(Outcome::Closed, sent));
@@ -190,6 +192,8 @@ fn what_few_probes_have_is_in_their_columns() {
         ("close_code", json!(0x128)),
         ("close_reason", json!("no such name")),
         ("version_list", json!("0x6b3343cf")),
+        ("version_grease", json!(3)),
+        ("vn_us", json!(5_000)),
         ("icmp_type", json!(3)),
         ("icmp_code", json!(13)),
         ("detail", json!("a remark")),

@@ -114,3 +114,40 @@ fn defaults_are_those_of_the_definitions() {
         (None, None, None)
     );
 }
+
+#[test]
+fn a_version_with_a_value_is_that_of_the_initial() {
+    let parsed = |arguments: &[&str]| {
+        let arguments = [&["p", "--targets", "t"], arguments].concat();
+        Options::try_parse_from(with_version_option(arguments.iter().map(Into::into)))
+    };
+    for (arguments, expected) in [
+        (&[][..], Offered::V1),
+        (&["--version", "1"], Offered::V1),
+        (&["--version", "reserved"], Offered::Reserved),
+        (&["--version=reserved"], Offered::Reserved),
+    ] {
+        assert_eq!(
+            parsed(arguments).unwrap().offered,
+            expected,
+            "{arguments:?}"
+        );
+    }
+    for arguments in [&["--version"][..], &["--version", "--rate", "3"]] {
+        let kind = parsed(arguments).unwrap_err().kind();
+        assert_eq!(
+            kind,
+            clap::error::ErrorKind::DisplayVersion,
+            "{arguments:?}"
+        );
+    }
+    assert!(parsed(&["--version", "2"]).is_err());
+}
+
+#[test]
+fn marks_are_a_closed_list() {
+    assert_eq!(parsed(&[]).unwrap().ecn, None);
+    assert_eq!(parsed(&["--ecn", "ect0"]).unwrap().ecn, Some(Mark::Ect0));
+    assert_eq!(parsed(&["--ecn", "ect1"]).unwrap().ecn, Some(Mark::Ect1));
+    assert!(parsed(&["--ecn", "ce"]).is_err());
+}

@@ -120,6 +120,7 @@ impl Probes {
             sent_at: flight.sent_at,
             after_close: flight.after_close,
             ttl: flight.ttl,
+            ecn: self.settings.ecn,
             exchange: flight.exchange,
         };
         self.counts.missing_tx_stamps += u64::from(sent.sent_at.is_none());

@@ -35,7 +35,7 @@ impl Probes {
             first_sent: None,
             sent_at: None,
             sent_about: 0,
-            exchange: Exchange::new(dcid, cid),
+            exchange: new_exchange(self.settings.reserved, dcid, cid),
         });
         self.table.index(handle);
         handle
@@ -46,7 +46,7 @@ impl Probes {
     pub fn next_attempt(&mut self, handle: Handle, dcid: [u8; 8]) -> Option<Box<Exchange>> {
         let flight = self.table.get(handle)?;
         let cid = self.cids.of(flight.line, flight.attempt + 1);
-        let mut next = Box::new(Exchange::new(dcid, cid));
+        let mut next = Box::new(new_exchange(self.settings.reserved, dcid, cid));
         // What leads to another connection is silence, so a remark can only be about ICMP.
         if let Some(rare) = flight.exchange.rare.as_deref()
             && let Some((kind, code)) = rare.icmp
@@ -57,6 +57,15 @@ impl Probes {
             }
         }
         Some(next)
+    }
+}
+
+/// Returns a connection of version 1, or of a reserved version.
+fn new_exchange(reserved: bool, dcid: [u8; 8], cid: [u8; 8]) -> Exchange {
+    if reserved {
+        Exchange::reserved(dcid, cid)
+    } else {
+        Exchange::new(dcid, cid)
     }
 }
 

@@ -104,6 +104,9 @@ impl Probes {
         }
         flight.ttl = flight.ttl.or(control.ttl);
         flight.local = flight.local.or(control.local);
+        if let Some(field) = control.ecn {
+            flight.exchange.marks.count(field);
+        }
         if by_cid.is_none() {
             flight.exchange.receive_stray(bytes);
             return;

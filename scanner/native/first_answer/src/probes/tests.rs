@@ -44,6 +44,8 @@ fn probes() -> Probes {
         cooldown: COOLDOWN,
         attempts: 2,
         sizes: [1252, 1232],
+        reserved: false,
+        ecn: None,
     };
     let locals = ["127.0.0.9:61000", "0.0.0.0:61001"].map(|local| local.parse().unwrap());
     let cids = CidKey::new(&[1; 16]);
