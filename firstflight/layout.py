@@ -189,6 +189,10 @@ class RunLayout:
         """Return the handshake stage's record file of quic_handshake, certificate or http3_response."""
         return self.stage("handshake", key) / f"{kind}.parquet"
 
+    def calibration(self, key: StageKey) -> Path:
+        """Return the path of the calibrate stage's record file."""
+        return self.stage("calibrate", key) / "calibration.parquet"
+
     def quic_connection(self, key: StageKey) -> Path:
         """Return the path of the dissect stage's record file."""
         return self.stage("dissect", key) / "quic_connection.parquet"

@@ -121,6 +121,17 @@ STAGES: tuple[Stage, ...] = (
         totals="scanner.handshake.totals:count",
     ),
     Stage(
+        "calibrate",
+        "scanner.calibrate.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        enabled_by="calibrate",
+        measures="pairs",
+        kinds=("calibration",),
+        totals="scanner.calibrate.totals:count",
+    ),
+    Stage(
         "watch",
         "scanner.watch.stage",
         Scope.KEY,

@@ -9,6 +9,8 @@ from firstflight.settings.read import check, fault_message, load
 from firstflight.settings.sections import (
     AsData,
     Backoff,
+    Calibrate,
+    Drawn,
     Handshake,
     Network,
     Resolve,
@@ -22,6 +24,8 @@ from firstflight.settings.whole import Settings
 __all__ = [
     "AsData",
     "Backoff",
+    "Calibrate",
+    "Drawn",
     "Handshake",
     "Network",
     "Resolve",

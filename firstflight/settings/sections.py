@@ -191,8 +191,8 @@ class Probe(Section):
 ProtocolName = Annotated[str, Field(pattern=r"^[!-+\--~]{1,32}$")]
 
 
-class Handshake(Section):
-    """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
+class Drawn(Section):
+    """A share of the names that a stage contacts beside the probes."""
 
     enabled: bool = False
     # Of the names, drawn by a hash of the run's seed and the name: the same ones in every repetition.
@@ -200,6 +200,11 @@ class Handshake(Section):
     cdn: tuple[str, ...] = ()  # only addresses of these CDNs; empty = of all
     limit: int | None = Field(default=None, ge=1)  # most names
     rate: Rate = 50  # new connections per second and vantage point
+
+
+class Handshake(Drawn):
+    """Handshakes completed with a share of the names after the probes; what is not here is as in [probe]."""
+
     timeout_s: float = Field(default=10.0, gt=0, le=60)  # of a whole connection
     verify: Literal["none", "signature", "chain"] = "signature"
     roots: FileSetting | None = None  # PEM, for `chain`; None = Mozilla's
@@ -215,6 +220,14 @@ class Handshake(Section):
         if self.roots is not None and self.verify != "chain":
             raise ValueError('`roots` is for verify = "chain": add that, or leave `roots` away')
         return self
+
+
+class Calibrate(Drawn):
+    """Pairs of a probe and a handshake with a share of the names; the rest is as in their sections."""
+
+    # Pairs sent together: a smaller block brings the sides of a pair closer, and all takes longer.
+    block: int = Field(default=50, ge=2, le=10_000)
+    gap_s: float = Field(default=1.0, ge=0, le=3600)  # from the end of one engine to the start of the next
 
 
 class Watch(Section):

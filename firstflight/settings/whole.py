@@ -10,6 +10,7 @@ from firstflight.errors import UsageError
 from firstflight.settings.sections import (
     AsData,
     Backoff,
+    Calibrate,
     Campaign,
     Capture,
     Centre,
@@ -36,6 +37,7 @@ class Settings(Section):
     resolve: Resolve = Resolve()
     probe: Probe = Probe()
     handshake: Handshake = Handshake()
+    calibrate: Calibrate = Calibrate()
     watch: Watch = Watch()
     manners: Backoff = Backoff()
     clock: Clock = Clock()
@@ -47,10 +49,11 @@ class Settings(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave [handshake] out if it says nothing: a vantage point of an earlier version reads the rest."""
+        """Leave out what says nothing of handshakes: a vantage point of an earlier version reads the rest."""
         values: dict[str, Any] = dump(self)
-        if self.handshake == Handshake():
-            values.pop("handshake", None)
+        for section, default in (("handshake", Handshake()), ("calibrate", Calibrate())):
+            if getattr(self, section) == default:
+                values.pop(section, None)
         return values
 
     @model_validator(mode="after")

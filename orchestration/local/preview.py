@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from firstflight.egress import shared_limits
 from firstflight.run.run import Run
-from firstflight.settings import Settings
+from firstflight.settings import Drawn, Settings
 from orchestration import stages
 
 # A, AAAA and HTTPS per name (docs/architecture.md, resolve).
@@ -42,6 +42,8 @@ def describe(settings: Settings) -> Iterator[str]:
     )
     if settings.handshake.enabled:
         yield _handshakes(settings, names)
+    if settings.calibrate.enabled:
+        yield _pairs(settings, names)
     longest = 0.0
     queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
     for vantage in settings.vantage:
@@ -51,8 +53,10 @@ def describe(settings: Settings) -> Iterator[str]:
             probes = names * len(probe.families)
             seconds = names * QUERIES_PER_NAME / queries + probes / rate + probe.timeout_s
             if settings.handshake.enabled:
-                connections = _drawn(settings, names) * len(probe.families)
+                connections = _drawn(settings.handshake, names) * len(probe.families)
                 seconds += connections / settings.handshake.rate + settings.handshake.timeout_s
+            if settings.calibrate.enabled:
+                seconds += _pairs_s(settings, names)
             longest = max(longest, seconds)
             line += (
                 f", at most {probes} probes, about {_duration(seconds)} a repetition if no limit delays it"
@@ -108,7 +112,7 @@ def outstanding(run: Run) -> Iterator[str]:
 def _handshakes(settings: Settings, names: int | None) -> str:
     """Return the line about the handshake stage."""
     handshake = settings.handshake
-    known = "" if names is None else f", at most {_drawn(settings, names)}"
+    known = "" if names is None else f", at most {_drawn(handshake, names)}"
     of = f" with addresses of {', '.join(handshake.cdn)}" if handshake.cdn else ""
     return (
         f"handshakes: with {handshake.share * 100:g} % of the names{of}{known}, one HTTP/3 HEAD request of "
@@ -116,10 +120,30 @@ def _handshakes(settings: Settings, names: int | None) -> str:
     )
 
 
-def _drawn(settings: Settings, names: int) -> int:
+def _pairs(settings: Settings, names: int | None) -> str:
+    """Return the line about the calibrate stage."""
+    calibrate = settings.calibrate
+    known = "" if names is None else f", at most {_drawn(calibrate, names)}"
+    of = f" with addresses of {', '.join(calibrate.cdn)}" if calibrate.cdn else ""
+    return (
+        f"pairs of a probe and a handshake: with {calibrate.share * 100:g} % of the names{of}{known}, in "
+        f"blocks of {calibrate.block}; at most {calibrate.rate:g} connections per second and vantage point"
+    )
+
+
+def _pairs_s(settings: Settings, names: int) -> float:
+    """Return how many seconds the pairs take if some server of each step of each block is silent."""
+    calibrate = settings.calibrate
+    pairs = _drawn(calibrate, names) * len(settings.probe.families)
+    silent = 2 * (settings.probe.timeout_s + settings.handshake.timeout_s)
+    blocks = math.ceil(pairs / calibrate.block)
+    return 2 * pairs / calibrate.rate + blocks * (4 * calibrate.gap_s + silent)
+
+
+def _drawn(sample: Drawn, names: int) -> int:
     """Return the most names that are drawn, about: the draw is random."""
-    share = math.ceil(names * settings.handshake.share)
-    return share if settings.handshake.limit is None else min(share, settings.handshake.limit)
+    share = math.ceil(names * sample.share)
+    return share if sample.limit is None else min(share, sample.limit)
 
 
 def _names(settings: Settings) -> int | None:

@@ -11,12 +11,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from firstflight.as_map import Mapper
 from firstflight.cdn import rules as cdn_rules
 from firstflight.egress import shared_limits
-from firstflight.errors import InputError, Interrupted, UsageError
+from firstflight.errors import Interrupted, UsageError
 from firstflight.layout import StageKey
 from firstflight.run import clock
 from firstflight.run.provenance import ruleset_hash
@@ -25,10 +23,10 @@ from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
 from scanner.backoff.controller import Controller
-from scanner.driver import choose, process, rules
+from scanner.driver import choose, draw, process, rules
 from scanner.driver.feed import Feed
 from scanner.driver.segments import closed_segments, read_segment
-from scanner.handshake import draw, records
+from scanner.handshake import records
 from scanner.records import finished
 
 NAME = "handshake"
@@ -52,7 +50,7 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage(NAME, key) as report:
         rules.check_lists(run)
         mapper = Mapper(run.layout.as_data)
-        plan = _plan(run, key, mapper, folder)
+        plan = draw.plan(run, key, NAME, mapper, folder)
         report.rows_in = plan.num_rows
         earlier = closed_segments(segments)
         choose.write_targets(
@@ -80,17 +78,6 @@ def stage(run: Run, key: StageKey) -> None:
             raise stopped
     # Not before the report says that the stage is done: without segments it would connect with all again.
     finished.remove_segments(run.layout.handshakes(key), report.rows_out, segments)
-
-
-def _plan(run: Run, key: StageKey, mapper: Mapper, folder: Path) -> pa.Table:
-    """Return the addresses that the probe stage has, of the drawn names alone."""
-    settings = run.settings
-    dns_answer = run.layout.dns_answer(key)
-    if not dns_answer.is_file():
-        raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
-    plan = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses, folder)
-    seed = int(run.manifest["seed"])
-    return choose.only(plan, draw.drawn(plan, settings.handshake, seed, mapper, key.shard), folder)
 
 
 def arguments(run: Run, key: StageKey) -> list[str]:

@@ -18,6 +18,7 @@ from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
+SENDING = ("resolve", "probe", "handshake", "calibrate", "watch")
 
 
 def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) -> None:
@@ -51,7 +52,7 @@ def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, 
     pools = {vantage.scan_pool for vantage in VANTAGES} | {vantage.watch_pool for vantage in VANTAGES}
     for dag in parsed["dags"].values():
         for task in dag["tasks"]:
-            sends = task["task_id"].rpartition(".")[2] in ("resolve", "probe", "handshake", "watch")
+            sends = task["task_id"].rpartition(".")[2] in SENDING
             assert (task["pool"] in pools) is sends, task
             if sends:
                 assert task["pool"].endswith("_" + task["task_id"].split(".")[0])
@@ -109,12 +110,12 @@ def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
     parsed = parse_dags(tmp_path, tmp_path)
     assert parsed["errors"] == {} and parsed["warnings"] == []
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
-    for stage in ("resolve", "probe", "handshake", "dissect", "load"):
+    for stage in (*SENDING[:-1], "dissect", "load"):
         assert f"hamburg.repetition.{stage}" not in tasks
         for index in range(3):
             task = tasks[f"hamburg.shard_{index}.{stage}"]
             assert (task["shard"], task["queue"]) == (f"{index}/3", "hamburg")
-            sends = stage in ("resolve", "probe", "handshake")
+            sends = stage in SENDING
             assert task["pool"] == (f"scan_hamburg.{index}" if sends else "work_hamburg")
         assert tasks[f"hong_kong.repetition.{stage}"]["shard"] == "0/1"
     ends = {*(f"hamburg.shard_{index}.load" for index in range(3)), "hong_kong.repetition.load"}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firstflight.shard import Shard, all_of
-from scanner.handshake.draw import number
+from scanner.driver.draw import number
 from tests.segments import rows_of
 from tests.waiting import until
 

@@ -126,7 +126,7 @@ def test_a_schedule_has_a_task_for_it_that_runs_it(
     )
     assert done.returncode == 0, done.stderr
     names, pool, gave, off = json.loads(done.stdout.splitlines()[-1])
-    assert names == ["resolve", "probe", "handshake", "dissect", "tally", "load"]
+    assert names == ["resolve", "probe", "handshake", "calibrate", "dissect", "tally", "load"]
     assert pool == "default_pool"  # it sends nothing
     assert gave["rows"] > 0 and tally(run, "east").is_file()
     assert off == {"rows": 0}, "the settings do not enable it"

@@ -10,6 +10,8 @@ from firstflight import settings
 from firstflight.errors import UsageError
 from firstflight.run.run import Run
 from orchestration.local import preview
+from scanner.calibrate import engines
+from scanner.calibrate import stage as calibrate
 from scanner.handshake import stage
 from tests import minimal
 
@@ -58,22 +60,32 @@ def test_the_engine_gets_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert argv[argv.index("--roots") :][:2] == given if given else "--roots" not in argv
 
 
-def test_settings_without_it_are_stored_as_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["share=1.5", "limit=0", "rate=0", "block=1", "block=10001", "gap_s=-1"])
+def test_faults_of_pairs_name_the_key(tmp_path: Path, fault: str) -> None:
+    with pytest.raises(UsageError, match=rf"c\.toml: calibrate\.{fault.partition('=')[0]}"):
+        load(tmp_path, f"calibrate.{fault}")
+
+
+@pytest.mark.parametrize("section", ["handshake", "calibrate"])
+def test_settings_without_it_are_stored_as_before(tmp_path: Path, section: str) -> None:
     plain, _ = load(tmp_path)
-    assert "handshake" not in plain.model_dump(mode="json")
-    changed, _ = load(tmp_path, "handshake.limit=5")
+    assert section not in plain.model_dump(mode="json")
+    changed, _ = load(tmp_path, f"{section}.limit=5")
     stored = changed.model_dump(mode="json")
-    assert stored["handshake"]["limit"] == 5
+    assert stored[section]["limit"] == 5
     assert settings.check(stored, "stored", tmp_path) == changed
 
 
-def test_a_run_that_does_not_enable_it_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["handshake", "calibrate"])
+def test_a_run_that_does_not_enable_it_sends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
     run = Run.create(*load(tmp_path))
     key = run.key("here", 1)
-    with pytest.raises(UsageError, match=r"handshake\.enabled is false"):
-        stage.stage(run, key)
-    assert run.report("handshake", key) is None
+    with pytest.raises(UsageError, match=rf"{name}\.enabled is false"):
+        {"handshake": stage, "calibrate": calibrate}[name].stage(run, key)
+    assert run.report(name, key) is None
 
 
 @pytest.mark.parametrize(
@@ -97,3 +109,44 @@ def test_a_dry_run_announces_it(tmp_path: Path, overrides: tuple[str, ...], line
     assert found == ([] if line is None else [line])
     total = next(text for text in preview.describe(load(tmp_path, *overrides)[0]) if text.startswith("here"))
     assert ("0:00:13" in total) == (line is not None)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line", "seconds"),
+    [
+        (
+            ("calibrate.enabled=true", "calibrate.share=1"),
+            "pairs of a probe and a handshake: with 100 % of the names, at most 1, in blocks of 50; at most "
+            "50 connections per second and vantage point",
+            "0:00:33",  # of these 3 for the probes, 4 of pauses, 2 times 3 + 10 of silence
+        ),
+        (
+            ("calibrate.enabled=true", 'calibrate.cdn=["Fastly"]', "calibrate.gap_s=2", "calibrate.block=9"),
+            "pairs of a probe and a handshake: with 1 % of the names with addresses of Fastly, at most 1, in "
+            "blocks of 9; at most 50 connections per second and vantage point",
+            "0:00:37",
+        ),
+    ],
+)
+def test_a_dry_run_announces_pairs(
+    tmp_path: Path, overrides: tuple[str, ...], line: str, seconds: str
+) -> None:
+    found = list(preview.describe(load(tmp_path, *overrides)[0]))
+    assert line in found
+    assert seconds in next(text for text in found if text.startswith("here"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "pause"),
+    [
+        ((), 1.0),
+        (("calibrate.gap_s=4",), 4.0),
+        (("calibrate.gap_s=0", "probe.per_address_rate=0.25"), 4.0),
+        (("calibrate.gap_s=0", "probe.per_address_rate=0", "probe.per_prefix_rate=20"), 1.0),
+        (("calibrate.gap_s=0", "probe.per_address_rate=0", "probe.per_prefix_rate=0"), 0.0),
+    ],
+)
+def test_a_pause_between_engines_keeps_the_limits(
+    tmp_path: Path, overrides: tuple[str, ...], pause: float
+) -> None:
+    assert engines.pause_s(load(tmp_path, *overrides)[0]) == pause

@@ -13,7 +13,7 @@ from firstflight.errors import UsageError
 from firstflight.settings import Handshake
 from firstflight.shard import WHOLE, Shard, all_of
 from scanner.driver import choose
-from scanner.handshake.draw import drawn, number
+from scanner.driver.draw import drawn, number
 
 SEED = 7
 # Odd names have addresses of Fastly.

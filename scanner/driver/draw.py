@@ -1,4 +1,4 @@
-"""Draws the share of the names with which the handshake stage connects.
+"""Draws the share of the names that a stage contacts beside the probes.
 
 A name is drawn by a hash of the run's seed and the name alone, so it is drawn in every repetition, at every
 vantage point and in whichever shard, as long as it has an address there.
@@ -7,15 +7,19 @@ vantage point and in whichever shard, as long as it has an address there.
 from __future__ import annotations
 
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
-from firstflight.errors import UsageError
-from firstflight.settings import Handshake
+from firstflight.errors import InputError, UsageError
+from firstflight.layout import StageKey
+from firstflight.run.run import Run
+from firstflight.settings import Drawn
 from firstflight.shard import Shard
+from scanner.driver import choose
 
 _ALL = 1 << 64
 
@@ -29,17 +33,42 @@ def number(seed: int, name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8, key=key).digest(), "big")
 
 
-def drawn(plan: pa.Table, settings: Handshake, seed: int, mapper: Mapper, shard: Shard) -> Mask:
+def plan(run: Run, key: StageKey, section: str, mapper: Mapper, scratch: Path) -> pa.Table:
+    """Return the addresses that the probe stage of `key` has, of the names alone that `section` draws.
+
+    `section`: the section of the settings with share, cdn and limit; `scratch`: a folder for a temporary
+    file. InputError if the names are not resolved; UsageError as `drawn`.
+    """
+    settings = run.settings
+    dns_answer = run.layout.dns_answer(key)
+    if not dns_answer.is_file():
+        raise InputError(f"there is no {dns_answer}: run the resolve stage of {key.vantage} first")
+    found = choose.choose(dns_answer, settings.probe.families, settings.probe.all_addresses, scratch)
+    wanted = drawn(
+        found, getattr(settings, section), int(run.manifest["seed"]), mapper, key.shard, section=section
+    )
+    return choose.only(found, wanted, scratch)
+
+
+def drawn(
+    plan: pa.Table,
+    settings: Drawn,
+    seed: int,
+    mapper: Mapper,
+    shard: Shard,
+    *,
+    section: str = "handshake",
+) -> Mask:
     """Return which rows of a plan (scanner.driver.choose) are of names to connect with.
 
     Of the names with an address of `settings.cdn`, `settings.share` by their numbers, and of these the
     `settings.limit` with the smallest numbers; a shard has its part of the limit. UsageError for a CDN that
-    the CDN map does not have.
+    the CDN map does not have, naming `section` of the settings.
     """
     unknown = sorted(set(settings.cdn) - mapper.cdns)
     if unknown:
         raise UsageError(
-            f"handshake.cdn names {unknown[0]}, which the CDN map does not have; it has "
+            f"{section}.cdn names {unknown[0]}, which the CDN map does not have; it has "
             f"{', '.join(sorted(mapper.cdns))}"
         )
     numbers = _numbers(plan, seed)
