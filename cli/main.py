@@ -23,6 +23,7 @@ from firstflight.system import stdout, terminal
 
 # subcommand -> (module, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "calibrate": ("cli.calibrate", "Compare first answers of probes with those inside full handshakes."),
     "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
