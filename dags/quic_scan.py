@@ -52,6 +52,14 @@ with DAG(
         "vantage_points": Param(
             NAMES, type="array", items={"enum": NAMES}, minItems=1, uniqueItems=True, title="Vantage points"
         ),
+        "handshake_share": Param(
+            0.01,
+            type=["null", "number"],
+            minimum=0,
+            maximum=1,
+            description="Share of the names to complete a handshake with, drawn by the run's seed; 0: none; "
+            "null: as the site's settings say.",
+        ),
         "max_age_days": Param(
             3, type="integer", minimum=0, description="An older list or table starts no scan."
         ),
@@ -67,8 +75,8 @@ with DAG(
 
 `open` creates a run with the newest list and routing table; its value (*XCom*) is the run's id, as in rows
 and `firstflight runs`. Each vantage point then fetches its inputs from the centre and, per repetition,
-resolves the names, probes them under capture, completes handshakes with a share of them if the site's
-settings say so, dissects its capture, and loads its rows into the store.
+resolves the names, probes them under capture, completes handshakes with a share of them, dissects its
+capture, and loads its rows into the store.
 `report` writes the page when all rows are loaded, or after `report_after_minutes`, and names missing vantage
 points; `late_report` writes it again after the last one.
 

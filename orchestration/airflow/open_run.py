@@ -74,6 +74,8 @@ class OpenScan(Open):
             },
             "probe": {"families": params["families"]},
         }
+        if (share := params["handshake_share"]) is not None:
+            changes["handshake"] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
         with airflow_errors():
             due.check_length(params["repetition_interval_minutes"] * 60, params["repetitions"])
             run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)

@@ -115,7 +115,7 @@ def scan(site: Site, first_tries: dict[str, str]) -> Scan:
     """quic_scan, triggered through the REST interface; kill -9 ends one worker while it probes."""
     del first_tries  # required, but unused
     site.pause("quic_scan", False)
-    dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5)
+    dag_run = site.trigger("quic_scan", repetitions=1, rate=40, report_after_minutes=5, handshake_share=0.05)
     segments = f"runs/*/{KILLED}/1/probe/segments/*.arrow"
     wait_for(
         lambda: len(list((site.folder / KILLED).glob(segments))) >= 2,
@@ -147,6 +147,15 @@ def test_every_row_is_there_once(site: Site, scan: Scan) -> None:
     assert all(count > 400 for count in targets.values())
     assert {row["vantage"]: row["n"] for row in rows} == targets
     assert {row["vantage"]: row["different"] for row in rows} == targets
+
+
+def test_each_vantage_point_completes_handshakes_with_the_same_names(site: Site, scan: Scan) -> None:
+    asked = "SELECT vantage, arraySort(groupUniqArray(domain)) AS names, countIf(outcome = 'done') AS done "
+    rows = site.rows(f"{asked} FROM quic_handshake WHERE run = '{scan.run}' GROUP BY vantage ORDER BY ALL")
+    assert [row["vantage"] for row in rows] == sorted(VANTAGES)
+    # 5 % of some 450 names, drawn by the run's seed.
+    assert 8 <= len(rows[0]["names"]) <= 45 and all(row["done"] > 0 for row in rows), rows
+    assert all(row["names"] == rows[0]["names"] for row in rows), rows
 
 
 def test_each_vantage_points_rows_left_by_its_own_address_and_worker(site: Site, scan: Scan) -> None:

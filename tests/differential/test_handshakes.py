@@ -48,7 +48,7 @@ TIMES = {"ack_us": "ack_us", "sh_us": "sh_us", "confirmed_us": "handshake_done_u
 
 
 @dataclass
-class Seen:
+class PacketLog:
     """What somebody saw of one server."""
 
     parameters: list[tuple[int, bytes]] = field(default_factory=list)
@@ -62,10 +62,10 @@ class Compared:
 
     rows: list[dict[str, Any]]
     folder: Path
-    tshark: dict[str, Seen]
+    tshark: dict[str, PacketLog]
     dissected: dict[str, dict[str, Any]]
     # Of the second client, by name.
-    second: dict[str, Seen]
+    second: dict[str, PacketLog]
 
 
 def _shown(element: ElementTree.Element) -> str:
@@ -76,17 +76,17 @@ def _value(element: ElementTree.Element) -> bytes:
     return bytes.fromhex(element.get("value") or "")
 
 
-def by_tshark(capture: Path, keys: Path, port: int) -> dict[str, Seen]:
+def by_tshark(capture: Path, keys: Path, port: int) -> dict[str, PacketLog]:
     """Return what the server at `port` sent to each connection ID of a client."""
     argv = ["tshark", "-2", "-r", str(capture), "-o", f"tls.keylog_file:{keys}", "-T", "pdml"]
     argv += ["-Y", f"quic && udp.srcport == {port}"]
     done = subprocess.run(argv, capture_output=True, check=True)
-    found: dict[str, Seen] = {}
+    found: dict[str, PacketLog] = {}
     for packet in ElementTree.fromstring(done.stdout).iter("packet"):
         fields = [(one.get("name"), one) for one in packet.iter("field")]
         # Connections share ports; their IDs are their own.
         client = next(_shown(one).replace(":", "") for name, one in fields if name == "quic.dcid")
-        seen = found.setdefault(client, Seen())
+        log = found.setdefault(client, PacketLog())
         # Messages that a busy machine's server sends again are dissected again.
         parameters: list[tuple[int, bytes]] = []
         for name, one in fields:
@@ -96,14 +96,14 @@ def by_tshark(capture: Path, keys: Path, port: int) -> dict[str, Seen]:
                 parameters[-1] = (parameters[-1][0], _value(one))
             elif name == "tls.handshake.certificate":
                 digest = hashlib.sha256(_value(one)).hexdigest()
-                seen.certificates += [digest] if digest not in seen.certificates else []
+                log.certificates += [digest] if digest not in log.certificates else []
             elif name == "quic.frame":
                 parts = {part.get("name"): part for part in one.iter("field")}
                 if "quic.stream_data" in parts and _shown(parts["quic.stream.stream_id"]) == "0":
                     offset = parts.get("quic.stream.offset")
                     at = 0 if offset is None else int(_shown(offset))
-                    seen.stream[at] = bytes.fromhex(_shown(parts["quic.stream_data"]).replace(":", ""))
-        seen.parameters = seen.parameters or parameters
+                    log.stream[at] = bytes.fromhex(_shown(parts["quic.stream_data"]).replace(":", ""))
+        log.parameters = log.parameters or parameters
     return found
 
 
@@ -116,10 +116,10 @@ def parameters_of(extension: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def second_client(name: str, port: int) -> Seen:
+def second_client(name: str, port: int) -> PacketLog:
     """Connect by aioquic, and return what it saw."""
 
-    async def main() -> Seen:
+    async def main() -> PacketLog:
         settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name=name)
         settings.verify_mode = ssl.CERT_NONE
         async with quic_connect(
@@ -130,7 +130,7 @@ def second_client(name: str, port: int) -> Seen:
             extensions = dict(tls.received_extensions or [])
             assert tls._peer_certificate is not None
             chain = [tls._peer_certificate, *tls._peer_certificate_chain]
-            return Seen(
+            return PacketLog(
                 parameters_of(extensions[kind]),
                 [hashlib.sha256(one.public_bytes(Encoding.DER)).hexdigest() for one in chain],
             )
@@ -192,9 +192,9 @@ def is_value(shown: object, value: bytes) -> bool:
 def test_transport_parameters(found: Compared) -> None:
     for row in found.rows:
         assert row["outcome"] == "done", row
-        seen = found.tshark[row["client_cid"]]
-        assert len(own(row)) == len(seen.parameters) > 8
-        for one, (number, value) in zip(own(row), seen.parameters, strict=True):
+        log = found.tshark[row["client_cid"]]
+        assert len(own(row)) == len(log.parameters) > 8
+        for one, (number, value) in zip(own(row), log.parameters, strict=True):
             assert int(one["id"], 16) == number and is_value(one["value"], value), (one, value.hex())
         dissected = found.dissected[row["client_cid"]]
         # The dissector writes identifiers without leading zeros.
