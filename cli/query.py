@@ -44,7 +44,7 @@ def command(
         if given:
             raise UsageError("--param goes with the NAME of a query; `firstflight query` lists them")
         for one in query.names():
-            terminal.echo(f"{one:22}{query.load(one).answers}")
+            terminal.echo(f"{one:26} {query.load(one).answers}")
         return
     asked = query.load(name)
     parameters = _pairs(given)
@@ -80,5 +80,5 @@ def _about(asked: object) -> str:
         default = "required" if one.default is None else f"[{one.default}]" if one.default else "[all]"
         lines.append(f"  {one.name:16}{one.type:15}{default:14}{one.meaning}")
     lines += ["", "Columns:"]
-    lines += [f"  {column:22}{meaning}" for column, meaning in asked.columns.items()]
+    lines += [f"  {column:25} {meaning}" for column, meaning in asked.columns.items()]
     return "\n".join(lines)

@@ -105,7 +105,7 @@ def segments(folder: Path, kind: str, parts: list[list[dict[str, Any]]]) -> None
 
 
 def summary(folder: Path, **changes: Any) -> None:
-    facts = dict.fromkeys(joined.FACTS)
+    facts: dict[str, Any] = dict.fromkeys(joined.FACTS) | {"alpn": ["h3"]}
     files.write_json(
         folder / "summary.json",
         {**facts, "rejected": 0, "missing_tx_stamps": 0, "missing_rx_stamps": 0, **changes},
