@@ -32,7 +32,8 @@ from tests.lab_servers.running import endpoint, running
 
 __all__ = ["http3"]
 STACKS = ("quiche", "quic-go", "aioquic", "http3")
-TOLERANCE_US = 20
+# From sending to arrival on the loopback interface, of the least disturbed of some connections.
+CROSSING_US = 20
 # Column of the engine -> of the dissector.
 SAME = {
     "first_answer": "first_answer",
@@ -247,10 +248,15 @@ def test_header_fields(found: Compared) -> None:
 
 
 def test_milestones_as_the_dissector_sees_them(found: Compared) -> None:
+    crossings = []
     for row in found.rows:
         seen = found.dissected[row["client_cid"]]
         assert {name: row[name] for name in SAME} == {name: seen[other] for name, other in SAME.items()}
         assert row["datagrams_received"] + row["after_close"] == seen["datagrams_server"]
         assert seen["undecrypted_packets"] == 0
-        for name, other in TIMES.items():
-            assert abs(row[name] - seen[other]) <= TOLERANCE_US, (name, row, seen)
+        # Both take the kernel's stamp of a received datagram. Of the Initial the engine has the one of
+        # sending, the capture the one of its arrival, which is later: by the same time for each milestone.
+        later = [row[name] - seen[other] for name, other in TIMES.items()]
+        assert min(later) >= -1 and max(later) - min(later) <= 1, (later, row, seen)
+        crossings.append(min(later))
+    assert min(crossings) <= CROSSING_US, crossings
