@@ -129,6 +129,8 @@ mod tests {
             mode: mode.into(),
             delay_us,
             certificate: "small".into(),
+            alpn: "h3".into(),
+            http: None,
         };
         assert!(behaviour(&endpoint("silent", None)).is_ok());
         assert!(behaviour(&endpoint("loud", None)).is_err_and(|problem| problem.contains("loud")));
