@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import ipaddress
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -120,6 +121,8 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
         for name in options if other != engine else ():
             if given[name] not in (None, ()):
                 raise UsageError(f"{_option(context, name)} is an option of --engine {other}")
+    if given["rate"] is not None and not math.isfinite(float(str(given["rate"]))):
+        raise UsageError("--rate: a number is expected")
     stdout.check_open()
     from scanner.external.permitted import Permitted
 
@@ -228,13 +231,17 @@ def _handshakes(context: click.Context, permitted: Permitted) -> None:
     ):
         raise UsageError("--contact is needed: the targets are not all inside --allow-net; nothing was sent")
     folder = given["out"].resolve()
-    if folder.exists():
-        raise UsageError(f"{folder} exists: name a new folder")
     entered = folder.with_name(f"{folder.name}.input.csv")
+    for path in (folder, entered):
+        if path.exists():
+            raise UsageError(f"{path} exists: name another --out")
+    if not folder.parent.is_dir():
+        raise UsageError(f"there is no folder {folder.parent} for --out")
     written, blocked = qscanner.write_input(listed, permitted, entered)
     scan = qscanner.Scan(folder, given["rate"] or 50, given["program"] or "qscanner")
     terminal.echo(f"{written} targets, {blocked} blocked", err=True)
     if given["dry_run"]:
+        entered.unlink()
         terminal.echo(" ".join(qscanner.arguments(scan, entered)))
         return
     qscanner.run(scan, entered)

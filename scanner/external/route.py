@@ -21,13 +21,11 @@ def to(address: str) -> Route:
     """Ask the kernel for the way to an IPv4 address; nothing is sent. UsageError if there is none."""
     try:
         (route,) = _ip("route", "get", address)
-        interface, source = route["dev"], route["prefsrc"]
-    except (ValueError, KeyError, subprocess.CalledProcessError) as error:
+        interface, source, hop = route["dev"], route["prefsrc"], route.get("gateway", address)
+        neighbours = _ip("neighbour", "show", hop, "dev", interface)
+    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         raise UsageError(f"this machine has no route to {address}; nothing was sent") from error
-    hop = route.get("gateway", address)
-    known = [
-        entry["lladdr"] for entry in _ip("neighbour", "show", hop, "dev", interface) if "lladdr" in entry
-    ]
+    known = [entry["lladdr"] for entry in neighbours if "lladdr" in entry]
     return Route(interface, source, known[0] if known else None)
 
 

@@ -68,7 +68,8 @@ class Sweep:
 
     def fair_rate(self) -> int:
         """Return the rate under the limit per /24, at least 1: ZMap knows no prefixes."""
-        prefixes = sum(max(1, network.num_addresses // 256) for network in self.parsed())
+        spans = [(int(n.network_address) >> 8, int(n.broadcast_address) >> 8) for n in self.parsed()]
+        prefixes = len({prefix for first, last in spans for prefix in range(first, last + 1)})
         return max(1, int(min(self.rate, PER_PREFIX_RATE * prefixes)))
 
 
@@ -116,7 +117,7 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
     was yielded is whole).
     """
     parsed = sweep.parsed()
-    sweep = _on_the_way(sweep, str(parsed[0].network_address))
+    sweep = _on_the_way(sweep, [str(network.network_address) for network in parsed])
     with tempfile.TemporaryDirectory(prefix="firstflight-zmap-") as folder, _held(sweep.ports, sweep.source):
         blocked, networks = Path(folder, "blocked.txt"), Path(folder, "networks.txt")
         blocked.write_text("".join(f"{line}\n" for line in permitted.blocked_ipv4()))
@@ -125,7 +126,7 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
             arguments(sweep, blocked, networks), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         try:
-            yield from _speakers(process, sweep)
+            yield from _speakers(process, sweep, permitted)
             status = process.wait()
         except KeyboardInterrupt as error:
             raise Interrupted(
@@ -138,26 +139,38 @@ def run(sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
             raise FirstflightError(f"{sweep.program} ended with status {status}: {_last(message)}")
 
 
-def _on_the_way(sweep: Sweep, address: str) -> Sweep:
-    """Fill in what is not given of interface, source and gateway."""
+def _on_the_way(sweep: Sweep, addresses: Sequence[str]) -> Sweep:
+    """Fill in what is not given of interface, source and gateway. UsageError if the networks differ in it."""
     if sweep.interface and sweep.source and sweep.gateway_mac:
         return sweep
-    way = route.to(address)
+    ways = {route.to(address) for address in addresses}
+    if len(ways) > 1:
+        raise UsageError(
+            "the networks are reached in different ways: sweep them one by one; nothing was sent"
+        )
+    (way,) = ways
     interface, source = sweep.interface or way.interface, sweep.source or way.source
     return replace(
         sweep, interface=interface, source=source, gateway_mac=sweep.gateway_mac or way.gateway_mac
     )
 
 
-def _speakers(process: subprocess.Popen[bytes], sweep: Sweep) -> Iterator[Speaker]:
+def _speakers(process: subprocess.Popen[bytes], sweep: Sweep, permitted: Permitted) -> Iterator[Speaker]:
     assert process.stdout is not None
     lines = (line.decode(errors="replace") for line in process.stdout)
     next(lines, None)  # the names of the columns, which ZMap 2.1 does not quote well
     for row in csv.DictReader(lines, _FIELDS.split(",")):
-        listed = forced_negotiation.versions(_bytes(row["data"]), sweep.source_id, sweep.destination_id)
-        if listed is not None:
+        listed = forced_negotiation.versions(_bytes(row["data"] or ""), sweep.source_id, sweep.destination_id)
+        if listed is not None and _was_asked(row["saddr"], int(row["sport"]), sweep, permitted):
             at = int(row["timestamp-ts"]) * 10**9 + int(row["timestamp-us"]) * 1000
             yield Speaker(row["saddr"], int(row["sport"]), listed, int(row["ttl"]), at)
+
+
+def _was_asked(address: str, port: int, sweep: Sweep, permitted: Permitted) -> bool:
+    """Return whether an answer is from an address that was asked: who was may forge others' answers."""
+    ip = ipaddress.IPv4Address(address)
+    asked = port == sweep.port and any(ip in network for network in sweep.parsed())
+    return asked and permitted.why_not(address) is None
 
 
 def _bytes(text: str) -> bytes:

@@ -3,7 +3,7 @@ SELECT
     if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
     count() AS names,
     countIf(has_record) AS with_record,
-    with_record / names AS record_share,
+    with_record / nullIf(countIf(has_record IS NOT NULL), 0) AS record_share,
     countIf(promise = 'kept') AS kept,
     countIf(promise = 'broken') AS broken,
     countIf(promise = 'not_promised') AS not_promised,

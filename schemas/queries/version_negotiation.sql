@@ -5,8 +5,8 @@ SELECT
     countIf(outcome = 'version_negotiation') AS negotiated,
     negotiated / probes AS negotiated_share,
     countIf(version_grease > 0) AS greased,
-    quantileExactIf(0.5)(vn, has_vn) AS vn_p50_us,
-    quantileExactIf(0.9)(vn, has_vn) AS vn_p90_us
+    quantileExactOrNullIf(0.5)(vn, has_vn) AS vn_p50_us,
+    quantileExactOrNullIf(0.9)(vn, has_vn) AS vn_p90_us
 FROM
 (
     SELECT

@@ -27,7 +27,7 @@ SELECT
     ifNull(connected.handshakes, 0) AS handshakes,
     ifNull(connected.completed, 0) AS completed,
     alt_svc_h3,
-    multiIf(answered + completed > 0, true, probes + handshakes > 0, false, NULL) AS speaks_quic,
+    multiIf(answered + ifNull(connected.spoke, 0) > 0, true, probes + handshakes > 0, false, NULL) AS speaks_quic,
     multiIf(speaks_quic IS NULL OR promises_h3 IS NULL, NULL, promises_h3 AND speaks_quic, 'kept', promises_h3, 'broken',
         speaks_quic, 'not_promised', 'neither') AS promise
 FROM
@@ -37,9 +37,10 @@ FROM
         vantage,
         repetition,
         domain,
-        countIf(qtype = 'HTTPS' AND status = 'NOERROR') > 0 AS has_record,
-        countIf(https_priority = 0) > 0 AS is_alias,
         -- A resolver that failed says nothing of the record.
+        if(countIf(qtype = 'HTTPS' AND status IN ('NOERROR', 'NODATA', 'NXDOMAIN')) = 0, NULL,
+            countIf(qtype = 'HTTPS' AND status = 'NOERROR') > 0) AS has_record,
+        countIf(https_priority = 0) > 0 AS is_alias,
         if(countIf(qtype = 'HTTPS' AND status IN ('NOERROR', 'NODATA', 'NXDOMAIN')) = 0, NULL,
             countIf(has(https_alpn, 'h3') AND https_priority > 0) > 0) AS promises_h3,
         anyIf(https_port, https_port IS NOT NULL) AS https_port,
@@ -72,7 +73,8 @@ LEFT JOIN
         repetition,
         domain,
         countIf(outcome NOT IN ('blocked', 'send_failed')) AS handshakes,
-        countIf(outcome = 'done') AS completed
+        countIf(outcome = 'done') AS completed,
+        countIf(outcome IN ('done', 'closed', 'version_negotiation', 'retry_loop') OR first_answer IS NOT NULL) AS spoke
     FROM ${database}.quic_handshake
     GROUP BY run, vantage, repetition, domain
 ) AS connected USING (run, vantage, repetition, domain)

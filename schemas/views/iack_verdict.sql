@@ -18,14 +18,14 @@ SELECT
     rtt_us,
     CAST(round(delay_us), 'Nullable(Int64)') AS delay_us,
     pto AS pto_us,
-    multiIf(over_limit, 'iack', delay_us < pto, 'iack', delay_us >= pto, 'wait', NULL) AS verdict,
-    multiIf(over_limit, 'over_limit', delay_us < pto, 'earlier_pto', delay_us >= pto, 'spurious_probes', NULL) AS reason,
+    multiIf(over_limit, 'iack', delay_us < pto, 'iack', NOT over_limit AND delay_us >= pto, 'wait', NULL) AS verdict,
+    multiIf(over_limit, 'over_limit', delay_us < pto, 'earlier_pto', NOT over_limit AND delay_us >= pto, 'spurious_probes', NULL) AS reason,
     multiIf(over_limit, 'iack', NOT over_limit, 'wait', NULL) AS verdict_first_flight_lost,
     multiIf(iack = handshakes, 'iack', iack = 0, 'wait', 'both') AS sends,
     if(sends = 'both', NULL, sends = verdict) AS follows,
     CAST(round(pto_if_waiting - pto), 'Nullable(Int64)') AS gain_us,
     CAST(floor(log2(delay_us / pto + 1)), 'Nullable(UInt16)') AS spurious_probes,
-    greatest(999000 - pto, 0) AS cost_if_lost_us
+    if(pto IS NULL, NULL, greatest(999000 - pto, 0)) AS cost_if_lost_us
 FROM
 (
     SELECT

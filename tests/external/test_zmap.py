@@ -88,6 +88,7 @@ def test_dry_run(tmp_path: Path) -> None:
         (["10.0.0.0/30", "10.0.1.0/30"], 100, 40),
         (["10.0.0.0/25", "10.0.0.128/25"], 100, 20),
         (["10.0.0.1/32"], 0.5, 1),
+        (["10.0.0.1/32", "10.0.0.3/32", "10.0.0.5/32"], 100, 20),
     ],
 )
 def test_rate_keeps_the_limit_of_prefixes(networks: list[str], rate: float, fair: int) -> None:

@@ -67,6 +67,10 @@ def chosen(store: Store, name: str, columns: str, **given: str) -> list[list[Any
         # One sample alone does not tell path and server apart; without sizes there is no verdict.
         (answered("a", "coalesced", 20_000, 0, rtt_samples=1), [None, None, "wait", "wait", None, None]),
         (
+            answered("a", "iack", 20_000, 60_000, bytes_received_handshake=None),
+            [None, None, None, "iack", None, 1],
+        ),
+        (
             answered("a", "iack", 20_000, 0, bytes_received_handshake=None),
             ["iack", "earlier_pto", None, "iack", True, 0],
         ),
