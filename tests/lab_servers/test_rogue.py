@@ -63,6 +63,7 @@ def contents(answers: list[Datagram]) -> list[list[str]]:
         ("retry-long-token.small.test", [["retry"]]),
         ("version-negotiation.small.test", [["version_negotiation"]]),
         ("version-negotiation-own.small.test", [["version_negotiation"]]),
+        ("endless-crypto.small.test", [["ack crypto padding"], *[["crypto padding"]] * 57]),
         ("slow-crypto.small.test", [["ack padding"], *[["crypto"]] * 32]),
         ("silent.small.test", []),
         ("malformed-frames.small.test", [["initial"]]),
