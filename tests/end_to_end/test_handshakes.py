@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from statistics import median
 from typing import Any
 
@@ -143,9 +143,15 @@ RELATIONS: dict[str, Callable[[Row], bool]] = {
     "family": lambda row: row["family"] == (6 if ":" in row["ip"] else 4),
     "day": lambda row: row["day"] == (row["sent_at"][:10] if sent(row) else begun(row)),
 }
+
+
+def is_null(name: str, row: Row) -> bool:
+    return row[name] is None
+
+
 # The lab's campaign asks for no second connection.
 RELATIONS |= {
-    column.name: lambda row, name=column.name: row[name] is None
+    column.name: partial(is_null, column.name)
     for column in records.load("quic_handshake").columns
     if column.name.startswith("second_")
 }
