@@ -18,7 +18,7 @@ from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 
 if TYPE_CHECKING:
-    from scanner.external.permitted import Permitted
+    from firstflight.egress.permitted import Permitted
     from scanner.external.zmap import Speaker, Sweep
 
 _ONLY = {
@@ -124,7 +124,7 @@ def command(context: click.Context, /, engine: str, **given: object) -> None:
     if given["rate"] is not None and not math.isfinite(float(str(given["rate"]))):
         raise UsageError("--rate: a number is expected")
     stdout.check_open()
-    from scanner.external.permitted import Permitted
+    from firstflight.egress.permitted import Permitted
 
     permitted = Permitted(context.params["blocklists"], context.params["optouts"], context.params["allow"])
     (_sweep if engine == "zmap" else _handshakes)(context, permitted)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, InputError, Interrupted
 from firstflight.system import children, files
-from scanner.external.permitted import Permitted
 
 # Refills of its bucket a second, where the rate allows it.
 _REFILLS = 10

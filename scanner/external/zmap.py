@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firstflight.egress import lab
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.system import children
 from scanner.external import forced_negotiation, route
-from scanner.external.permitted import Permitted
 
 # Probes per second and /24 on the average: as `firstflight probe` alone (docs/ethics.md).
 PER_PREFIX_RATE = 20

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from firstflight.egress import lab
+from firstflight.egress.permitted import Permitted
 from firstflight.errors import InputError, UsageError
 from scanner.external import qscanner
-from scanner.external.permitted import Permitted
 from scanner.external.qscanner import Scan, Target
 
 

@@ -1,6 +1,7 @@
-"""What another scanner may contact, by the rules that the native engines apply where packets leave.
+"""What Python programs may contact, by the rules that the native engines apply where packets leave.
 
-Those programs do not know opt-out lists, and their limits differ: so what they are given is checked before.
+For sockets that Python opens, and for other scanners: those do not know opt-out lists, and their limits
+differ, so what they are given is checked before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from firstflight import egress
 from firstflight.egress import lab, lists
 from firstflight.errors import UsageError
 
@@ -20,7 +20,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Span = tuple[int, int]
 """First and last address of a range, as numbers."""
 
-SPECIAL_NETWORKS = Path(egress.__path__[0]) / "special_networks.csv"
+SPECIAL_NETWORKS = Path(__file__).with_name("special_networks.csv")
 
 
 class _Ranges:
