@@ -1,0 +1,168 @@
+"""A network namespace with TCP settings of its own, behind this one by masquerading.
+
+What leaves it has this namespace's address; options, ECN bits and, where it is free, the source port stay as
+they were. No setting of this namespace is changed: it must forward already. Everything ends with this process,
+also by kill -9: the namespace with its holder, the link with the namespace, the rules with the program that
+owns them (nft(8), table flag `owner`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import children
+
+# Addresses of the links: /30 networks of 169.254.0.0/16 (RFC 3927), which no router forwards to others, and a
+# /64 of a unique local prefix (RFC 4193). They never leave: what is forwarded has this namespace's address.
+_V4 = "169.254.{}.{}"
+_V6 = "fd66:6972:7374:{:x}::{}"
+_FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
+_MOST = 64
+_OFFLOADS = ("gro", "gso", "tso")
+
+
+def forwards(family: int) -> bool:
+    """Return whether this namespace forwards IPv4 (4) or IPv6 (6), which only its owner may decide."""
+    try:
+        return Path(_FORWARD[family]).read_text(encoding="ascii").strip() != "0"
+    except FileNotFoundError:
+        return False  # no IPv6 here
+
+
+class Masqueraded:
+    """Context manager around such a namespace.
+
+    `place` (0 to 63) tells several of one process apart; `sysctls`: settings inside, by their names below
+    /proc/sys/net, for example `ipv4/tcp_sack`; `mark`: alias of its `lo`. UsageError without the right to make
+    one, or where this namespace does not forward IPv4.
+    """
+
+    interface = "up0"
+    """The only interface inside besides `lo`."""
+
+    def __init__(self, place: int, sysctls: Mapping[str, str], *, mark: str = "") -> None:
+        if not 0 <= place < _MOST:
+            raise ValueError(f"{place} is no place of a namespace: 0 to {_MOST - 1}")
+        self._place = place
+        self._sysctls = dict(sysctls)
+        self._mark = mark
+        self._stack = ExitStack()
+        self._holder = 0
+
+    def __enter__(self) -> Self:
+        if not forwards(4):
+            raise UsageError(
+                "this machine does not forward IPv4, which a namespace of its own for TCP settings needs: "
+                "sysctl net.ipv4.ip_forward=1, with a firewall that forwards nothing from outside"
+            )
+        with ExitStack() as stack:
+            self._hold(stack)
+            self._link()
+            self._rules(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def inside(self, argv: Sequence[str]) -> list[str]:
+        """Return the argument list that runs a program inside."""
+        return ["nsenter", f"--net=/proc/{self._holder}/ns/net", "--", *argv]
+
+    def _hold(self, stack: ExitStack) -> None:
+        """Start the process that the namespace lives as long as: it ends when its input is closed."""
+        script = "echo; exec cat"
+        holder = children.start(
+            ["unshare", "--net", "sh", "-c", script],
+            own_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        stack.callback(_end, holder)
+        assert holder.stdout is not None and holder.stderr is not None
+        if not holder.stdout.readline():
+            reason = holder.stderr.read().decode(errors="replace").strip().rpartition(": ")[2]
+            raise UsageError(f"no network namespace can be made ({reason}): run this as root")
+        self._holder = holder.pid
+
+    def _link(self) -> None:
+        # Short names (15 characters at most), not those of another process of this namespace.
+        outer = f"ff{os.getpid()}.{self._place}"
+        v4, v6 = self._addresses(2)
+        outer_v4, outer_v6 = self._addresses(1)
+        _run("ip", "link", "add", outer, "type", "veth", "peer", self.interface, "netns", str(self._holder))
+        _run("ip", "address", "add", f"{outer_v4}/30", "dev", outer)
+        _run("ip", "address", "add", f"{outer_v6}/64", "dev", outer, "nodad")
+        for name, netns in ((outer, False), (self.interface, True)):
+            argv = ["ethtool", "-K", name, *(word for offload in _OFFLOADS for word in (offload, "off"))]
+            _run(*(self.inside(argv) if netns else argv))
+        _run("ip", "link", "set", outer, "up")
+        settings = {"ipv6/conf/all/accept_dad": "0", f"ipv6/conf/{self.interface}/accept_ra": "0"}
+        lines = [f"echo '{value}' > /proc/sys/net/{name}" for name, value in (settings | self._sysctls).items()]
+        lines += [
+            f"ip link set lo {f'alias {self._mark} ' * bool(self._mark)}up",
+            f"ip address add {v4}/30 dev {self.interface}",
+            f"ip address add {v6}/64 dev {self.interface} nodad",
+            f"ip link set {self.interface} up",
+            f"ip route add default via {outer_v4}",
+            f"ip -6 route add default via {outer_v6}",
+        ]
+        _run(*self.inside(["sh", "-e", "-c", "\n".join(lines)]))
+
+    def _rules(self, stack: ExitStack) -> None:
+        """Masquerade what comes from the link, as long as the nft process runs that owns the table."""
+        v4, v6 = self._addresses(2)
+        table = f"inet firstflight_{os.getpid()}_{self._place}"
+        lines = [
+            f"add table {table} {{ flags owner; }}",
+            f"add chain {table} nat {{ type nat hook postrouting priority srcnat; }}",
+            f"add rule {table} nat ip saddr {v4} masquerade",
+            f"add rule {table} nat ip6 saddr {v6} masquerade",
+            f"list table {table}",
+        ]
+        owner = children.start(
+            ["nft", "-i"],
+            own_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        stack.callback(_end, owner)
+        assert owner.stdin is not None and owner.stdout is not None
+        owner.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        answer = b""
+        # The list of the table ends with its closing brace; an error names itself.
+        while not answer.endswith(b"\n}\n"):
+            line = owner.stdout.readline()
+            answer += line
+            if not line or b"Error" in line:
+                raise FirstflightError(f"nft does not masquerade: {answer.decode(errors='replace').strip()}")
+
+    def _addresses(self, end: int) -> tuple[str, str]:
+        # Of the process, so that two of them in one namespace do not meet: 16,384 /30 networks, 64 a process.
+        network = (os.getpid() % 256) * _MOST + self._place
+        return _V4.format(network // _MOST, network % _MOST * 4 + end), _V6.format(network, end)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    children.stop(process, grace_s=1.0)
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = done.stderr.strip() or f"status {done.returncode}"
+        raise UsageError(f"a network namespace cannot be set up ({' '.join(argv[:4])}): {reason}")
