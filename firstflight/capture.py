@@ -13,6 +13,7 @@ import selectors
 import struct
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,17 +54,27 @@ class Capture:
     """Context manager around one tcpdump.
 
     Entering returns when tcpdump is capturing; leaving waits until the kernel has delivered the last packets,
-    stops tcpdump and writes `capture.json`. `check` verifies that it still runs.
+    stops tcpdump and writes `capture.json`. `check` verifies that it still runs. `prefix`: the command that
+    runs tcpdump where the packets are, if they are not here.
     """
 
     def __init__(
-        self, path: Path, interface: str, bpf: str, *, snaplen: int, buffer_kib: int, drain_s: float
+        self,
+        path: Path,
+        interface: str,
+        bpf: str,
+        *,
+        snaplen: int,
+        buffer_kib: int,
+        drain_s: float,
+        prefix: Sequence[str] = (),
     ) -> None:
         self.path = path
         self.drain_s = drain_s
         self.record = CaptureRecord(path.name, interface, bpf, snaplen, started_ns=0)
         self._part = part_of(path)
         self._argv = [
+            *prefix,
             "tcpdump",
             "-i",
             interface,

@@ -1,0 +1,99 @@
+"""What a download client takes and gives: one JSON object a line, one answer for each request, in order.
+
+A client prints a line `{"ready": NAME VERSION}` when its libraries and certificates are loaded. It ends at the
+end of its input. It contacts the address of the request alone, resolves nothing, follows no redirect.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from firstflight.errors import FirstflightError
+
+# Classes of the end of a transfer, as a client sees it. Comparing with other downloads and with the capture
+# comes later (downloader/outcome.py).
+ENDS = frozenset(
+    {"complete", "limit", "short", "timeout", "connect_failed", "tls_failed", "reset", "blocked", "failed"}
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One download. `roots`: a PEM file, None for the client's own."""
+
+    url: str
+    host: str
+    ip: str
+    port: int
+    path: str
+    user_agent: str
+    timeout_s: float
+    max_bytes: int
+    roots: str | None
+    verify: bool = True
+    window_clamp: int | None = None
+    http: str = "1.1"
+
+    def line(self) -> bytes:
+        """Return the request as a line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def of(cls, line: str | bytes) -> Self:
+        """Parse a line that `line` returned."""
+        return cls(**json.loads(line))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The end of one download. Times in microseconds from `started_at` (ns, UTC); None: did not happen."""
+
+    end: str
+    detail: str | None = None
+    started_at: int | None = None
+    client_ip: str | None = None
+    client_port: int | None = None
+    connect_us: int | None = None
+    tls_us: int | None = None
+    first_byte_us: int | None = None
+    duration_us: int | None = None
+    cpu_us: int | None = None
+    status: int | None = None
+    http_version: str | None = None
+    tls_version: str | None = None
+    cipher: str | None = None
+    tls_group: str | None = None
+    tls_verified: bool | None = None
+    body_bytes: int = 0
+    content_length: int | None = None
+    headers: dict[str, str] | None = None
+    receive_buffer: int | None = None
+    udp_drops: int | None = None
+
+    def line(self) -> bytes:
+        """Return the answer as a line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def of(cls, line: bytes) -> Self:
+        """Parse a client's line. FirstflightError if it is none."""
+        try:
+            value: Any = json.loads(line)
+            answer = cls(**{field.name: value[field.name] for field in fields(cls) if field.name in value})
+            if answer.end not in ENDS:
+                raise ValueError(f"{answer.end!r} is no end of a download")
+        except (KeyError, TypeError, ValueError) as error:
+            raise FirstflightError(f"a download client gave no answer that is one: {error}") from error
+        return answer
+
+
+# Headers whose values are kept, in lower case; values are cut at so many characters.
+KEPT_HEADERS = frozenset(
+    {
+        "age", "alt-svc", "cache-control", "cf-cache-status", "content-encoding", "content-length",
+        "content-type", "etag", "last-modified", "location", "server", "via", "x-cache",
+    }
+)  # fmt: skip
+MOST_OF_A_HEADER = 500

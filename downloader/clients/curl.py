@@ -1,0 +1,234 @@
+"""The client of TCP sets and of libcurl's HTTP/3: a worker around one libcurl (contract.py).
+
+Run inside a set's network namespace: `python -m downloader.clients.curl`. Lists are checked where the socket is
+opened, on the address that libcurl is about to contact.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import certifi
+import pycurl
+
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from firstflight.egress.permitted import Permitted
+
+_TCP_WINDOW_CLAMP = 10
+_SO_MEMINFO, _MEMINFO_WORDS, _MEMINFO_DROPS = 55, 9, 8
+_SO_RCVBUFFORCE = 33
+UDP_BUFFER = 8 << 20
+_CHUNK = 512 << 10
+_HTTP = {
+    "1.1": pycurl.CURL_HTTP_VERSION_1_1,
+    "2": pycurl.CURL_HTTP_VERSION_2TLS,
+    "3": pycurl.CURL_HTTP_VERSION_3ONLY,
+}
+_HTTP_NAMES = {
+    pycurl.CURL_HTTP_VERSION_1_0: "1.0",
+    pycurl.CURL_HTTP_VERSION_1_1: "1.1",
+    pycurl.CURL_HTTP_VERSION_2_0: "2",
+    pycurl.CURL_HTTP_VERSION_3: "3",
+}
+# libcurl's codes (curl/curl.h) by the end that they mean; the others are `failed`.
+_ENDS = {
+    7: "connect_failed",
+    96: "connect_failed",  # QUIC
+    **dict.fromkeys((35, 53, 54, 58, 59, 60, 66, 77, 80, 82, 83, 90, 91, 98), "tls_failed"),
+    18: "short",
+    **dict.fromkeys((16, 52, 55, 56, 92, 95), "reset"),
+}
+_TIMED_OUT, _STOPPED, _NOT_VERIFIED = 28, 23, 60
+
+
+class Download:
+    """One transfer: options of libcurl, what its callbacks saw, and the answer made of both."""
+
+    def __init__(self, request: Request, permitted: Permitted) -> None:
+        self._request = request
+        self._permitted = permitted
+        self._socket: socket.socket | None = None
+        self._refused: str | None = None
+        self._body = 0
+        self._headers: dict[str, str] = {}
+        self._tls: tuple[str, ...] = ()
+        self._curl = self._options()
+
+    def run(self) -> Answer:
+        """Do the transfer; never raises for what a server does."""
+        started_at, cpu = time.time_ns(), time.process_time_ns()
+        multi = pycurl.CurlMulti()
+        multi.add_handle(self._curl)
+        code, message = 0, ""
+        try:
+            active = 1
+            while active:
+                _, active = multi.perform()
+                if self._tls:
+                    # From now on nothing is printed: the debug callback would get all data as well.
+                    self._curl.setopt(pycurl.VERBOSE, 0)
+                if active:
+                    multi.select(1.0)
+            _, _, failed = multi.info_read()
+            for _, code, message in failed:
+                break
+            cpu = time.process_time_ns() - cpu
+            return self._answer(code, message, started_at, cpu // 1000)
+        finally:
+            multi.remove_handle(self._curl)
+            self._curl.close()
+            multi.close()
+            if self._socket is not None:
+                self._socket.close()
+
+    def _options(self) -> Any:
+        request, curl = self._request, pycurl.Curl()
+        address = f"[{request.ip}]" if ":" in request.ip else request.ip
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.CONNECT_TO, [f"::{address}:{request.port}"])
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.PROXY, "")
+        curl.setopt(pycurl.HTTP_VERSION, _HTTP[request.http])
+        curl.setopt(pycurl.USERAGENT, request.user_agent)
+        curl.setopt(pycurl.HTTPHEADER, ["Accept-Encoding: identity", "Accept: */*"])
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.FRESH_CONNECT, 1)
+        curl.setopt(pycurl.FORBID_REUSE, 1)
+        curl.setopt(pycurl.SSL_SESSIONID_CACHE, 0)
+        curl.setopt(pycurl.CAINFO, request.roots or certifi.where())
+        curl.setopt(pycurl.SSL_VERIFYPEER, int(request.verify))
+        curl.setopt(pycurl.SSL_VERIFYHOST, 2 * int(request.verify))
+        curl.setopt(pycurl.TIMEOUT_MS, int(request.timeout_s * 1000))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, int(request.timeout_s * 1000))
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.BUFFERSIZE, _CHUNK)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open)
+        curl.setopt(pycurl.HEADERFUNCTION, self._header)
+        curl.setopt(pycurl.WRITEFUNCTION, self._write)
+        curl.setopt(pycurl.DEBUGFUNCTION, self._debug)
+        curl.setopt(pycurl.VERBOSE, 1)
+        return curl
+
+    def _open(self, _purpose: int, address: Any) -> Any:
+        """Open the socket of the connection, unless its address may not be contacted."""
+        ip = address.addr[0]
+        if ip != self._request.ip:
+            self._refused = f"libcurl was about to contact {ip}"
+        else:
+            self._refused = self._permitted.why_not(ip, self._request.host)
+        if self._refused is not None:
+            return pycurl.SOCKET_BAD
+        self._socket = socket.socket(address.family, address.socktype, address.protocol)
+        if self._request.window_clamp is not None:
+            self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, self._request.window_clamp)
+        if address.socktype == socket.SOCK_DGRAM:
+            try:
+                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, UDP_BUFFER)
+            except PermissionError:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UDP_BUFFER)
+        return self._socket
+
+    def _header(self, line: bytes) -> None:
+        text = line.decode("latin-1").strip()
+        if text.startswith("HTTP/"):
+            self._headers.clear()
+            return
+        name, colon, value = text.partition(":")
+        name = name.strip().lower()
+        if colon and name in KEPT_HEADERS:
+            self._headers.setdefault(name, value.strip()[:MOST_OF_A_HEADER])
+
+    def _write(self, data: bytes) -> int | None:
+        self._body += len(data)
+        return -1 if self._body >= self._request.max_bytes else None
+
+    def _debug(self, kind: int, data: bytes) -> None:
+        if kind == pycurl.INFOTYPE_TEXT and data.startswith(b"SSL connection using "):
+            words = data.decode("latin-1").removeprefix("SSL connection using ").split("/")
+            self._tls = tuple(word.strip() for word in words)
+
+    def _answer(self, code: int, message: str, started_at: int, cpu_us: int) -> Answer:
+        info = self._curl.getinfo
+        request, sock = self._request, self._socket
+
+        def after(name: int) -> int | None:
+            return int(info(name)) or None
+
+        status = int(info(pycurl.RESPONSE_CODE)) or None
+        connect_us = after(pycurl.CONNECT_TIME_T)
+        length = self._headers.get("content-length", "")
+        limit = code == _STOPPED and self._body >= request.max_bytes
+        tls = (*self._tls, None, None, None)[:3]
+        end = "complete" if code == 0 else _ENDS.get(code, "failed")
+        if limit:
+            end = "limit"
+        elif code == _TIMED_OUT:
+            end = "timeout"
+        if connect_us is None and end in ("timeout", "reset"):
+            end = "connect_failed"
+        # Checked and good, checked and bad, or not checked to the end.
+        verified = None
+        if request.verify and (code == _NOT_VERIFIED or status is not None):
+            verified = code != _NOT_VERIFIED
+        if self._refused is not None:
+            end, message = "blocked", self._refused
+        return Answer(
+            end=end,
+            detail=None if end in ("complete", "limit") else message[:MOST_OF_A_HEADER] or f"libcurl {code}",
+            started_at=started_at,
+            client_ip=info(pycurl.LOCAL_IP) or None,
+            client_port=max(0, int(info(pycurl.LOCAL_PORT))) or None,
+            connect_us=connect_us,
+            tls_us=after(pycurl.APPCONNECT_TIME_T),
+            first_byte_us=after(pycurl.STARTTRANSFER_TIME_T) if status else None,
+            duration_us=after(pycurl.TOTAL_TIME_T),
+            cpu_us=cpu_us,
+            status=status,
+            http_version=_HTTP_NAMES.get(int(info(pycurl.INFO_HTTP_VERSION))) if status else None,
+            tls_version=tls[0],
+            cipher=tls[1],
+            tls_group=tls[2],
+            tls_verified=verified,
+            body_bytes=min(self._body, request.max_bytes),
+            content_length=int(length) if length.isdecimal() and len(length) < 19 else None,
+            headers=self._headers,
+            receive_buffer=_option(sock, socket.SO_RCVBUF),
+            udp_drops=_drops(sock),
+        )
+
+
+def _option(sock: socket.socket | None, option: int) -> int | None:
+    return None if sock is None else sock.getsockopt(socket.SOL_SOCKET, option)
+
+
+def _drops(sock: socket.socket | None) -> int | None:
+    """Return how many datagrams the kernel dropped because the socket's buffer was full; None for TCP."""
+    if sock is None or sock.type != socket.SOCK_DGRAM:
+        return None
+    words = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * _MEMINFO_WORDS)
+    return int(struct.unpack(f"={_MEMINFO_WORDS}I", words)[_MEMINFO_DROPS])
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Answer requests until the end of standard input. Arguments: KIND=VALUE of the lists in force."""
+    given: dict[str, list[str]] = {"blocklist": [], "optout": [], "allow-net": []}
+    for argument in arguments:
+        kind, _, value = argument.partition("=")
+        given[kind].append(value)
+    lists = [[Path(path) for path in given[kind]] for kind in ("blocklist", "optout")]
+    permitted = Permitted(lists[0], lists[1], given["allow-net"])
+    sys.stdout.buffer.write(b'{"ready": "%s"}\n' % pycurl.version.split()[1].encode())
+    sys.stdout.buffer.flush()
+    for line in sys.stdin.buffer:
+        sys.stdout.buffer.write(Download(Request.of(line), permitted).run().line())
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

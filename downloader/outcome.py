@@ -1,0 +1,95 @@
+"""The outcome of a download: what its client saw, held against the warm-up and against the capture.
+
+Outcomes and their order of precedence: docs/definitions.md, "Downloads".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from downloader.clients.contract import Answer
+from downloader.option_sets import OptionSet
+
+OUTCOMES = (
+    "done",
+    "stopped_limit",
+    "short",
+    "changed",
+    "http_error",
+    "redirect",
+    "timeout",
+    "connect_failed",
+    "tls_failed",
+    "reset",
+    "no_address",
+    "blocked",
+    "wrong_options",
+    "skipped",
+    "failed",
+)
+SUCCESSFUL = ("done", "stopped_limit")
+"""Outcomes whose throughput is compared."""
+
+# Above this share of the transfer's time, the client's own work may be what limits it.
+BUSY = 0.8
+
+Flow = Mapping[str, Any]
+"""A row of tcp_flow or quic_connection."""
+
+
+def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow | None) -> str:
+    """Return the outcome. `warmup`: the run's first download, None if this is it; `flow`: None if not found."""
+    if answer.end not in ("complete", "limit"):
+        return answer.end
+    if offered(option_set, flow) is False:
+        return "wrong_options"
+    status = answer.status or 0
+    if 300 <= status < 400:
+        return "redirect"
+    if status != 200:
+        return "http_error"
+    if warmup is not None and _file(answer) != _file(warmup):
+        return "changed"
+    if answer.end == "limit":
+        return "stopped_limit"
+    if answer.content_length is not None and answer.body_bytes < answer.content_length:
+        return "short"
+    return "done"
+
+
+def _file(answer: Answer) -> tuple[int | None, str | None, str | None]:
+    headers = answer.headers or {}
+    return answer.content_length, headers.get("etag"), headers.get("last-modified")
+
+
+def offered(option_set: OptionSet, flow: Flow | None) -> bool | None:
+    """Return whether the SYN in the capture offers what the set says; None for QUIC, or if it is not there."""
+    if option_set.protocol != "tcp" or flow is None or flow["timestamps_client"] is None:
+        return None
+    return bool(
+        flow["ecn_setup_client"] == option_set.ecn
+        and flow["sack_permitted_client"] == option_set.sack
+        and flow["wscale_client"] == option_set.window_scale
+        and flow["timestamps_client"]
+    )
+
+
+def client_limited(answer: Answer, flow: Flow | None, capture_drops: int | None) -> bool | None:
+    """Return whether this machine may have limited the transfer: busy, buffers full, packets not captured.
+
+    None if nothing was transferred, or nothing speaks for it and something is unknown.
+    """
+    if not answer.duration_us or not answer.body_bytes:
+        return None
+    first_byte = answer.first_byte_us or 0
+    zero_windows = None if flow is None else flow.get("zero_windows_client", 0)
+    signs = (
+        None if answer.cpu_us is None else answer.cpu_us > BUSY * max(answer.duration_us - first_byte, 1),
+        None if zero_windows is None else zero_windows > 0,
+        bool(answer.udp_drops),
+        None if capture_drops is None else capture_drops > 0,
+    )
+    if any(signs):
+        return True
+    return None if None in signs else False

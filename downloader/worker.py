@@ -1,0 +1,149 @@
+"""A download client as a child process inside a set's network namespace, and the capture beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from downloader.clients.contract import Answer, Request
+from downloader.option_sets import OptionSet
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.system import binaries, children
+
+_START_S = 30.0
+# Beyond the time-out of the download itself, before the worker counts as hanging.
+_GRACE_S = 10.0
+_WATCH_EVERY_S = 0.1
+_LONGEST_LINE = 1 << 20
+
+
+def command(client: str, lists: Sequence[str]) -> list[str]:
+    """Return the argument list of a client; `lists`: KIND=VALUE of the lists in force."""
+    if client == "quiche":
+        return [str(binaries.find("firstflight-quic-download")), *lists]
+    return [sys.executable, "-m", f"downloader.clients.{client}", *lists]
+
+
+class Worker:
+    """Context manager around one client. It is started again after it died; what it was doing has failed.
+
+    `inside` makes an argument list one that runs in the set's namespace; `watch` is called ten times a second
+    while a download runs and may raise to stop it.
+    """
+
+    def __init__(
+        self,
+        option_set: OptionSet,
+        folder: Path,
+        lists: Sequence[str],
+        inside: Callable[[Sequence[str]], list[str]],
+        watch: Callable[[], None],
+    ) -> None:
+        self.option_set = option_set
+        self.version = ""
+        self.starts = 0
+        self._argv = inside(command(option_set.client, lists))
+        self._keys = folder / f"{option_set.name}.keys"
+        self._log = folder / f"{option_set.name}.log"
+        self._watch = watch
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def download(self, request: Request) -> Answer:
+        """Return the answer of the client, or one that says how it died."""
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            self._start()
+        process, started_at = self._process, time.time_ns()
+        assert process is not None and process.stdin is not None
+        try:
+            process.stdin.write(request.line())
+            line = self._line(request.timeout_s + _GRACE_S)
+        except BrokenPipeError:
+            line = b""
+        except BaseException:
+            self._kill()
+            raise
+        if line is not None and line.endswith(b"\n"):
+            return Answer.of(line)
+        self._kill()
+        why = "gave no answer in time" if line is None else f"ended with status {process.wait()}"
+        return Answer("failed", detail=f"the client {why}; see {self._log.name}", started_at=started_at)
+
+    def _start(self) -> None:
+        self.starts += 1
+        environment = dict(os.environ, SSLKEYLOGFILE=str(self._keys))
+        with self._log.open("ab") as log:
+            self._process = children.start(
+                self._argv,
+                own_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+            )
+        line = self._line(_START_S) or b""
+        try:
+            self.version = str(json.loads(line)["ready"])
+        except (ValueError, KeyError, TypeError) as error:
+            self._kill()
+            raise UsageError(
+                f"the download client {self.option_set.client} does not start: {self._last_message()}"
+            ) from error
+
+    def _line(self, limit_s: float) -> bytes | None:
+        """Return the client's next line, a part of it if it ended, None if the time is over."""
+        assert self._process is not None and self._process.stdout is not None
+        pipe, end, line = self._process.stdout.fileno(), time.monotonic() + limit_s, b""
+        while not line.endswith(b"\n"):
+            self._watch()
+            if time.monotonic() > end:
+                return None
+            if select.select([pipe], [], [], _WATCH_EVERY_S)[0]:
+                chunk = os.read(pipe, 1 << 16)
+                line += chunk
+                if not chunk:
+                    return line
+                if len(line) > _LONGEST_LINE:
+                    raise FirstflightError(f"the client {self.option_set.client} gave a line without end")
+        return line
+
+    def _last_message(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it gave no reason"
+
+    def _stop(self) -> None:
+        """Let the client end: its input is closed."""
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        children.stop(self._process, grace_s=2.0)
+        self._process = None
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+        self._stop()
+
+
+def stopped(reason: str) -> Interrupted:
+    """Return the error of downloads that a signal or the run's stop file ended."""
+    return Interrupted(f"stopped by {reason}; what was downloaded is kept")
