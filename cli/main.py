@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
+    "download": ("cli.download", "Download files under chosen TCP option sets and over QUIC."),
     "handshake": ("cli.handshake", "Complete QUIC handshakes and send one HTTP/3 request each."),
     "import": ("cli.imports", "Take the output of other scanners into the store."),
     "lab": ("cli.lab", "Start, use and remove the test Internet."),

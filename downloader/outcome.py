@@ -82,10 +82,9 @@ def client_limited(answer: Answer, flow: Flow | None, capture_drops: int | None)
     """
     if not answer.duration_us or not answer.body_bytes:
         return None
-    first_byte = answer.first_byte_us or 0
     zero_windows = None if flow is None else flow.get("zero_windows_client", 0)
     signs = (
-        None if answer.cpu_us is None else answer.cpu_us > BUSY * max(answer.duration_us - first_byte, 1),
+        None if answer.cpu_us is None else answer.cpu_us > BUSY * answer.duration_us,
         None if zero_windows is None else zero_windows > 0,
         bool(answer.udp_drops),
         None if capture_drops is None else capture_drops > 0,

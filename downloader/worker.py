@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,7 @@ from firstflight.system import binaries, children
 _START_S = 30.0
 # Beyond the time-out of the download itself, before the worker counts as hanging.
 _GRACE_S = 10.0
+_END_S = 2.0
 _WATCH_EVERY_S = 0.1
 _LONGEST_LINE = 1 << 20
 
@@ -135,7 +137,9 @@ class Worker:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        children.stop(self._process, grace_s=2.0)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        children.stop(self._process, grace_s=_END_S)
         self._process = None
 
     def _kill(self) -> None:

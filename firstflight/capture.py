@@ -191,16 +191,16 @@ class Capture:
         return f"tcpdump {what} on {self.record.interface}: {reason}"
 
 
-def next_path(folder: Path) -> Path:
-    """Return the next free capture name in a folder: probe.pcap, then probe-2.pcap, ...
+def next_path(folder: Path, name: str = "probe") -> Path:
+    """Return the next free name of a capture in a folder: NAME.pcap, then NAME-2.pcap, ...
 
     First renames a `.part` that a killed process left to its final name, without its last partial packet.
     """
-    for part in folder.glob("*.pcap.part"):
+    for part in (*folder.glob(f"{name}.pcap.part"), *folder.glob(f"{name}-[0-9]*.pcap.part")):
         keep_whole_packets(part)
         part.replace(part.with_suffix(""))
     number = 1
-    while (path := folder / ("probe.pcap" if number == 1 else f"probe-{number}.pcap")).exists():
+    while (path := folder / (f"{name}.pcap" if number == 1 else f"{name}-{number}.pcap")).exists():
         number += 1
     return path
 

@@ -74,7 +74,7 @@ class Download:
                     # From now on nothing is printed: the debug callback would get all data as well.
                     self._curl.setopt(pycurl.VERBOSE, 0)
                 if active:
-                    multi.select(1.0)
+                    _wait(multi)
             _, _, failed = multi.info_read()
             for _, code, message in failed:
                 break
@@ -201,6 +201,14 @@ class Download:
             receive_buffer=_option(sock, socket.SO_RCVBUF),
             udp_drops=_drops(sock),
         )
+
+
+def _wait(multi: Any) -> None:
+    """Wait for a socket of libcurl, at most until libcurl has something else to do."""
+    due_ms = multi.timeout()
+    due_s = 1.0 if due_ms < 0 else min(due_ms / 1000, 1.0)
+    if due_s and multi.select(due_s) < 0:
+        time.sleep(min(due_s, 0.001))  # no socket yet
 
 
 def _option(sock: socket.socket | None, option: int) -> int | None:

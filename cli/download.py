@@ -1,0 +1,196 @@
+"""`firstflight download`: files under chosen TCP option sets and over QUIC, from one address each."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import InputPath
+from firstflight.errors import UsageError
+from firstflight.system import stdout, terminal
+
+if TYPE_CHECKING:
+    from downloader.session import Limits
+    from downloader.targets import Target
+    from firstflight.egress.permitted import Permitted
+
+DEFAULT_SETS = "bl,ws14,all14,quiche"
+
+
+@click.command(
+    epilog="Example: firstflight download --targets files.csv --sets bl,ws14,all14 --contact me@example.org "
+    "--format jsonl | jq -c '[.domain, .set, .outcome, .download_throughput_bps]'"
+)
+@click.option(
+    "--targets", "targets_file", type=InputPath(), required=True, metavar="FILE", help="CSV with header url,ip."
+)
+@click.option(
+    "--sets",
+    default=DEFAULT_SETS,
+    show_default=True,
+    metavar="SET[,SET...]",
+    help="warmup (always first), bl, ecn, sack, ws14, ws14_sack, ws14_ecn, all14, all7, all14_h2, quiche, "
+    "libcurl, aioquic.",
+)
+@click.option(
+    "--capture", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep captures and key logs here."
+)
+@click.option("--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="jsonl.")
+@click.option("--timeout", default=45.0, show_default=True, type=click.FloatRange(1, 600), metavar="SECONDS")
+@click.option(
+    "--max-bytes",
+    default=10 << 20,
+    show_default=True,
+    type=click.IntRange(1, 1 << 30),
+    metavar="N",
+    help="Of a body; then the download is closed.",
+)
+@click.option(
+    "--rate",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.001, 1000),
+    metavar="N",
+    help="Downloads a second at most; between two there is a pause of 1/N seconds.",
+)
+@click.option("--fixed-order", is_flag=True, help="Sets in the order given, as the paper does, not as drawn.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of the drawn orders.")
+@click.option("--roots", type=InputPath(), metavar="FILE", help="PEM file of trusted roots [Mozilla's].")
+@click.option("--contact", default="", metavar="TEXT", help="Whom to ask; needed for public addresses.")
+@click.option("--blocklist", "blocklists", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)")
+@click.option("--optout", "optouts", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)")
+@click.option(
+    "--allow-net",
+    "allow",
+    multiple=True,
+    metavar="CIDR",
+    help="Private network, or the lab's, that may be contacted without contact (repeatable).",
+)
+@click.option("--dry-run", is_flag=True, help="Print the budget; send nothing.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
+    """Download each file once per option set, from its address, one at a time, under capture.
+
+    Prints one line for each planned download when all are over and their captures are read. Each TCP set has a
+    network namespace with settings of its own, which needs root and a machine that forwards IPv4.
+    """
+    from downloader import option_sets
+    from downloader.session import Limits
+    from downloader.targets import RejectedLine, read
+    from firstflight.egress.permitted import Permitted
+
+    given = context.params
+    stdout.check_open()
+    sets = option_sets.chosen(given["sets"])
+    permitted = Permitted(given["blocklists"], given["optouts"], given["allow"])
+    limits = Limits(
+        timeout_s=given["timeout"],
+        max_bytes=given["max_bytes"],
+        pause_s=1 / given["rate"],
+        fixed_order=given["fixed_order"],
+        contact=given["contact"],
+        roots=given["roots"],
+    )
+    targets: list[Target] = []
+    rejected = 0
+    for one in read(given["targets_file"]):
+        if isinstance(one, RejectedLine):
+            rejected += 1
+            terminal.echo(f"line {one.line}: {one.reason}", err=True)
+        else:
+            targets.append(one)
+    _check(targets, permitted, limits)
+    budget = _budget(len(targets), len(sets), limits)
+    if given["dry_run"]:
+        terminal.echo(f"{budget}; nothing was sent")
+        return
+    terminal.echo(budget, err=True)
+    lists = [f"blocklist={path}" for path in given["blocklists"]]
+    lists += [f"optout={path}" for path in given["optouts"]]
+    lists += [f"allow-net={network}" for network in given["allow"]]
+    seed = given["seed"] if given["seed"] is not None else secrets.randbits(63)
+    with ExitStack() as stack:
+        folder: Path | None = given["folder"]
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstflight-download.")))
+        elif folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty: name a new folder for the captures")
+        folder.mkdir(parents=True, exist_ok=True)
+        for row in _download(targets, sets, folder, lists, limits, seed):
+            sys.stdout.write(terminal.as_json(row) + "\n")
+    if rejected:
+        terminal.echo(f"{rejected} lines rejected", err=True)
+        context.exit(1)
+
+
+def _check(targets: list[Target], permitted: Permitted, limits: Limits) -> None:
+    """Raise UsageError if something cannot be contacted from here at all; nothing was sent then."""
+    from firstflight.system import netns
+
+    for target in targets:
+        if not target.ip:
+            continue
+        ip = ipaddress.ip_address(target.ip)
+        if not limits.contact and permitted.needs_contact(int(ip), int(ip), ip.version):
+            raise UsageError(
+                f"--contact is needed: {ip} is not inside --allow-net; nothing was sent"
+            )
+        if ip.version == 6 and not netns.forwards(6):
+            raise UsageError(
+                f"{ip}: this machine does not forward IPv6, which a namespace of its own for TCP settings needs: "
+                "sysctl net.ipv6.conf.all.forwarding=1, or name IPv4 addresses only"
+            )
+
+
+def _budget(targets: int, sets: int, limits: Limits) -> str:
+    downloads = targets * sets
+    hours = downloads * (limits.timeout_s + limits.pause_s) / 3600
+    return (
+        f"{targets} files, {sets} downloads of each: at most {downloads * limits.max_bytes / 2**20:.0f} MiB "
+        f"and {hours:.1f} hours"
+    )
+
+
+def _download(
+    targets: list[Target], sets: list[Any], folder: Path, lists: list[str], limits: Limits, seed: int
+) -> Any:
+    """Do the downloads and yield their rows; after a signal those of what was done, then Interrupted."""
+    from downloader import flows, rows, session, worker
+    from firstflight.errors import Interrupted
+    from firstflight.system.noted_signals import noted_signals
+
+    entries: list[dict[str, Any]] = []
+    interrupted: Interrupted | None = None
+    with noted_signals() as signalled:
+
+        def watch() -> None:
+            if signalled():
+                raise worker.stopped("a signal")
+
+        try:
+            with (
+                session.Session(sets, folder, lists, limits, watch) as downloads,
+                (folder / session.ANSWERS).open("ab") as kept,
+            ):
+
+                def keep(entry: dict[str, Any]) -> None:
+                    entries.append(entry)
+                    flows.write_answer(kept, entry)
+
+                for number, target in enumerate(targets, start=1):
+                    watch()
+                    downloads.run(target, seed, keep)
+                    terminal.echo(f"{number} of {len(targets)}: {target.domain}", err=True)
+        except Interrupted as error:
+            interrupted = error
+    captures = rows.captures(folder)
+    yield from rows.rows(entries, flows.Flows(captures, rows.key_logs(folder)), folder)
+    if interrupted is not None:
+        raise interrupted

@@ -1,0 +1,98 @@
+"""What the captures of a set say: each download's flow, by the port and time of its client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from downloader.clients.contract import Answer
+from firstflight.errors import FirstflightError
+from firstflight.system import binaries, children
+
+KINDS = ("tcp_flow", "quic_connection")
+# A client looks at the clock before it opens its socket, the capture a moment later, by the same clock.
+_EARLY_NS, _LATE_NS = 5_000_000, 50_000_000_000
+_COLUMNS = (
+    "source_file",
+    "start_time_ns",
+    "client_port",
+    "server_ip",
+    "anrw_throughput_bps",
+    "anrw_goodput_bps",
+    "download_throughput_bps",
+    "application_goodput_bps",
+)
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "tcp_flow": (
+        *_COLUMNS,
+        "mss_client",
+        "mss_server",
+        "wscale_client",
+        "wscale_server",
+        "sack_permitted_client",
+        "sack_permitted_server",
+        "timestamps_client",
+        "timestamps_server",
+        "ecn_setup_client",
+        "ecn_setup_server",
+        "rtt_mean_us",
+        "rtt_p50_us",
+        "retransmission_rate",
+        "zero_windows_client",
+    ),
+    "quic_connection": (*_COLUMNS,),
+}
+
+Flow = dict[str, Any]
+
+
+class Flows:
+    """The flows of captures, found by the download that they belong to."""
+
+    def __init__(self, captures: Sequence[Path], keys: Sequence[Path]) -> None:
+        """Dissect whole captures. FirstflightError if the dissector fails for all of them."""
+        self.damaged: list[str] = []
+        self._by_port: dict[tuple[str, int], list[Flow]] = defaultdict(list)
+        if not captures:
+            return
+        with tempfile.TemporaryDirectory(dir=captures[0].parent, prefix="native.") as folder:
+            argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
+            argv += [word for path in keys for word in ("--keys", str(path))]
+            argv += ["--kind", ",".join(KINDS), "--format", "parquet", "--out", folder]
+            process = children.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            _, stderr = children.finished(process)
+            self.damaged = binaries.unreadable(process.returncode, stderr)
+            for kind in KINDS:
+                self._read(Path(folder) / f"{kind}.parquet", kind)
+
+    def of(self, answer: Answer, capture: str) -> Flow | None:
+        """Return the flow of a download in the captures whose names begin with `capture`; None if none fits."""
+        if answer.client_port is None or answer.started_at is None:
+            return None
+        begin = answer.started_at - _EARLY_NS
+        end = answer.started_at + (answer.duration_us or 0) * 1000 + _EARLY_NS
+        for flow in self._by_port[(capture, answer.client_port)]:
+            if begin <= flow["start_time_ns"] <= min(end, answer.started_at + _LATE_NS):
+                return flow
+        return None
+
+    def _read(self, path: Path, kind: str) -> None:
+        if not path.is_file():
+            raise FirstflightError(f"the dissector wrote no {path.name}: {'; '.join(self.damaged)}")
+        rows = pq.read_table(path, columns=list(COLUMNS[kind])).to_pylist()
+        for row in sorted(rows, key=lambda row: row["start_time_ns"]):
+            name = Path(row["source_file"]).name.removesuffix(".pcap").partition("-")[0]
+            self._by_port[(name, row["client_port"])].append({**row, "kind": kind})
+
+
+def write_answer(file: Any, entry: Mapping[str, Any]) -> None:
+    """Append one line of JSON to an open binary file, whole or not at all for a reader after a kill."""
+    file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+    file.flush()

@@ -1,0 +1,218 @@
+"""One vantage point's downloads: a namespace, a capture and a client for each set, and one download at a time.
+
+A run is all downloads of one name and address: the warm-up, then each set in an order drawn for the run. What
+a client answers is appended to ANSWERS at once; what the captures say comes when they are closed (rows.py).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from downloader import outcome
+from downloader.clients.contract import Answer, Request
+from downloader.option_sets import WARMUP, OptionSet
+from downloader.targets import Target
+from downloader.worker import Worker
+from firstflight import capture
+from firstflight.egress import lab
+from firstflight.errors import InputError
+from firstflight.system.netns import Masqueraded
+
+ANSWERS = "answers.jsonl"
+BUFFER_KIB = 16_384
+DRAIN_S = 1.1
+# Headers and options of TCP; of QUIC all, which alone can be opened with the keys.
+SNAPLEN = {"tcp": 128, "udp": 65_535}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What every download of every set keeps to, the same for all."""
+
+    timeout_s: float = 45.0
+    max_bytes: int = 10 << 20
+    pause_s: float = 1.0
+    fixed_order: bool = False
+    contact: str = ""
+    roots: Path | None = None
+
+    @property
+    def user_agent(self) -> str:
+        """The name that every request carries, with the contact."""
+        who = self.contact.strip()
+        return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
+
+
+def order(sets: Sequence[OptionSet], seed: int, target: Target, fixed: bool) -> list[OptionSet]:
+    """Return the sets of a run in their order: the warm-up, then the others as drawn, or as given."""
+    first, *others = sets
+    if not fixed:
+        random.Random(f"{seed} {target.domain} {target.ip}").shuffle(others)
+    return [first, *others]
+
+
+class Session:
+    """Context manager around namespaces, captures and clients of all sets, which last as long as it.
+
+    `lists`: KIND=VALUE of the lists in force, as the clients take them; `watch` is called often and raises to
+    stop. UsageError if a namespace or a client cannot be started.
+    """
+
+    def __init__(
+        self,
+        sets: Sequence[OptionSet],
+        folder: Path,
+        lists: Sequence[str],
+        limits: Limits,
+        watch: Callable[[], None],
+    ) -> None:
+        self.sets = list(sets)
+        self.folder = folder
+        self.workers: dict[str, Worker] = {}
+        self.captures: dict[str, capture.Capture] = {}
+        self._lists = lists
+        self._limits = limits
+        self._watch = watch
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        mark = lab.MARK if lab.is_lab() else ""
+        with ExitStack() as stack:
+            for place, one in enumerate(self.sets):
+                inside = stack.enter_context(Masqueraded(place, one.sysctls(), mark=mark))
+                taken = capture.Capture(
+                    capture.next_path(self.folder, one.name),
+                    Masqueraded.interface,
+                    "tcp or udp",
+                    snaplen=SNAPLEN[one.protocol],
+                    buffer_kib=BUFFER_KIB,
+                    drain_s=DRAIN_S if place == len(self.sets) - 1 else 0.0,
+                    prefix=inside.inside([]),
+                )
+                self.captures[one.name] = stack.enter_context(taken)
+                worker = Worker(one, self.folder, self._lists, inside.inside, self._watch)
+                self.workers[one.name] = stack.enter_context(worker)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def run(self, target: Target, seed: int, keep: Callable[[dict[str, Any]], None]) -> None:
+        """Do all downloads of one target; `keep` gets the entry of each (`entry`) as soon as it is over.
+
+        If it is stopped, `keep` gets those that are left as `skipped`: a run is never continued later, when
+        caches and load are others.
+        """
+        why = "" if target.ip else "no_address"
+        done: set[str] = set()
+        chosen = order(self.sets, seed, target, self._limits.fixed_order)
+        try:
+            for position, one in enumerate(chosen):
+                answer = None
+                if not why:
+                    if position:
+                        self._pause()
+                    self.captures[one.name].check()
+                    answer = self.workers[one.name].download(self._request(target, one))
+                    if one.name == WARMUP:
+                        if outcome.of(answer, None, one, None) not in outcome.SUCCESSFUL:
+                            why = "skipped"
+                    if answer.end == "blocked":
+                        why = "blocked"
+                keep(entry(target, one, position, answer, why, self.workers[one.name].version))
+                done.add(one.name)
+        except BaseException:
+            for position, one in enumerate(chosen):
+                if one.name not in done:
+                    keep(entry(target, one, position, None, why or "skipped", ""))
+            raise
+
+    def _pause(self) -> None:
+        end = time.monotonic() + self._limits.pause_s
+        while (left := end - time.monotonic()) > 0:
+            self._watch()
+            time.sleep(min(left, 0.1))
+
+    def _request(self, target: Target, one: OptionSet) -> Request:
+        limits = self._limits
+        return Request(
+            url=target.url,
+            host=target.domain,
+            ip=target.ip,
+            port=target.port,
+            path=target.path,
+            user_agent=limits.user_agent,
+            timeout_s=limits.timeout_s,
+            max_bytes=limits.max_bytes,
+            roots=None if limits.roots is None else str(limits.roots),
+            window_clamp=one.window_clamp,
+            http=one.http,
+        )
+
+
+def entry(
+    target: Target, one: OptionSet, position: int, answer: Answer | None, why: str, client_version: str
+) -> dict[str, Any]:
+    """Return the line of ANSWERS for one download; `why`: its outcome if nothing was sent."""
+    return {
+        "line": target.line,
+        "url": target.url,
+        "domain": target.domain,
+        "ip": target.ip,
+        "port": target.port,
+        "set": one.name,
+        "position": position,
+        "why": why if answer is None else None,
+        "client_version": client_version or None,
+        "answer": None if answer is None else asdict(answer),
+    }
+
+
+def read_answers(folder: Path) -> list[dict[str, Any]]:
+    """Return the entries that a session has kept in its folder; a last line that a kill cut is left out.
+
+    InputError if another line is broken.
+    """
+    path = folder / ANSWERS
+    if not path.is_file():
+        return []
+    found: list[dict[str, Any]] = []
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            found.append(json.loads(line))
+        except ValueError as error:
+            raise InputError(f"{path}, line {number}: {error}; remove the line") from error
+    return found
+
+
+def unfinished(
+    entries: Iterable[dict[str, Any]], targets: Sequence[Target], sets: Sequence[OptionSet], seed: int, fixed: bool
+) -> tuple[list[dict[str, Any]], list[Target]]:
+    """Return entries for downloads that a killed session owes, and the targets that it has not begun.
+
+    Of a run that was begun, what is missing is `skipped`.
+    """
+    of: dict[int, set[str]] = {}
+    for kept in entries:
+        of.setdefault(kept["line"], set()).add(kept["set"])
+    owed = [
+        entry(target, one, position, None, "skipped", "")
+        for target in targets
+        if target.line in of
+        for position, one in enumerate(order(sets, seed, target, fixed))
+        if one.name not in of[target.line]
+    ]
+    return owed, [target for target in targets if target.line not in of]

@@ -1,0 +1,92 @@
+"""What is downloaded: a list of files with the address of each, checked line by line."""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from firstflight.errors import InputError
+
+_LONGEST_URL = 2000
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+", re.ASCII)
+# Visible ASCII: whatever else a URL holds must be percent-encoded (RFC 3986 2.1).
+_PATH = re.compile(r"[\x21-\x7e]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One file: `ip` is empty if the name has no address. `line`: its line of the list, from 1."""
+
+    line: int
+    url: str
+    domain: str
+    ip: str
+    port: int
+    path: str
+
+
+@dataclass(frozen=True)
+class RejectedLine:
+    """A line that is not used, and why."""
+
+    line: int
+    reason: str
+
+
+def of(line: int, url: str, ip: str) -> Target:
+    """Return the target of a URL and an address. ValueError gives the fault."""
+    url, ip = url.strip(), ip.strip()
+    if len(url) > _LONGEST_URL:
+        raise ValueError(f"the URL has more than {_LONGEST_URL} characters")
+    if not _PATH.fullmatch(url):
+        raise ValueError(f"{url!r} has characters that a URL cannot hold")
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        raise ValueError(f"{url!r} does not begin with https://")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"{url!r} names a user")
+    name = (parts.hostname or "").rstrip(".")
+    if not _NAME.fullmatch(name) or name.rpartition(".")[2].isdecimal():
+        raise ValueError(f"{url!r} has no host name")
+    port = parts.port
+    if port == 0:
+        raise ValueError(f"{url!r} has port 0")
+    if ip:
+        # An address as text that the client's own text of it must equal.
+        ip = str(ipaddress.ip_address(ip))
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(line, url.partition("#")[0], name, ip, port or 443, path)
+
+
+def read(path: Path, encoding: str = "utf-8") -> Iterator[Target | RejectedLine]:
+    """Yield the targets of a CSV file with header `url,ip` and its rejected lines, in order.
+
+    Further columns are ignored. A name and address that came already is rejected: one run of downloads is all
+    that an address gets. InputError if the file or its header cannot be read.
+    """
+    known: set[tuple[str, str]] = set()
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            rows = csv.DictReader(file, restval="", strict=True)
+            if not {"url", "ip"} <= set(rows.fieldnames or ()):
+                raise InputError(f"{path}, line 1: expected the header url,ip")
+            for row in rows:
+                line = rows.line_num
+                try:
+                    target = of(line, row["url"], row["ip"])
+                except ValueError as error:
+                    yield RejectedLine(line, str(error))
+                    continue
+                name = (target.domain, target.ip)
+                if name in known:
+                    yield RejectedLine(line, f"{target.domain} at {target.ip or 'no address'} is there twice")
+                    continue
+                known.add(name)
+                yield target
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
