@@ -29,7 +29,12 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     "--format jsonl | jq -c '[.domain, .set, .outcome, .download_throughput_bps]'"
 )
 @click.option(
-    "--targets", "targets_file", type=InputPath(), required=True, metavar="FILE", help="CSV with header url,ip."
+    "--targets",
+    "targets_file",
+    type=InputPath(),
+    required=True,
+    metavar="FILE",
+    help="CSV with header url,ip.",
 )
 @click.option(
     "--sets",
@@ -40,7 +45,11 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
     "libcurl, aioquic.",
 )
 @click.option(
-    "--capture", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep captures and key logs here."
+    "--capture",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep captures and key logs here.",
 )
 @click.option("--format", "format_", type=click.Choice(["jsonl"]), default="jsonl", help="jsonl.")
 @click.option("--timeout", default=45.0, show_default=True, type=click.FloatRange(1, 600), metavar="SECONDS")
@@ -64,7 +73,9 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of the drawn orders.")
 @click.option("--roots", type=InputPath(), metavar="FILE", help="PEM file of trusted roots [Mozilla's].")
 @click.option("--contact", default="", metavar="TEXT", help="Whom to ask; needed for public addresses.")
-@click.option("--blocklist", "blocklists", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)")
+@click.option(
+    "--blocklist", "blocklists", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)"
+)
 @click.option("--optout", "optouts", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)")
 @click.option(
     "--allow-net",
@@ -78,7 +89,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
 def command(context: click.Context, /, **_: object) -> None:
     """Download each file once per option set, from its address, one at a time, under capture.
 
-    Prints one line for each planned download when all are over and their captures are read. Each TCP set has a
+    Prints one line for each planned download when all are over and their captures are read. Each set has a
     network namespace with settings of its own, which needs root and a machine that forwards IPv4.
     """
     from downloader import option_sets
@@ -139,12 +150,10 @@ def _check(targets: list[Target], permitted: Permitted, limits: Limits) -> None:
             continue
         ip = ipaddress.ip_address(target.ip)
         if not limits.contact and permitted.needs_contact(int(ip), int(ip), ip.version):
-            raise UsageError(
-                f"--contact is needed: {ip} is not inside --allow-net; nothing was sent"
-            )
+            raise UsageError(f"--contact is needed: {ip} is not inside --allow-net; nothing was sent")
         if ip.version == 6 and not netns.forwards(6):
             raise UsageError(
-                f"{ip}: this machine does not forward IPv6, which a namespace of its own for TCP settings needs: "
+                f"{ip}: this machine does not forward IPv6, which namespaces with TCP settings need: "
                 "sysctl net.ipv6.conf.all.forwarding=1, or name IPv4 addresses only"
             )
 

@@ -100,4 +100,6 @@ benches=()
 if [ "$PROFILE" != test ]; then benches=(--exclude firstflight-responder --exclude firstflight-captures); fi
 [ -e target/release/firstflight-prober ] || say "building native programs (the first time takes several minutes, and 2 GB)"
 cargo build --quiet --release --workspace --locked "${benches[@]}"
-(cd lab/stacks/quic-go && go build -trimpath -o ../../../target/release/firstflight-quicgo .)
+(cd lab/stacks/quic-go
+    go build -trimpath -o ../../../target/release/firstflight-quicgo .
+    go build -trimpath -o ../../../target/release/firstflight-files ./files)

@@ -73,7 +73,7 @@ class Flows:
                 self._read(Path(folder) / f"{kind}.parquet", kind)
 
     def of(self, answer: Answer, capture: str) -> Flow | None:
-        """Return the flow of a download in the captures whose names begin with `capture`; None if none fits."""
+        """Return the flow of a download in the captures of the set `capture`; None if none fits."""
         if answer.client_port is None or answer.started_at is None:
             return None
         begin = answer.started_at - _EARLY_NS

@@ -39,7 +39,7 @@ Flow = Mapping[str, Any]
 
 
 def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow | None) -> str:
-    """Return the outcome. `warmup`: the run's first download, None if this is it; `flow`: None if not found."""
+    """Return the outcome. `warmup`: the run's first download, None if this is it; `flow`: None if unknown."""
     if answer.end not in ("complete", "limit"):
         return answer.end
     if offered(option_set, flow) is False:
@@ -49,7 +49,10 @@ def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow 
         return "redirect"
     if status != 200:
         return "http_error"
-    if warmup is not None and _file(answer) != _file(warmup):
+    if warmup is not None and any(
+        now is not None and before is not None and now != before
+        for now, before in zip(_file(answer), _file(warmup), strict=True)
+    ):
         return "changed"
     if answer.end == "limit":
         return "stopped_limit"
@@ -58,13 +61,14 @@ def of(answer: Answer, warmup: Answer | None, option_set: OptionSet, flow: Flow 
     return "done"
 
 
-def _file(answer: Answer) -> tuple[int | None, str | None, str | None]:
+def _file(answer: Answer) -> tuple[int | str | None, ...]:
+    """Return what tells one state of a file from another, null where the response does not say it."""
     headers = answer.headers or {}
     return answer.content_length, headers.get("etag"), headers.get("last-modified")
 
 
 def offered(option_set: OptionSet, flow: Flow | None) -> bool | None:
-    """Return whether the SYN in the capture offers what the set says; None for QUIC, or if it is not there."""
+    """Return whether the SYN in the capture offers what the set says; None for QUIC, or without a SYN."""
     if option_set.protocol != "tcp" or flow is None or flow["timestamps_client"] is None:
         return None
     return bool(

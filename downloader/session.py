@@ -1,4 +1,4 @@
-"""One vantage point's downloads: a namespace, a capture and a client for each set, and one download at a time.
+"""One vantage point's downloads: a namespace, a capture and a client for each set, one download at a time.
 
 A run is all downloads of one name and address: the warm-up, then each set in an order drawn for the run. What
 a client answers is appended to ANSWERS at once; what the captures say comes when they are closed (rows.py).
@@ -16,6 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import certifi
 
 from downloader import outcome
 from downloader.clients.contract import Answer, Request
@@ -126,9 +128,9 @@ class Session:
                         self._pause()
                     self.captures[one.name].check()
                     answer = self.workers[one.name].download(self._request(target, one))
-                    if one.name == WARMUP:
-                        if outcome.of(answer, None, one, None) not in outcome.SUCCESSFUL:
-                            why = "skipped"
+                    first = outcome.of(answer, None, one, None)
+                    if one.name == WARMUP and first not in outcome.SUCCESSFUL:
+                        why = "skipped"
                     if answer.end == "blocked":
                         why = "blocked"
                 keep(entry(target, one, position, answer, why, self.workers[one.name].version))
@@ -156,7 +158,7 @@ class Session:
             user_agent=limits.user_agent,
             timeout_s=limits.timeout_s,
             max_bytes=limits.max_bytes,
-            roots=None if limits.roots is None else str(limits.roots),
+            roots=str(limits.roots or certifi.where()),
             window_clamp=one.window_clamp,
             http=one.http,
         )
@@ -199,7 +201,11 @@ def read_answers(folder: Path) -> list[dict[str, Any]]:
 
 
 def unfinished(
-    entries: Iterable[dict[str, Any]], targets: Sequence[Target], sets: Sequence[OptionSet], seed: int, fixed: bool
+    entries: Iterable[dict[str, Any]],
+    targets: Sequence[Target],
+    sets: Sequence[OptionSet],
+    seed: int,
+    fixed: bool,
 ) -> tuple[list[dict[str, Any]], list[Target]]:
     """Return entries for downloads that a killed session owes, and the targets that it has not begun.
 

@@ -1,7 +1,7 @@
 """What a download client takes and gives: one JSON object a line, one answer for each request, in order.
 
-A client prints a line `{"ready": NAME VERSION}` when its libraries and certificates are loaded. It ends at the
-end of its input. It contacts the address of the request alone, resolves nothing, follows no redirect.
+A client prints a line `{"ready": "NAME/VERSION"}` when its libraries are loaded. It ends at the end of its
+input. It contacts the address of the request alone, resolves nothing, follows no redirect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDS = frozenset(
 
 @dataclass(frozen=True)
 class Request:
-    """One download. `roots`: a PEM file, None for the client's own."""
+    """One download. `roots`: a PEM file with the trusted roots."""
 
     url: str
     host: str
@@ -31,7 +31,7 @@ class Request:
     user_agent: str
     timeout_s: float
     max_bytes: int
-    roots: str | None
+    roots: str
     verify: bool = True
     window_clamp: int | None = None
     http: str = "1.1"

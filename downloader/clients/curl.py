@@ -1,29 +1,25 @@
 """The client of TCP sets and of libcurl's HTTP/3: a worker around one libcurl (contract.py).
 
-Run inside a set's network namespace: `python -m downloader.clients.curl`. Lists are checked where the socket is
-opened, on the address that libcurl is about to contact.
+Run inside a set's network namespace: `python -m downloader.clients.curl`. Lists are checked where the socket
+is opened, on the address that libcurl is about to contact.
 """
 
 from __future__ import annotations
 
 import socket
-import struct
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-import certifi
 import pycurl
 
+from downloader.clients import shared
 from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
 from firstflight.egress.permitted import Permitted
 
 _TCP_WINDOW_CLAMP = 10
-_SO_MEMINFO, _MEMINFO_WORDS, _MEMINFO_DROPS = 55, 9, 8
 _SO_RCVBUFFORCE = 33
-UDP_BUFFER = 8 << 20
 _CHUNK = 512 << 10
 _HTTP = {
     "1.1": pycurl.CURL_HTTP_VERSION_1_1,
@@ -76,8 +72,8 @@ class Download:
                 if active:
                     _wait(multi)
             _, _, failed = multi.info_read()
-            for _, code, message in failed:
-                break
+            if failed:
+                _, code, message = failed[0]
             cpu = time.process_time_ns() - cpu
             return self._answer(code, message, started_at, cpu // 1000)
         finally:
@@ -101,7 +97,7 @@ class Download:
         curl.setopt(pycurl.FRESH_CONNECT, 1)
         curl.setopt(pycurl.FORBID_REUSE, 1)
         curl.setopt(pycurl.SSL_SESSIONID_CACHE, 0)
-        curl.setopt(pycurl.CAINFO, request.roots or certifi.where())
+        curl.setopt(pycurl.CAINFO, request.roots)
         curl.setopt(pycurl.SSL_VERIFYPEER, int(request.verify))
         curl.setopt(pycurl.SSL_VERIFYHOST, 2 * int(request.verify))
         curl.setopt(pycurl.TIMEOUT_MS, int(request.timeout_s * 1000))
@@ -127,11 +123,11 @@ class Download:
         self._socket = socket.socket(address.family, address.socktype, address.protocol)
         if self._request.window_clamp is not None:
             self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_WINDOW_CLAMP, self._request.window_clamp)
-        if address.socktype == socket.SOCK_DGRAM:
+        if self._socket.type == socket.SOCK_DGRAM:
             try:
-                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, UDP_BUFFER)
+                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, shared.UDP_BUFFER)
             except PermissionError:
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UDP_BUFFER)
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, shared.UDP_BUFFER)
         return self._socket
 
     def _header(self, line: bytes) -> None:
@@ -216,26 +212,16 @@ def _option(sock: socket.socket | None, option: int) -> int | None:
 
 
 def _drops(sock: socket.socket | None) -> int | None:
-    """Return how many datagrams the kernel dropped because the socket's buffer was full; None for TCP."""
-    if sock is None or sock.type != socket.SOCK_DGRAM:
-        return None
-    words = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * _MEMINFO_WORDS)
-    return int(struct.unpack(f"={_MEMINFO_WORDS}I", words)[_MEMINFO_DROPS])
+    """Return the datagrams that the kernel dropped; None for TCP."""
+    return shared.drops(sock) if sock is not None and sock.type == socket.SOCK_DGRAM else None
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Answer requests until the end of standard input. Arguments: KIND=VALUE of the lists in force."""
-    given: dict[str, list[str]] = {"blocklist": [], "optout": [], "allow-net": []}
-    for argument in arguments:
-        kind, _, value = argument.partition("=")
-        given[kind].append(value)
-    lists = [[Path(path) for path in given[kind]] for kind in ("blocklist", "optout")]
-    permitted = Permitted(lists[0], lists[1], given["allow-net"])
-    sys.stdout.buffer.write(b'{"ready": "%s"}\n' % pycurl.version.split()[1].encode())
-    sys.stdout.buffer.flush()
+    """Answer requests until the end of standard input. Arguments as of `shared.permitted`."""
+    permitted = shared.permitted(arguments)
+    shared.say_ready(pycurl.version.split()[1])
     for line in sys.stdin.buffer:
-        sys.stdout.buffer.write(Download(Request.of(line), permitted).run().line())
-        sys.stdout.buffer.flush()
+        shared.say(Download(Request.of(line), permitted).run())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """A network namespace with TCP settings of its own, behind this one by masquerading.
 
 What leaves it has this namespace's address; options, ECN bits and, where it is free, the source port stay as
-they were. No setting of this namespace is changed: it must forward already. Everything ends with this process,
-also by kill -9: the namespace with its holder, the link with the namespace, the rules with the program that
-owns them (nft(8), table flag `owner`).
+they were. No setting of this namespace is changed: it must forward already. All ends with this process, also
+by kill -9: the namespace with its holder, the link with the namespace, the rules with the program that owns
+them (nft(8), table flag `owner`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Masqueraded:
     """Context manager around such a namespace.
 
     `place` (0 to 63) tells several of one process apart; `sysctls`: settings inside, by their names below
-    /proc/sys/net, for example `ipv4/tcp_sack`; `mark`: alias of its `lo`. UsageError without the right to make
-    one, or where this namespace does not forward IPv4.
+    /proc/sys/net, for example `ipv4/tcp_sack`; `mark`: alias of its `lo`. UsageError without the right to
+    make one, or where this namespace does not forward IPv4.
     """
 
     interface = "up0"
@@ -108,7 +108,9 @@ class Masqueraded:
             _run(*(self.inside(argv) if netns else argv))
         _run("ip", "link", "set", outer, "up")
         settings = {"ipv6/conf/all/accept_dad": "0", f"ipv6/conf/{self.interface}/accept_ra": "0"}
-        lines = [f"echo '{value}' > /proc/sys/net/{name}" for name, value in (settings | self._sysctls).items()]
+        lines = [
+            f"echo '{value}' > /proc/sys/net/{name}" for name, value in (settings | self._sysctls).items()
+        ]
         lines += [
             f"ip link set lo {f'alias {self._mark} ' * bool(self._mark)}up",
             f"ip address add {v4}/30 dev {self.interface}",

@@ -1,0 +1,204 @@
+"""aioquic as a client: what the ANRW paper measured with, kept for comparison with its figures alone.
+
+It moves some 10 MB per CPU second, so its own work limits it above 100 Mbit/s (`client_limited`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TextIO
+
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, QuicEvent, StreamReset
+
+from downloader.clients import shared
+from downloader.clients.contract import KEPT_HEADERS, MOST_OF_A_HEADER, Answer, Request
+from firstflight.egress.permitted import Permitted
+
+CONNECTION_WINDOW, STREAM_WINDOW = 25_165_824, 16_777_216
+_H3_NO_ERROR = 0x100
+_CRYPTO_ERRORS = range(0x100, 0x200)
+_BAD_CERTIFICATE = frozenset({0x12A, 0x12B, 0x12C, 0x12D, 0x12E, 0x130})
+
+
+class _Transfer(QuicConnectionProtocol):
+    """One GET; `over` is done when the response is, or the connection."""
+
+    def __init__(self, quic: QuicConnection, request: Request) -> None:
+        super().__init__(quic)
+        self.request = request
+        self.begun = time.monotonic_ns()
+        self.over: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
+        self.http: H3Connection | None = None
+        self.tls_us: int | None = None
+        self.first_byte_us: int | None = None
+        self.verified: bool | None = None
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self.body = 0
+
+    def elapsed_us(self) -> int:
+        return (time.monotonic_ns() - self.begun) // 1000
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        if isinstance(event, HandshakeCompleted):
+            self.tls_us = self.elapsed_us()
+            self.verified = True if self.request.verify else None
+            self._ask()
+        elif isinstance(event, ConnectionTerminated):
+            self._terminated(event)
+        elif isinstance(event, StreamReset):
+            self._end("reset", f"the server reset the stream: {event.error_code:#x}")
+        if self.http is not None:
+            for part in self.http.handle_event(event):
+                self._take(part)
+
+    def _ask(self) -> None:
+        request = self.request
+        authority = request.host if request.port == 443 else f"{request.host}:{request.port}"
+        self.http = H3Connection(self._quic)
+        self.http.send_headers(
+            self._quic.get_next_available_stream_id(),
+            [
+                (b":method", b"GET"),
+                (b":scheme", b"https"),
+                (b":authority", authority.encode()),
+                (b":path", request.path.encode()),
+                (b"user-agent", request.user_agent.encode()),
+                (b"accept", b"*/*"),
+                (b"accept-encoding", b"identity"),
+            ],
+            end_stream=True,
+        )
+        self.transmit()
+
+    def _take(self, part: H3Event) -> None:
+        if isinstance(part, HeadersReceived):
+            if self.first_byte_us is None:
+                self.first_byte_us = self.elapsed_us()
+            for raw_name, raw_value in part.headers:
+                name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+                if name == ":status" and value.isdecimal():
+                    self.status = int(value[:3])
+                elif name in KEPT_HEADERS:
+                    self.headers.setdefault(name, value[:MOST_OF_A_HEADER])
+        elif isinstance(part, DataReceived):
+            self.body += len(part.data)
+            if self.body >= self.request.max_bytes:
+                self._end("limit", None)
+        if isinstance(part, HeadersReceived | DataReceived) and part.stream_ended:
+            length = self.length()
+            self._end("complete" if length is None or self.body >= length else "short", None)
+
+    def length(self) -> int | None:
+        """The Content-Length of the response."""
+        text = self.headers.get("content-length", "")
+        return int(text) if text.isdecimal() and len(text) < 19 else None
+
+    def _terminated(self, event: ConnectionTerminated) -> None:
+        detail = f"closed with {event.error_code:#x} {event.reason_phrase}".strip()[:MOST_OF_A_HEADER]
+        if self.tls_us is not None:
+            self._end("reset", detail)
+        elif event.error_code in _CRYPTO_ERRORS:
+            self.verified = False if event.error_code in _BAD_CERTIFICATE else None
+            self._end("tls_failed", detail)
+        else:
+            self._end("connect_failed", detail)
+
+    def _end(self, end: str, detail: str | None) -> None:
+        if not self.over.done():
+            self.over.set_result((end, detail))
+
+
+async def download(request: Request, keys: TextIO) -> Answer:
+    """Do one transfer; never raises for what a server does."""
+    configuration = QuicConfiguration(
+        alpn_protocols=H3_ALPN,
+        is_client=True,
+        server_name=request.host,
+        max_data=CONNECTION_WINDOW,
+        max_stream_data=STREAM_WINDOW,
+        idle_timeout=request.timeout_s,
+        secrets_log_file=keys,
+    )
+    configuration.load_verify_locations(cafile=request.roots)
+    started_at, cpu = time.time_ns(), time.process_time_ns()
+    family = socket.AF_INET6 if ":" in request.ip else socket.AF_INET
+    udp = socket.socket(family, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, shared.UDP_BUFFER)
+    udp.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
+    udp.setblocking(False)
+    quic = QuicConnection(configuration=configuration)
+    transport, transfer = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: _Transfer(quic, request), sock=udp
+    )
+    try:
+        # The form in which the kernel names the peer: aioquic takes another one for another path.
+        peer = (request.ip, request.port, 0, 0) if family == socket.AF_INET6 else (request.ip, request.port)
+        transfer.connect(peer)
+        try:
+            end, detail = await asyncio.wait_for(asyncio.shield(transfer.over), request.timeout_s)
+        except TimeoutError:
+            end, detail = ("connect_failed" if transfer.tls_us is None else "timeout"), "timed out"
+        duration_us = transfer.elapsed_us()
+        answer = Answer(
+            end=end,
+            detail=detail,
+            started_at=started_at,
+            client_port=udp.getsockname()[1],
+            tls_us=transfer.tls_us,
+            first_byte_us=transfer.first_byte_us,
+            duration_us=duration_us,
+            cpu_us=(time.process_time_ns() - cpu) // 1000,
+            status=transfer.status,
+            http_version="3" if transfer.status is not None else None,
+            tls_version="TLSv1.3" if transfer.tls_us is not None else None,
+            tls_verified=transfer.verified,
+            body_bytes=min(transfer.body, request.max_bytes),
+            content_length=transfer.length(),
+            headers=transfer.headers,
+            receive_buffer=udp.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
+            udp_drops=shared.drops(udp),
+        )
+        transfer.close(error_code=_H3_NO_ERROR)
+        transfer.transmit()
+        return answer
+    finally:
+        transport.close()
+
+
+def main(arguments: Iterable[str]) -> None:
+    """Answer requests until the end of standard input. Arguments as of `shared.permitted`."""
+    permitted = shared.permitted(arguments)
+    log = Path(os.environ.get("SSLKEYLOGFILE") or os.devnull)
+    with log.open("a", encoding="ascii") as keys:
+        shared.say_ready(f"aioquic/{version('aioquic')}")
+        for line in sys.stdin.buffer:
+            shared.say(_answer(Request.of(line), permitted, keys))
+
+
+def _answer(request: Request, permitted: Permitted, keys: TextIO) -> Answer:
+    why = permitted.why_not(request.ip, request.host)
+    if why is not None:
+        return Answer("blocked", detail=why)
+    with suppress(KeyboardInterrupt):
+        answer = asyncio.run(download(request, keys))
+        keys.flush()
+        return answer
+    sys.exit(130)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,311 @@
+//! One download: a QUIC connection to one address, one HTTP/3 GET, its body counted and dropped.
+
+use crate::contract::{Answer, End, Request};
+use crate::socket::Socket;
+use quiche::h3::{self, NameValue};
+use quiche::{ConnectionId, RecvInfo};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Flow control: as much as the fastest of the paths here needs (docs/definitions.md, "Downloads").
+const CONNECTION_WINDOW: u64 = 25_165_824;
+const STREAM_WINDOW: u64 = 16_777_216;
+const CONTROL_WINDOW: u64 = 1 << 20;
+const DATAGRAM_BYTES: usize = 1350;
+const H3_NO_ERROR: u64 = 0x100;
+const BODY_CHUNK: usize = 64 << 10;
+const MOST_HEADERS: usize = 100;
+const LONGEST_HEADER: usize = 500;
+/// TLS alerts (RFC 8446 6) that say that the certificate was not accepted, as QUIC carries them.
+const BAD_CERTIFICATE: [u64; 6] = [0x12a, 0x12b, 0x12c, 0x12d, 0x12e, 0x130];
+
+type Failed = (End, String);
+
+/// Downloads, and says how it ended. `keys`: where TLS secrets are appended.
+pub fn run(request: &Request, keys: Option<&Path>) -> Answer {
+    let mut transfer = Transfer {
+        request,
+        begun: Instant::now(),
+        answer: Answer {
+            started_at: Some(now_ns()),
+            ..Answer::default()
+        },
+        stream: None,
+    };
+    let cpu = cpu_us();
+    let (end, detail) = match transfer.run(keys) {
+        Ok(end) => (end, None),
+        Err((end, detail)) => (end, Some(detail)),
+    };
+    let mut answer = transfer.answer;
+    answer.end = end;
+    answer.detail = detail;
+    answer.cpu_us = Some(cpu_us() - cpu);
+    answer
+}
+
+struct Transfer<'a> {
+    request: &'a Request,
+    begun: Instant,
+    answer: Answer,
+    stream: Option<u64>,
+}
+
+impl Transfer<'_> {
+    fn run(&mut self, keys: Option<&Path>) -> Result<End, Failed> {
+        let server = SocketAddr::new(self.request.ip, self.request.port);
+        let refused = |error: std::io::Error| (End::ConnectFailed, error.to_string());
+        let mut socket = Socket::connect(server).map_err(refused)?;
+        let local = socket.local().map_err(refused)?;
+        self.answer.client_ip = Some(local.ip());
+        self.answer.client_port = Some(local.port());
+        let mut quic = self.connection(local, server, keys)?;
+        let end = self.exchange(&mut quic, &mut socket, server, local);
+        self.answer.duration_us.get_or_insert(self.elapsed_us());
+        (self.answer.receive_buffer, self.answer.udp_drops) = socket.state();
+        // The last datagram says that all is well; a server that does not hear it waits for its idle time.
+        let _ = quic.close(true, H3_NO_ERROR, b"");
+        let _ = flush(&mut quic, &socket);
+        end
+    }
+
+    fn connection(
+        &self,
+        local: SocketAddr,
+        server: SocketAddr,
+        keys: Option<&Path>,
+    ) -> Result<quiche::Connection, Failed> {
+        let failed = |error: quiche::Error| (End::Failed, format!("quiche: {error}"));
+        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).map_err(failed)?;
+        let protocols = h3::APPLICATION_PROTOCOL;
+        config.set_application_protos(protocols).map_err(failed)?;
+        config.verify_peer(self.request.verify);
+        config
+            .load_verify_locations_from_file(&self.request.roots)
+            .map_err(failed)?;
+        config.set_max_idle_timeout((self.request.timeout_s * 1000.0) as u64);
+        config.set_max_send_udp_payload_size(DATAGRAM_BYTES);
+        config.set_initial_max_data(CONNECTION_WINDOW);
+        config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
+        config.set_initial_max_stream_data_uni(CONTROL_WINDOW);
+        config.set_initial_max_streams_uni(16);
+        config.set_max_connection_window(CONNECTION_WINDOW);
+        config.set_max_stream_window(STREAM_WINDOW);
+        config.set_disable_active_migration(true);
+        config.log_keys();
+        let mut scid = [0_u8; 8];
+        rustix::rand::getrandom(&mut scid, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| (End::Failed, error.to_string()))?;
+        let scid = ConnectionId::from_ref(&scid);
+        let name = Some(self.request.host.as_str());
+        let mut quic = quiche::connect(name, &scid, local, server, &mut config).map_err(failed)?;
+        if let Some(path) = keys {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            let file = opened.map_err(|error| (End::Failed, format!("key log: {error}")))?;
+            quic.set_keylog(Box::new(file));
+        }
+        Ok(quic)
+    }
+
+    /// Exchanges datagrams until the body is there, the limit is reached, or nothing more can come.
+    fn exchange(
+        &mut self,
+        quic: &mut quiche::Connection,
+        socket: &mut Socket,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Result<End, Failed> {
+        let deadline = self.begun + Duration::from_secs_f64(self.request.timeout_s);
+        let mut http: Option<h3::Connection> = None;
+        let mut body = vec![0_u8; BODY_CHUNK];
+        loop {
+            flush(quic, socket).map_err(|error| self.broken(&error.to_string()))?;
+            if quic.is_closed() {
+                return Err(self.closed(quic));
+            }
+            let now = Instant::now();
+            let Some(left) = deadline
+                .checked_duration_since(now)
+                .filter(|d| !d.is_zero())
+            else {
+                let established = self.answer.tls_us.is_some();
+                let end = if established { End::Timeout } else { End::ConnectFailed };
+                return Err((end, "timed out".to_owned()));
+            };
+            let wait = quic.timeout().map_or(left, |timeout| timeout.min(left));
+            if !readable(socket, wait) && Instant::now() >= now + wait {
+                quic.on_timeout();
+            }
+            let mut wrong = None;
+            socket
+                .receive(|datagram| {
+                    match quic.recv(datagram, RecvInfo { from, to }) {
+                        Ok(_) | Err(quiche::Error::Done) => {}
+                        Err(error) => wrong = Some(error),
+                    };
+                })
+                .map_err(|error| self.broken(&error.to_string()))?;
+            if let Some(quiche::Error::TlsFail) = wrong {
+                let _ = flush(quic, socket);
+                return Err(self.closed(quic));
+            }
+            if quic.is_established() && self.answer.tls_us.is_none() {
+                self.answer.tls_us = Some(self.elapsed_us());
+                self.answer.tls_version = Some("TLSv1.3");
+                self.answer.tls_verified = self.request.verify.then_some(true);
+            }
+            if quic.is_established() && http.is_none() {
+                http = Some(self.ask(quic)?);
+            }
+            if let Some(http) = &mut http
+                && let Some(end) = self.take(quic, http, &mut body)?
+            {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn ask(&mut self, quic: &mut quiche::Connection) -> Result<h3::Connection, Failed> {
+        let failed = |error: h3::Error| (End::Failed, format!("HTTP/3: {error}"));
+        let config = h3::Config::new().map_err(failed)?;
+        let mut http = h3::Connection::with_transport(quic, &config).map_err(failed)?;
+        let authority = match self.request.port {
+            443 => self.request.host.clone(),
+            port => format!("{}:{port}", self.request.host),
+        };
+        let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+        let headers = [
+            header(":method", "GET"),
+            header(":scheme", "https"),
+            header(":authority", &authority),
+            header(":path", &self.request.path),
+            header("user-agent", &self.request.user_agent),
+            header("accept", "*/*"),
+            header("accept-encoding", "identity"),
+        ];
+        self.stream = Some(http.send_request(quic, &headers, true).map_err(failed)?);
+        Ok(http)
+    }
+
+    /// Takes what the response has brought; Some if it is over.
+    fn take(
+        &mut self,
+        quic: &mut quiche::Connection,
+        http: &mut h3::Connection,
+        body: &mut [u8],
+    ) -> Result<Option<End>, Failed> {
+        loop {
+            match http.poll(quic) {
+                Ok((_, h3::Event::Headers { list, .. })) => self.headers(&list),
+                Ok((stream, h3::Event::Data)) => {
+                    while let Ok(read) = http.recv_body(quic, stream, body) {
+                        self.answer.body_bytes += read as u64;
+                        if self.answer.body_bytes >= self.request.max_bytes {
+                            self.answer.body_bytes = self.request.max_bytes;
+                            return Ok(Some(End::Limit));
+                        }
+                    }
+                }
+                Ok((_, h3::Event::Finished)) => {
+                    let expected = self.answer.content_length;
+                    let short = expected.is_some_and(|length| self.answer.body_bytes < length);
+                    return Ok(Some(if short { End::Short } else { End::Complete }));
+                }
+                Ok((_, h3::Event::Reset(code))) => {
+                    return Err((End::Reset, format!("the server reset the stream: {code:#x}")));
+                }
+                Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
+                Err(h3::Error::Done) => return Ok(None),
+                Err(error) => return Err((End::Reset, format!("HTTP/3: {error}"))),
+            }
+        }
+    }
+
+    fn headers(&mut self, list: &[h3::Header]) {
+        let elapsed = self.elapsed_us();
+        self.answer.first_byte_us.get_or_insert(elapsed);
+        for header in list.iter().take(MOST_HEADERS) {
+            let text = |bytes: &[u8]| {
+                let text = String::from_utf8_lossy(bytes);
+                text.chars().take(LONGEST_HEADER).collect::<String>()
+            };
+            let (name, value) = (text(header.name()), text(header.value()));
+            if name == ":status" {
+                self.answer.status = value.parse().ok();
+                self.answer.http_version = Some("3");
+                continue;
+            }
+            if name == "content-length" {
+                self.answer.content_length = value.parse().ok();
+            }
+            self.answer.headers.entry(name).or_insert(value);
+        }
+    }
+
+    /// Why a connection is closed: by the server, by a TLS alert of ours, or because nothing came.
+    fn closed(&mut self, quic: &quiche::Connection) -> Failed {
+        let established = self.answer.tls_us.is_some();
+        if let Some(error) = quic.peer_error() {
+            let reason = String::from_utf8_lossy(&error.reason);
+            let detail = format!("the server closed: {:#x} {reason}", error.error_code);
+            let tls = (0x100..0x200).contains(&error.error_code) && !error.is_app;
+            let end = match (established, tls) {
+                (false, true) => End::TlsFailed,
+                (false, false) => End::ConnectFailed,
+                (true, _) => End::Reset,
+            };
+            return (end, detail.chars().take(LONGEST_HEADER).collect());
+        }
+        if let Some(error) = quic.local_error() {
+            if BAD_CERTIFICATE.contains(&error.error_code) {
+                self.answer.tls_verified = Some(false);
+            }
+            let end = if established { End::Reset } else { End::TlsFailed };
+            return (end, format!("closed with {:#x}", error.error_code));
+        }
+        let end = if established { End::Timeout } else { End::ConnectFailed };
+        (end, "the server answers no more".to_owned())
+    }
+
+    fn broken(&self, error: &str) -> Failed {
+        let established = self.answer.tls_us.is_some();
+        let end = if established { End::Reset } else { End::ConnectFailed };
+        (end, error.to_owned())
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        self.begun.elapsed().as_micros() as u64
+    }
+}
+
+fn flush(quic: &mut quiche::Connection, socket: &Socket) -> std::io::Result<()> {
+    let mut datagram = [0_u8; DATAGRAM_BYTES];
+    // Done, or an error that quiche turns into a close by itself.
+    while let Ok((length, _)) = quic.send(&mut datagram) {
+        socket.send(&datagram[..length])?;
+    }
+    Ok(())
+}
+
+/// Waits until there is something to read, at most `wait`; says whether there is.
+fn readable(socket: &Socket, wait: Duration) -> bool {
+    let limit = Timespec {
+        tv_sec: wait.as_secs() as i64,
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    let mut waits = [PollFd::new(socket.as_fd(), PollFlags::IN)];
+    poll(&mut waits, Some(&limit)).is_ok_and(|ready| ready > 0)
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn cpu_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}

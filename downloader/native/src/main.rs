@@ -1,0 +1,76 @@
+//! Downloads over QUIC by quiche, one at a time, as a client of `firstflight download`.
+//!
+//! Standard input: one request a line; standard output: a line `{"ready": ...}`, then one answer for each request, in
+//! order (`contract`). The egress policy is asked about each address before its socket is opened.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`contract`] | requests and answers |
+//! | [`socket`] | UDP with a large buffer, read in batches |
+//! | [`download`] | connection, request, body, and how it ends |
+
+mod contract;
+mod download;
+mod socket;
+
+use crate::contract::{Answer, End, Request};
+use firstflight_core::Failure;
+use firstflight_core::policy::{Namespace, Policy};
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+fn main() {
+    if let Err(failure) = run() {
+        let _ = writeln!(std::io::stderr(), "firstflight-quic-download: {failure}");
+        std::process::exit(failure.exit_status().into());
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let policy = policy(std::env::args().skip(1))?;
+    let keys = std::env::var_os("SSLKEYLOGFILE").map(PathBuf::from);
+    let mut out = std::io::stdout().lock();
+    let mut say = |line: String| -> Result<(), Failure> {
+        out.write_all(line.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::Output(format!("standard output: {error}")))
+    };
+    say(format!(r#"{{"ready":"quiche/{}"}}"#, "0.30"))?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| Failure::Input(format!("standard input: {error}")))?;
+        let request: Request = serde_json::from_str(&line)
+            .map_err(|error| Failure::Input(format!("{line:?} is no request: {error}")))?;
+        let answer = match policy.check(request.ip, &request.host) {
+            Ok(()) => download::run(&request, keys.as_deref()),
+            Err(refusal) => Answer {
+                end: End::Blocked,
+                detail: Some(refusal.to_string()),
+                ..Answer::default()
+            },
+        };
+        let text = serde_json::to_string(&answer).map_err(|error| Failure::Output(error.to_string()))?;
+        say(text)?;
+    }
+    Ok(())
+}
+
+/// The policy of the lists that the arguments name: KIND=VALUE, KIND is blocklist, optout or allow-net.
+fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
+    let (mut allow, mut blocklists, mut optouts) = (Vec::new(), Vec::new(), Vec::new());
+    for argument in arguments {
+        let (kind, value) = argument.split_once('=').unwrap_or((argument.as_str(), ""));
+        let read = || {
+            std::fs::read_to_string(value)
+                .map(|text| (value.to_owned(), text))
+                .map_err(|error| Failure::Input(format!("{value} cannot be read: {error}; nothing was sent")))
+        };
+        match kind {
+            "allow-net" => allow.push(value.to_owned()),
+            "blocklist" => blocklists.push(read()?),
+            "optout" => optouts.push(read()?),
+            _ => return Err(Failure::Usage(format!("{argument}: expected blocklist=, optout= or allow-net="))),
+        }
+    }
+    Policy::new(&allow, &blocklists, &optouts, Namespace::here(&[])?)
+}
