@@ -191,7 +191,8 @@ def _download(
 
                 def keep(entry: dict[str, Any]) -> None:
                     entries.append(entry)
-                    flows.write_answer(kept, entry)
+                    kept.write(session.as_line(entry))
+                    kept.flush()
 
                 for number, target in enumerate(targets, start=1):
                     watch()

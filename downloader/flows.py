@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections import defaultdict
@@ -90,9 +89,3 @@ class Flows:
         for row in sorted(rows, key=lambda row: row["start_time_ns"]):
             name = Path(row["source_file"]).name.removesuffix(".pcap").partition("-")[0]
             self._by_port[(name, row["client_port"])].append({**row, "kind": kind})
-
-
-def write_answer(file: Any, entry: Mapping[str, Any]) -> None:
-    """Append one line of JSON to an open binary file, whole or not at all for a reader after a kill."""
-    file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-    file.flush()

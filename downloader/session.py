@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -180,6 +180,11 @@ def entry(
         "client_version": client_version or None,
         "answer": None if answer is None else asdict(answer),
     }
+
+
+def as_line(entry: Mapping[str, Any]) -> bytes:
+    """Return an entry as a line of ANSWERS."""
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
 
 
 def read_answers(folder: Path) -> list[dict[str, Any]]:

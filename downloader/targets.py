@@ -60,7 +60,8 @@ def of(line: int, url: str, ip: str) -> Target:
         # An address as text that the client's own text of it must equal.
         ip = str(ipaddress.ip_address(ip))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(line, url.partition("#")[0], name, ip, port or 443, path)
+    authority = name if port in (None, 443) else f"{name}:{port}"
+    return Target(line, f"https://{authority}{path}", name, ip, port or 443, path)
 
 
 def read(path: Path, encoding: str = "utf-8") -> Iterator[Target | RejectedLine]:

@@ -17,6 +17,7 @@ TOGETHER = (
     "tests/lab_servers/",
     "tests/lab_services/",
     "tests/backoff/",
+    "tests/download/",
     "tests/queries/",
     "tests/report/",
 )
@@ -38,7 +39,7 @@ GROUPS = {
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
-    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
+    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/", "tests/download/"),
 )
 
 

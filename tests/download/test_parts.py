@@ -1,0 +1,221 @@
+"""Targets, option sets, outcomes and what limits a client: tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downloader import option_sets, outcome, session, targets
+from downloader.clients.contract import Answer, Request
+from downloader.option_sets import SETS
+from firstflight.errors import FirstflightError, InputError, UsageError
+
+HOST = "files.download.test"
+
+
+@pytest.mark.parametrize(
+    ("url", "ip", "expected"),
+    [
+        (
+            "https://a.test/x?y=1#z",
+            "192.0.2.1",
+            ("https://a.test/x?y=1", "a.test", "192.0.2.1", 443, "/x?y=1"),
+        ),
+        (
+            "https://A.Test.:8443",
+            "2001:DB8::0:1",
+            ("https://A.Test.:8443", "a.test", "2001:db8::1", 8443, "/"),
+        ),
+        (" https://a.test/ ", "", ("https://a.test/", "a.test", "", 443, "/")),
+    ],
+)
+def test_a_target(url: str, ip: str, expected: tuple[Any, ...]) -> None:
+    found = targets.of(2, url, ip)
+    assert (found.url, found.domain, found.ip, found.port, found.path) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "ip", "fault"),
+    [
+        ("http://a.test/", "192.0.2.1", "does not begin with https://"),
+        ("https://a.test/ä", "192.0.2.1", "characters that a URL cannot hold"),
+        ("https://a.test/a b", "192.0.2.1", "characters that a URL cannot hold"),
+        ("https://u:p@a.test/", "192.0.2.1", "names a user"),
+        ("https://192.0.2.1/", "192.0.2.1", "has no host name"),
+        ("https://[2001:db8::1]/", "192.0.2.1", "has no host name"),
+        ("https:///x", "192.0.2.1", "has no host name"),
+        ("https://localhost/x", "192.0.2.1", "has no host name"),
+        ("https://a.test:0/", "192.0.2.1", "has port 0"),
+        ("https://a.test:70000/", "192.0.2.1", "Port out of range"),
+        ("https://a.test/", "192.0.2.256", "does not appear to be an IPv4 or IPv6 address"),
+        ("https://a.test/" + "x" * 2000, "192.0.2.1", "more than 2000 characters"),
+        ("", "192.0.2.1", "does not begin with https://"),
+    ],
+)
+def test_a_line_that_is_none(url: str, ip: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        targets.of(2, url, ip)
+
+
+@pytest.mark.parametrize("text", ["ip,domain\n", "", "url\nhttps://a.test/\n"])
+def test_a_list_without_its_header(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match="line 1: expected the header url,ip"):
+        list(targets.read(tmp_path / "t.csv"))
+
+
+def test_a_list_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"url,ip\n\xff\xfe,\n")
+    with pytest.raises(InputError, match="cannot read"):
+        list(targets.read(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ecn", "sack", "scaling", "clamp"),
+    [
+        ("warmup", "0", "0", "0", None),
+        ("bl", "0", "0", "0", None),
+        ("ecn", "1", "0", "0", None),
+        ("sack", "0", "1", "0", None),
+        ("ws14", "0", "0", "1", 65535 << 14),
+        ("ws14_sack", "0", "1", "1", 65535 << 14),
+        ("ws14_ecn", "1", "0", "1", 65535 << 14),
+        ("all14", "1", "1", "1", 65535 << 14),
+        ("all7", "1", "1", "1", 65535 << 7),
+    ],
+)
+def test_settings_of_a_set(name: str, ecn: str, sack: str, scaling: str, clamp: int | None) -> None:
+    """Each setting is explicit, so that what the machine has as default plays no part."""
+    one = SETS[name]
+    found = one.sysctls()
+    assert found["ipv4/tcp_ecn"] == ecn
+    assert found["ipv4/tcp_sack"] == sack
+    assert found["ipv4/tcp_window_scaling"] == scaling
+    assert found["ipv4/tcp_timestamps"] == "1"
+    assert found["ipv4/tcp_fastopen"] == "0"
+    assert one.window_clamp == clamp
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("bl", ["warmup", "bl"]), (" ws14 , warmup,quiche", ["warmup", "ws14", "quiche"])],
+)
+def test_sets_that_are_chosen(text: str, expected: list[str]) -> None:
+    assert [one.name for one in option_sets.chosen(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["", "warmup", "bl,bl", "BL"])
+def test_sets_that_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        option_sets.chosen(text)
+
+
+def answer(end: str = "complete", status: int | None = 200, body: int = 10, **more: Any) -> Answer:
+    """Return an answer of a client."""
+    given: dict[str, Any] = {"content_length": 10, "headers": {}} | more
+    return Answer(end, status=status, body_bytes=body, **given)
+
+
+def flow(**more: Any) -> dict[str, Any]:
+    """Return the flow of set `all14`, or one that differs."""
+    offered = {"ecn_setup_client": True, "sack_permitted_client": True, "wscale_client": 14}
+    return {**offered, "timestamps_client": True, "zero_windows_client": 0, **more}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (answer(), "done"),
+        (answer("limit"), "stopped_limit"),
+        (answer(body=9), "short"),
+        (answer(content_length=None), "done"),
+        (answer("short", body=9), "short"),
+        (answer(status=301), "redirect"),
+        (answer(status=304), "redirect"),
+        (answer(status=404), "http_error"),
+        (answer(status=206), "http_error"),
+        (answer("limit", status=500), "http_error"),
+        (answer("timeout"), "timeout"),
+        (answer("blocked", status=None), "blocked"),
+        (answer(content_length=11, body=11), "changed"),
+        (answer(headers={"etag": "b"}), "changed"),
+        (answer(headers={"last-modified": "later"}), "changed"),
+        (answer(headers={"etag": "a", "last-modified": "then"}), "done"),
+    ],
+)
+def test_an_outcome(found: Answer, expected: str) -> None:
+    warmup = answer(headers={"etag": "a", "last-modified": "then"})
+    assert outcome.of(found, warmup, SETS["all14"], flow()) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "as_set"),
+    [
+        ({}, True),
+        ({"ecn_setup_client": False}, False),
+        ({"sack_permitted_client": False}, False),
+        ({"wscale_client": 7}, False),
+        ({"wscale_client": None}, False),
+        ({"timestamps_client": False}, False),
+        ({"timestamps_client": None}, None),
+    ],
+)
+def test_options_are_held_against_the_syn(more: dict[str, Any], as_set: bool | None) -> None:
+    assert outcome.offered(SETS["all14"], flow(**more)) is as_set
+    expected = "wrong_options" if as_set is False else "done"
+    assert outcome.of(answer(), None, SETS["all14"], flow(**more)) == expected
+    assert outcome.offered(SETS["quiche"], flow(**more)) is None
+    assert outcome.offered(SETS["all14"], None) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "drops", "limited"),
+    [
+        (answer(duration_us=100, cpu_us=80), {}, 0, False),
+        (answer(duration_us=100, cpu_us=81), {}, 0, True),
+        (answer(duration_us=100, cpu_us=1), {"zero_windows_client": 1}, 0, True),
+        (answer(duration_us=100, cpu_us=1, udp_drops=1), {}, 0, True),
+        (answer(duration_us=100, cpu_us=1), {}, 1, True),
+        (answer(duration_us=100, cpu_us=1), {}, None, None),
+        (answer(duration_us=100, cpu_us=None), {}, 0, None),
+        (answer(duration_us=100, cpu_us=99), {}, None, True),
+        (answer(duration_us=None, cpu_us=1), {}, 0, None),
+        (answer(body=0, duration_us=100, cpu_us=100), {}, 0, None),
+    ],
+)
+def test_what_limits_a_client(
+    found: Answer, more: dict[str, Any], drops: int | None, limited: bool | None
+) -> None:
+    assert outcome.client_limited(found, flow(**more), drops) is limited
+
+
+def test_lines_of_clients() -> None:
+    request = Request("https://a.test/", HOST, "192.0.2.1", 443, "/", "x", 1.5, 10, "roots.pem")
+    assert Request.of(request.line()) == request
+    told = answer(headers={"etag": "a"})
+    assert Answer.of(told.line()) == told
+    for line in (b"", b"{}", b"[]", b'{"end":"good"}', b"x\n"):
+        with pytest.raises(FirstflightError, match="no answer"):
+            Answer.of(line)
+
+
+def test_what_a_killed_session_owes(tmp_path: Path) -> None:
+    """A run that was begun is never continued: what it owes is `skipped`; others are still to do."""
+    sets = option_sets.chosen("bl,ecn")
+    files = [targets.of(line, f"https://{name}.test/", "192.0.2.1") for line, name in ((2, "a"), (3, "b"))]
+    first = session.order(sets, 1, files[0], fixed=False)[0]
+    kept = session.entry(files[0], first, 0, answer(), "", "curl/1")
+    (tmp_path / session.ANSWERS).write_bytes(session.as_line(kept) + b'{"line": 2, "se')
+    entries = session.read_answers(tmp_path)
+    assert entries == [kept]
+    owed, left = session.unfinished(entries, files, sets, 1, fixed=False)
+    assert left == [files[1]]
+    assert sorted((entry["set"], entry["why"], entry["position"] > 0) for entry in owed) == [
+        ("bl", "skipped", True),
+        ("ecn", "skipped", True),
+    ]
+    (tmp_path / session.ANSWERS).write_bytes(b"{\n" + session.as_line(kept))
+    with pytest.raises(InputError, match="line 1"):
+        session.read_answers(tmp_path)
