@@ -21,6 +21,7 @@ KEYS = {
     "quic_handshake": _NAME,
     "http3_response": _NAME,
     "calibration": _NAME,
+    "download": _NAME,
     "quic_connection": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads all shards' rows: what IN and JOIN compare with is computed once, from all of them. An

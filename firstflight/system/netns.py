@@ -63,7 +63,7 @@ class Masqueraded:
                 "sysctl net.ipv4.ip_forward=1, with a firewall that forwards nothing from outside"
             )
         with ExitStack() as stack:
-            self._hold(stack)
+            self._keep_open(stack)
             self._link()
             self._rules(stack)
             self._stack = stack.pop_all()
@@ -78,7 +78,7 @@ class Masqueraded:
         """Return the argument list that runs a program inside."""
         return ["nsenter", f"--net=/proc/{self._holder}/ns/net", "--", *argv]
 
-    def _hold(self, stack: ExitStack) -> None:
+    def _keep_open(self, stack: ExitStack) -> None:
         """Start the process that the namespace lives as long as: it ends when its input is closed."""
         script = "echo; exec cat"
         holder = children.start(

@@ -26,7 +26,7 @@ HOST = "files.download.test"
         (
             "https://A.Test.:8443",
             "2001:DB8::0:1",
-            ("https://A.Test.:8443", "a.test", "2001:db8::1", 8443, "/"),
+            ("https://a.test:8443/", "a.test", "2001:db8::1", 8443, "/"),
         ),
         (" https://a.test/ ", "", ("https://a.test/", "a.test", "", 443, "/")),
     ],

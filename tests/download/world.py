@@ -67,7 +67,7 @@ class World:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             for name in ("core", "v", "s"):
-                self._holders[name] = self._hold(stack)
+                self._holders[name] = self._keep_open(stack)
             for end in ("v", "s"):
                 self.inside(
                     "core",
@@ -120,7 +120,7 @@ class World:
         """Return the URL of a file of the server; a whole one stays."""
         return path if "//" in path else f"https://{NAME}/{path}"
 
-    def _hold(self, stack: ExitStack) -> int:
+    def _keep_open(self, stack: ExitStack) -> int:
         holder = children.start(
             ["unshare", "--net", "sh", "-c", "echo; exec cat"],
             own_session=True,
