@@ -16,13 +16,14 @@ from firstflight.shard import WHOLE, Shard
 TARGETS = "targets"
 AS_DATA = "as_data"
 LISTS = "lists"
+CRAWL = "crawl"
 _LOGS = "logs"
 _RULES = "rules"
 _LOAD = "load"
 _LOCK = "lock"
 _STOP = "stop"
 # Names that no vantage point may have, because the run itself uses them.
-OWN_NAMES = frozenset({TARGETS, AS_DATA, LISTS, _LOGS, _RULES, _LOAD, _LOCK, _STOP})
+OWN_NAMES = frozenset({TARGETS, AS_DATA, CRAWL, LISTS, _LOGS, _RULES, _LOAD, _LOCK, _STOP})
 
 REPORT = "report.json"
 
@@ -192,6 +193,10 @@ class RunLayout:
     def calibration(self, key: StageKey) -> Path:
         """Return the path of the calibrate stage's record file."""
         return self.stage("calibrate", key) / "calibration.parquet"
+
+    def crawl(self, kind: str) -> Path:
+        """Return the crawl stage's record file of download_file or crawl_page."""
+        return self.stage(CRAWL) / f"{kind}.parquet"
 
     def quic_connection(self, key: StageKey) -> Path:
         """Return the path of the dissect stage's record file."""

@@ -97,6 +97,15 @@ SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
 STAGES: tuple[Stage, ...] = (
     Stage("targets", "crawler.lists.stage", Scope.RUN, fetches=True, kinds=("target",)),
     Stage("as_data", "crawler.routing.stage", Scope.RUN, fetches=True, kinds=("as_prefix", "as_org")),
+    Stage(
+        "crawl",
+        "crawler.files.stage",
+        Scope.RUN,
+        SCAN,
+        fetches=True,
+        enabled_by="crawl",
+        kinds=("download_file", "crawl_page"),
+    ),
     Stage("resolve", "scanner.resolve.stage", Scope.KEY, SCAN, sends=True, kinds=("dns_answer",)),
     Stage(
         "probe",
@@ -167,7 +176,12 @@ def names(chosen: Iterable[Stage] | None = None) -> list[str]:
 
 def at_centre() -> list[Stage]:
     """Return the stages that fetch what a run needs before it measures."""
-    return [stage for stage in STAGES if stage.scope is Scope.RUN]
+    return [stage for stage in STAGES if stage.scope is Scope.RUN and stage.enabled_by is None]
+
+
+def from_centre(plan: Plan, settings: Settings) -> list[Stage]:
+    """Return the stages that these settings enable and that measure from the centre, once per run."""
+    return [s for s in _of(plan, settings) if s.scope is Scope.RUN and s.enabled_by is not None]
 
 
 def at_vantage(plan: Plan, settings: Settings | None = None) -> list[Stage]:

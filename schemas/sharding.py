@@ -22,6 +22,8 @@ KEYS = {
     "http3_response": _NAME,
     "calibration": _NAME,
     "download": _NAME,
+    "download_file": _NAME,
+    "crawl_page": _NAME,
     "quic_connection": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads all shards' rows: what IN and JOIN compare with is computed once, from all of them. An

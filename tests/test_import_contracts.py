@@ -32,6 +32,7 @@ BREAKS = {
     "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),
     "Only the store imports the engine": ("reports/wording.py", "import clickhouse_driver"),
     "Only reports import matplotlib": ("store/load/units.py", "import matplotlib"),
+    "Only the crawl imports Scrapy": ("firstflight/as_map.py", "import scrapy"),
 }
 
 

@@ -62,6 +62,16 @@ def test_the_order_of_a_plan(
     assert stages.main(plan).name == ("watch" if plan is Plan.WATCH else "probe")
 
 
+def test_what_the_centre_measures_is_no_input(tmp_path: Path) -> None:
+    minimal.write(tmp_path)
+    on = settings.load(tmp_path / "c.toml", ["crawl.enabled=true"])[0]
+    off = settings.load(tmp_path / "c.toml")[0]
+    assert stages.names(stages.at_centre()) == ["targets", "as_data"]
+    assert stages.names(stages.from_centre(Plan.SCAN, on)) == ["crawl"]
+    assert stages.from_centre(Plan.SCAN, off) == stages.from_centre(Plan.WATCH, on) == []
+    assert "crawl" in on.model_dump() and "crawl" not in off.model_dump()
+
+
 def test_paths_of_a_key_and_back(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path / RUN)
     folder = tmp_path / RUN / "hamburg" / "2"

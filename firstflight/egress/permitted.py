@@ -104,6 +104,13 @@ class Permitted:
         lab.check(str(ip))
         return None
 
+    def is_listed(self, address: str) -> bool:
+        """Return whether an address is on a list, or of a platform's services; special ones may be not."""
+        ip = ipaddress.ip_address(address)
+        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        return int(ip) in self._listed[ip.version]
+
     def blocked_ipv4(self) -> list[str]:
         """Return all IPv4 networks that may not be contacted, as CIDR prefixes, sorted."""
         spans = [*self._listed[4].spans]

@@ -230,6 +230,18 @@ class Calibrate(Drawn):
     gap_s: float = Field(default=1.0, ge=0, le=3600)  # from the end of one engine to the start of the next
 
 
+class Crawl(Section):
+    """The crawl for files to download, once per run at the centre; what is not here is as in [probe]."""
+
+    enabled: bool = False
+    limit: int | None = Field(default=None, ge=1)  # most names, the first of the list
+    rate: Rate = 20  # requests per second
+    per_address_rate: Limit = 1  # requests per second to one address; 0 = no limit
+    concurrency: int = Field(default=64, ge=1, le=10_000)  # names at a time
+    max_requests: int = Field(default=200, ge=1, le=10_000)  # per name
+    roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
+
+
 class Watch(Section):
     """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
 

@@ -15,6 +15,7 @@ from firstflight.settings.sections import (
     Capture,
     Centre,
     Clock,
+    Crawl,
     Handshake,
     Network,
     Probe,
@@ -38,6 +39,7 @@ class Settings(Section):
     probe: Probe = Probe()
     handshake: Handshake = Handshake()
     calibrate: Calibrate = Calibrate()
+    crawl: Crawl = Crawl()
     watch: Watch = Watch()
     manners: Backoff = Backoff()
     clock: Clock = Clock()
@@ -49,9 +51,10 @@ class Settings(Section):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what says nothing of handshakes: a vantage point of an earlier version reads the rest."""
+        """Leave out what says nothing of them: a vantage point of an earlier version reads the rest."""
         values: dict[str, Any] = dump(self)
-        for section, default in (("handshake", Handshake()), ("calibrate", Calibrate())):
+        optional = {"handshake": Handshake(), "calibrate": Calibrate(), "crawl": Crawl()}
+        for section, default in optional.items():
             if getattr(self, section) == default:
                 values.pop(section, None)
         return values

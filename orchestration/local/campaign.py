@@ -78,6 +78,7 @@ class Campaign:
     async def run_all(self) -> None:
         """Run all that is not done yet. Raises CentreFailed; collects other failures."""
         await self.centre()
+        await self.from_centre()
         for repetition in range(1, int(self.run.manifest["repetitions"]) + 1):
             await self._repetition(repetition)
 
@@ -108,6 +109,19 @@ class Campaign:
             for line in report.rejected if report is not None else []:
                 self.rejected += 1
                 self.console.print_line(f"{name}: line {line.line} rejected: {line.reason}")
+
+    async def from_centre(self) -> None:
+        """Run what measures once per run, from the centre. No later stage needs it, so a failure is kept."""
+        for stage in stages.from_centre(self.plan, self.settings):
+            if self.run.done(stage.name):
+                continue
+            status = await self.stage([stage.name], self.settings.centre.command, None)
+            report = self.run.report(stage.name)
+            if report is None or not self.run.done(stage.name):
+                self._failed(f"{stage.name}: {self._reason([stage.name], status)}")
+                continue
+            counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
+            self.console.print_line(f"{stage.name}: {report.rows_out} names ({counts})")
 
     async def _repetition(self, repetition: int) -> None:
         waiting = [key for key in self.keys(repetition) if not self.measured(key)]

@@ -44,6 +44,8 @@ def describe(settings: Settings) -> Iterator[str]:
         yield _handshakes(settings, names)
     if settings.calibrate.enabled:
         yield _pairs(settings, names)
+    if settings.crawl.enabled:
+        yield _crawl(settings, names)
     longest = 0.0
     queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
     for vantage in settings.vantage:
@@ -97,7 +99,7 @@ def describe_watch(settings: Settings, period_s: float, periods: int) -> Iterato
 def outstanding(run: Run) -> Iterator[str]:
     """Yield a line for each key and stage of a run that is not done."""
     plan, settings = stages.plan_of(run), run.settings
-    for name in stages.names(stages.at_centre()):
+    for name in stages.names([*stages.at_centre(), *stages.from_centre(plan, settings)]):
         if not run.done(name):
             yield f"to do: {name}"
     wanted = stages.names([*stages.at_vantage(plan, settings), *stages.afterwards(plan, settings)])
@@ -107,6 +109,17 @@ def outstanding(run: Run) -> Iterator[str]:
                 missing = [name for name in wanted if not run.done(name, key)]
                 if missing:
                     yield f"to do: {key}: {', '.join(missing)}"
+
+
+def _crawl(settings: Settings, names: int | None) -> str:
+    """Return the line about the crawl stage."""
+    crawl = settings.crawl
+    counts = [count for count in (names, crawl.limit) if count is not None]
+    known = f" of at most {min(counts)} names" if counts else ""
+    return (
+        f"crawl: the web site of each name{known}, from the centre; {crawl.max_requests} requests each, "
+        f"at most {crawl.rate:g} requests per second, {_limit(crawl.per_address_rate)} per address"
+    )
 
 
 def _handshakes(settings: Settings, names: int | None) -> str:

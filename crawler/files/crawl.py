@@ -1,0 +1,62 @@
+"""Runs a crawl in this process: Scrapy with its own settings, once, since a reactor cannot run twice."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import version
+from pathlib import Path
+
+from scrapy.crawler import AsyncCrawlerProcess
+
+from crawler.files import trust
+from crawler.files.pace import Pace
+from crawler.files.spider import FileSpider, Task
+from firstflight.errors import Interrupted
+
+
+def user_agent(contact: str) -> str:
+    """Return our User-Agent: product, version and whom to ask."""
+    # A header field holds no line ends, and only ASCII is portable (RFC 9110 5.5).
+    who = " ".join(contact.split()).encode("ascii", "replace").decode("ascii")
+    return f"firstflight/{version('firstflight')}" + (f" ({who})" if who else "")
+
+
+def run(task: Task, *, contact: str, rate: float, per_address_rate: float, roots: Path | None) -> None:
+    """Do all of `task`; `rate` and `per_address_rate` are requests a second (0 of the latter: no limit).
+
+    Interrupted after SIGINT, SIGTERM or when `task.is_stopped`: names that are not done have no result.
+    """
+    trust.roots(roots)  # the handler reads them again, when it is too late for an error
+    for library in ("scrapy", "twisted", "protego", "py.warnings"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    settings = {
+        "LOG_ENABLED": False,
+        "LOG_INSTALL_ROOT_HANDLER": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "EXTENSIONS_BASE": {},
+        "SPIDER_MIDDLEWARES_BASE": {},
+        # No redirects, retries, cookies, caches, decompression or proxies that nobody asked for.
+        "DOWNLOADER_MIDDLEWARES_BASE": {
+            "crawler.files.robots_middleware.RobotsMiddleware": 100,
+            "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": 400,
+            "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": 500,
+        },
+        "DOWNLOAD_HANDLERS_BASE": {"https": "crawler.files.handler.Handler"},
+        "DEFAULT_REQUEST_HEADERS": {"Accept": "*/*", "Accept-Encoding": "identity"},
+        "USER_AGENT": user_agent(contact),
+        "CONCURRENT_REQUESTS": 0,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "DOWNLOAD_DELAY": 1 / per_address_rate if per_address_rate else 0,
+        "DOWNLOAD_DELAY_JITTER": 0,
+        "DOWNLOAD_MAXSIZE": 0,
+        "DOWNLOAD_WARNSIZE": 0,
+        "FIRSTFLIGHT_PACE": Pace(rate, per_address_rate),
+        "FIRSTFLIGHT_ROOTS": roots,
+    }
+    process = AsyncCrawlerProcess(settings)
+    process.crawl(FileSpider, task=task)
+    process.start(install_signal_handlers=False)
+    if task.error is not None:
+        raise task.error
+    if task.signal is not None or task.is_stopped():
+        raise Interrupted("interrupted; what was crawled is kept, and the same command goes on from there")

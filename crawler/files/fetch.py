@@ -1,0 +1,82 @@
+"""One request and its answer, as a visit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from crawler.files.visit import Visit
+
+
+class Fault(Exception):
+    """A request without an answer: the message says why, in words."""
+
+
+class Forbidden(Exception):
+    """The rules of robots.txt forbid the request: it was not sent."""
+
+
+class Stopped(Exception):
+    """The crawl was asked to stop: nothing more is sent."""
+
+
+@dataclass
+class Answer:
+    """The answer to a request. `headers`: first values, names in lower case; `body` may be cut (`is_cut`).
+
+    `is_whole`: the body ended as its length, its chunks or the end of the connection said.
+    """
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    is_cut: bool = False
+    is_whole: bool = True
+
+    @property
+    def length(self) -> int | None:
+        """The Content-Length; None if there is none, or no number."""
+        text = self.headers.get("content-length", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the body has no content coding, as we asked for."""
+        return self.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the body is HTML that can be read."""
+        return self.is_plain and is_html(self.headers.get("content-type", ""))
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether it says that the resource is elsewhere (RFC 9110 15.4)."""
+        return self.status in (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: `keep` bytes of the body at most; `reads` says by the header fields whether to read it."""
+
+    url: str
+    method: str = "GET"
+    headers: dict[str, str] = field(default_factory=dict)
+    keep: int = 0
+    reads: Callable[[Any], bool] | None = None
+    is_robots: bool = False
+    timeout_s: float = 30.0
+
+
+class Fetch(Protocol):
+    """Sends one request of a visit; Fault or Forbidden if there is no answer."""
+
+    def __call__(self, visit: Visit, asked: Asked) -> Awaitable[Answer]: ...
+
+
+def is_html(content_type: str) -> bool:
+    """Return whether a Content-Type is that of pages; a missing one may be."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind in ("", "text/html", "application/xhtml+xml")

@@ -1,0 +1,86 @@
+"""Scrapy's handler of https requests, over the wire that a request's name has (`wire.Wire`)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from scrapy import Request, signals
+from scrapy.core.downloader.handlers.http11 import (
+    HTTP11DownloadHandler,
+    _LenientHTTP11ClientFactory,
+    _ScrapyAgent,
+)
+from scrapy.crawler import Crawler
+from scrapy.exceptions import StopDownload
+from scrapy.http import Headers, Response
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.web.client import Agent
+from twisted.web.iweb import UNKNOWN_LENGTH
+
+from crawler.files.pace import Pace
+from crawler.files.trust import roots
+from crawler.files.wire import Endpoints, Wire
+
+HEADER_BYTES = 262_144
+"""What an answer may have beside its body: header fields, TLS handshake and records."""
+
+
+class Handler(HTTP11DownloadHandler):
+    """Sends requests over `meta["wire"]`, when the pace permits; keeps `meta["keep"]` bytes of a body."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._pace: Pace = crawler.settings["FIRSTFLIGHT_PACE"]
+        self._roots = roots(crawler.settings["FIRSTFLIGHT_ROOTS"])
+        crawler.signals.connect(_headers_received, signals.headers_received)
+        crawler.signals.connect(_bytes_received, signals.bytes_received)
+
+    async def download_request(self, request: Request) -> Response:
+        """Return the response, whose body may be cut at `keep`; exceptions of Scrapy and Twisted."""
+        wire: Wire = request.meta["wire"]
+        await self._pace.turn(wire.address)
+        wire.allow(cast(int, request.meta["keep"]) + HEADER_BYTES)
+        agent = _PinnedAgent(
+            contextFactory=self._contextFactory,
+            crawler=self._crawler,
+            fail_on_dataloss=False,
+        )
+        agent.wire, agent.roots = wire, self._roots
+        return await maybe_deferred_to_future(agent.download_request(request))
+
+
+class _PinnedAgent(_ScrapyAgent):
+    wire: Wire
+    roots: Any
+
+    def _get_agent(self, request: Request, timeout: float) -> Agent:  # noqa: ARG002
+        from twisted.internet import reactor
+
+        pool = self.wire.new_pool(reactor)
+        pool._factory = _LenientHTTP11ClientFactory
+        endpoints = Endpoints(reactor, self.wire, self.roots)
+        return cast(Agent, Agent.usingEndpointFactory(reactor, endpoints, pool))
+
+    @staticmethod
+    def _headers_from_twisted_response(response: Any) -> Headers:
+        """Return the fields; Twisted gives an answer to HEAD the length 0, whatever it says of its own."""
+        headers = Headers()
+        if response.length != UNKNOWN_LENGTH and response.request.method != b"HEAD":
+            headers[b"Content-Length"] = str(response.length).encode()
+        headers.update(response.headers.getAllRawHeaders())
+        return headers
+
+
+def _headers_received(headers: Any, request: Request, **_: Any) -> None:
+    """Stop at the header section of an answer whose body nobody reads."""
+    reads = request.meta.get("reads")
+    if request.method != "HEAD" and reads is not None and not reads(headers):
+        raise StopDownload(fail=False)
+
+
+def _bytes_received(data: bytes, request: Request, **_: Any) -> None:
+    """Stop when a body has `keep` bytes."""
+    request.meta["kept"] = request.meta.get("kept", 0) + len(data)
+    if request.meta["kept"] >= request.meta["keep"]:
+        request.meta["is_cut"] = True
+        raise StopDownload(fail=False)

@@ -1,0 +1,107 @@
+"""Addresses of names, asked of one resolver at the time of the crawl."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+
+import dns.asyncresolver
+import dns.exception
+import dns.resolver
+
+from crawler.files.policy import Policy
+from firstflight.egress import lab
+from firstflight.errors import InputError, UsageError
+
+RESOLV_CONF = Path("/etc/resolv.conf")
+# Questions without any answer in a row after which the resolver counts as gone.
+SILENCE = 20
+_AT_ONCE = 64
+
+
+class ResolverDown(InputError):
+    """The resolver does not answer (exit 3): what was found before is kept."""
+
+
+class Lookup:
+    """Asks `resolver` (IP or IP:PORT, [IPv6]:PORT; empty: the first of /etc/resolv.conf).
+
+    UsageError if it is no address, or on a list. Questions are plain UDP, and TCP for long answers.
+    """
+
+    def __init__(self, resolver: str, policy: Policy, timeout_s: float = 3.0, attempts: int = 2) -> None:
+        self.address, self.port = endpoint(resolver or _system())
+        policy.check_resolver(self.address)
+        lab.check(self.address)
+        self._resolver = dns.asyncresolver.Resolver(configure=False)
+        self._resolver.nameservers = [self.address]
+        self._resolver.port = self.port
+        self._resolver.timeout = timeout_s
+        self._resolver.lifetime = timeout_s * attempts
+        self._resolver.retry_servfail = False
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._silent = 0
+
+    async def addresses(self, name: str) -> list[str]:
+        """Return the IPv4 addresses of a name, or the IPv6 ones if it has none, in the answer's order.
+
+        Empty if there are none. LookupError if that cannot be told; ResolverDown after many such in a row.
+        """
+        async with self._at_once:
+            for qtype in ("A", "AAAA"):
+                found = await self._ask(name, qtype)
+                if found:
+                    return found
+        return []
+
+    async def _ask(self, name: str, qtype: str) -> list[str]:
+        try:
+            answer = await self._resolver.resolve(name + ".", qtype)
+        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+            self._silent = 0
+            return []
+        except dns.resolver.NoNameservers as error:  # it answered, with an error
+            self._silent = 0
+            raise LookupError("the resolver could not find its address") from error
+        except (dns.exception.DNSException, OSError, EOFError) as error:
+            self._silent += 1
+            if self._silent >= SILENCE:
+                raise ResolverDown(
+                    f"the resolver {self.address} does not answer; what was found is kept, try again later"
+                ) from error
+            raise LookupError("the resolver did not answer") from error
+        self._silent = 0
+        return [str(ipaddress.ip_address(record.address)) for record in answer]
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Return address and port of `IP`, `IP:PORT`, `[IPv6]:PORT` or `IP#PORT`; UsageError for anything else.
+
+    What follows a comma (a weight, as in lists of resolvers) has no meaning here.
+    """
+    host, mark, port = text.partition(",")[0].partition("#")
+    if host.startswith("["):
+        host, _, port = host[1:].partition("]")
+        port = port.removeprefix(":")
+    elif not mark and host.count(":") == 1:
+        host, _, port = host.partition(":")
+    try:
+        number = int(port or 53)
+        if not 1 <= number <= 65535:
+            raise ValueError(port)
+        return str(ipaddress.ip_address(host)), number
+    except ValueError as error:
+        raise UsageError(f"--resolver {text}: write IP or IP:PORT; nothing was sent") from error
+
+
+def _system() -> str:
+    try:
+        lines = RESOLV_CONF.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read {RESOLV_CONF}: name a resolver by --resolver") from error
+    for line in lines:
+        words = line.split()
+        if len(words) > 1 and words[0] == "nameserver":
+            return words[1]
+    raise UsageError(f"{RESOLV_CONF} names no name server: name one by --resolver")

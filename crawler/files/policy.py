@@ -1,0 +1,39 @@
+"""Whom the crawl may contact: the lists and networks of all senders, and nobody without a contact to ask."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import UsageError
+
+
+class Policy:
+    """InputError for a list that is not understood; UsageError if there is neither contact nor network."""
+
+    def __init__(
+        self, blocklists: Sequence[Path], optouts: Sequence[Path], allow: Sequence[str], contact: str
+    ) -> None:
+        self._permitted = Permitted(blocklists, optouts, allow)
+        self._has_contact = bool(contact.strip())
+        if not self._has_contact and not allow:
+            raise UsageError(
+                "--contact is needed, so that operators know whom to ask (or --allow-net for private "
+                "networks); nothing was sent"
+            )
+
+    def why_not(self, address: str, name: str = "") -> str | None:
+        """Return why an address may not be contacted for a name; None if it may. NotTheLab as `lab.check`."""
+        why = self._permitted.why_not(address, name)
+        if why is None and not self._has_contact:
+            ip = ipaddress.ip_address(address)
+            if self._permitted.needs_contact(int(ip), int(ip), ip.version):
+                return "there is no contact for it"
+        return why
+
+    def check_resolver(self, address: str) -> None:
+        """UsageError if a list forbids the resolver: it may be in a private network, but not on a list."""
+        if self._permitted.is_listed(address):
+            raise UsageError(f"the resolver {address} is on a list: name another one; nothing was sent")

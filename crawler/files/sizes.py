@@ -1,0 +1,79 @@
+"""The size of a file, by the cheapest request that tells it: HEAD, one byte, or the first megabyte."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from crawler.files.fetch import Answer, Asked, is_html
+
+if TYPE_CHECKING:
+    from crawler.files.visit import Visit
+
+Method = Literal["head", "range", "get"]
+_CONTENT_RANGE = re.compile(r"bytes 0-0/(\d{1,18})", re.ASCII)
+# HEAD is refused where GET may be answered (RFC 9110 15.5.6, 15.6.2).
+_NO_HEAD = (405, 501)
+
+
+@dataclass(frozen=True)
+class File:
+    """What is known of a file; `size` in bytes, None if nothing tells it.
+
+    `is_lower_bound`: the body was not read to its end; `found_at` in ns since 1970 (UTC).
+    """
+
+    url: str
+    status: int
+    method: Method
+    size: int | None
+    is_lower_bound: bool
+    depth: int
+    found_on: str | None
+    headers: dict[str, str] = field(repr=False)
+    found_at: int = field(default_factory=time.time_ns)
+
+
+def is_read(headers: Any) -> bool:
+    """Return whether a body is worth reading for its links, by Scrapy's header fields."""
+    kind = headers.get(b"Content-Type", b"").decode("latin-1")
+    coding = headers.get(b"Content-Encoding", b"identity").decode("latin-1").strip().lower()
+    return is_html(kind) and coding in ("", "identity")
+
+
+def of_page(url: str, answer: Answer, depth: int, found_on: str | None) -> File:
+    """Return what a GET for a page says of its size."""
+    size, is_lower = answer.length, False
+    if size is None and answer.is_page:
+        size, is_lower = len(answer.body), answer.is_cut or not answer.is_whole
+    return File(url, answer.status, "get", size, is_lower, depth, found_on, answer.headers)
+
+
+async def ask(visit: Visit, url: str, depth: int, found_on: str | None, *, head: bool = True) -> File | None:
+    """Return the file at `url` after redirects; None if its status is neither 200 nor 206.
+
+    Only as many requests are sent as are needed; what stops `Visit.follow` is raised.
+    """
+    if head:
+        url, answer = await visit.follow(Asked(url, "HEAD"))
+        if answer.status == 200 and answer.length is not None:
+            return File(url, 200, "head", answer.length, False, depth, found_on, answer.headers)
+        if answer.status not in (200, *_NO_HEAD):
+            return None
+    url, answer = await visit.follow(Asked(url, headers={"Range": "bytes=0-0"}, keep=1))
+    if answer.status not in (200, 206):
+        return None
+    whole = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
+    if answer.status == 206 and whole is not None:
+        return File(url, 206, "range", int(whole[1]), False, depth, found_on, answer.headers)
+    if answer.status == 200 and answer.length is not None:
+        return File(url, 200, "range", answer.length, False, depth, found_on, answer.headers)
+    url, answer = await visit.follow(Asked(url, keep=visit.limits.page_bytes))
+    if answer.status != 200:
+        return None
+    size, is_lower = len(answer.body), answer.is_cut or not answer.is_whole
+    if is_lower and size < visit.limits.smallest:
+        return File(url, 200, "get", None, False, depth, found_on, answer.headers)
+    return File(url, 200, "get", size, is_lower, depth, found_on, answer.headers)

@@ -1,0 +1,228 @@
+"""The Scrapy spider: visits all names, several at once, but one at a time of each address."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy import Request, Spider
+
+from crawler.files.fetch import Answer, Asked, Fault, Stopped
+from crawler.files.limits import Limits
+from crawler.files.lookup import Lookup
+from crawler.files.visit import Counts, Visit
+from crawler.files.wire import NotPermitted, Wire
+
+# Names that wait for the address of another one; each takes a few hundred bytes.
+_WAITING = 2_000
+# Of these come the exceptions of a request that got no answer; others are faults of ours.
+_LIBRARIES = ("twisted.", "scrapy.", "OpenSSL.", "service_identity.", "idna.")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one name. `address` is None if it has none."""
+
+    domain: str
+    address: str | None
+    visit: Visit | None
+    outcome: str
+    reason: str | None
+    started_at: int
+    duration_us: int
+
+    @property
+    def counts(self) -> Counts:
+        """What was done there."""
+        return Counts() if self.visit is None else self.visit.counts
+
+
+@dataclass
+class Task:
+    """What a crawl is to do. `why_not(address, name)` says why it may not be contacted, or None."""
+
+    names: Iterable[str]
+    lookup: Callable[[], Lookup]
+    why_not: Callable[[str, str], str | None]
+    sink: Callable[[Result], None]
+    limits: Limits
+    concurrency: int
+    is_stopped: Callable[[], bool] = lambda: False
+    port: int = 443
+    # The signal that ended the crawl, and the error that did.
+    signal: int | None = None
+    error: BaseException | None = field(default=None)
+
+
+class FileSpider(Spider):
+    """Runs a Task; Scrapy's engine and downloader send the requests."""
+
+    name = "files"
+
+    def __init__(self, task: Task, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+        self._ending = False
+        self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Visit all names; yields nothing, since each visit waits for its own answers."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            await self._visit_all()
+        except BaseException as error:
+            self.task.error = error
+        if False:  # what makes it a generator, as Scrapy asks for
+            yield
+
+    def _signalled(self, number: int) -> None:
+        self.task.signal = number
+        self._ending = True
+
+    def _is_ending(self) -> bool:
+        return self._ending or self.task.is_stopped()
+
+    async def _visit_all(self) -> None:
+        self._lookup = self.task.lookup()
+        self._running = asyncio.Semaphore(self.task.concurrency)
+        window = asyncio.Semaphore(_WAITING + self.task.concurrency)
+        failed: list[BaseException] = []
+        tasks: set[asyncio.Task[None]] = set()
+
+        def over(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            window.release()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._ending = True
+                failed.append(error)
+
+        for domain in self.task.names:
+            await window.acquire()
+            if self._is_ending():
+                break
+            task = asyncio.create_task(self._one(domain))
+            tasks.add(task)
+            task.add_done_callback(over)
+        while tasks:
+            await asyncio.wait(tasks)
+        if failed:
+            raise failed[0]
+
+    async def _one(self, domain: str) -> None:
+        begin = _Begin()
+        try:
+            found = await self._lookup.addresses(domain)
+        except LookupError as error:
+            self.task.sink(begin.without_visit(domain, None, "failed", str(error)))
+            return
+        if not found:
+            self.task.sink(begin.without_visit(domain, None, "failed", "it has no address"))
+            return
+        address = found[0]
+        why = self.task.why_not(address, domain)
+        if why is not None:
+            self.task.sink(begin.without_visit(domain, address, "blocked", why))
+            return
+        async with self._alone(address), self._running:
+            if self._is_ending():
+                return
+            begin = _Begin()
+            wire = Wire(
+                address,
+                lambda ip: self.task.why_not(ip, domain),
+                self.task.limits.received_bytes,
+                self.task.port,
+            )
+            visit = Visit(
+                domain, wire, self.task.limits, self._fetch, self._lookup.addresses, self._is_ending
+            )
+            try:
+                await visit.run()
+            except Stopped:
+                return
+        self.task.sink(begin.of_visit(visit))
+
+    @asynccontextmanager
+    async def _alone(self, address: str) -> AsyncIterator[None]:
+        """Wait until no other name is visited at this address."""
+        lock, users = self._locks.setdefault(address, (asyncio.Lock(), []))
+        users.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                del self._locks[address]
+
+    async def _fetch(self, visit: Visit, asked: Asked) -> Answer:
+        """Send a request by Scrapy; Fault if there is no answer."""
+        meta = {
+            "visit": visit,
+            "wire": visit.wire,
+            "is_robots": asked.is_robots,
+            "keep": asked.keep,
+            "reads": asked.reads,
+            "download_slot": visit.wire.address,
+            "download_timeout": asked.timeout_s,
+        }
+        assert self.crawler.engine is not None
+        try:
+            request = Request(asked.url, method=asked.method, headers=asked.headers, meta=meta)
+            response = await self.crawler.engine.download_async(request)
+        except NotPermitted as error:
+            raise Fault(f"not permitted: {error}") from error
+        except Exception as error:
+            if not f"{type(error).__module__}.".startswith(_LIBRARIES):
+                raise
+            raise Fault(_in_words(error)) from error
+        if response.ip_address is not None and str(response.ip_address) != visit.wire.address:
+            raise Fault(f"not permitted: the answer is from {response.ip_address}")
+        headers = {
+            name.decode("latin-1").lower(): values[0].decode("latin-1")
+            for name, values in response.headers.items()
+            if values
+        }
+        return Answer(
+            response.status,
+            headers,
+            response.body,
+            is_cut=bool(meta.get("is_cut", request.meta.get("is_cut"))),
+            is_whole="dataloss" not in response.flags,
+        )
+
+
+class _Begin:
+    """When the crawl of a name began."""
+
+    def __init__(self) -> None:
+        self.at = time.time_ns()
+        self._clock = time.monotonic_ns()
+
+    def without_visit(self, domain: str, address: str | None, outcome: str, reason: str) -> Result:
+        return Result(domain, address, None, outcome, reason, self.at, self._us())
+
+    def of_visit(self, visit: Visit) -> Result:
+        return Result(
+            visit.domain, visit.wire.address, visit, visit.outcome, visit.reason, self.at, self._us()
+        )
+
+    def _us(self) -> int:
+        return (time.monotonic_ns() - self._clock) // 1000
+
+
+def _in_words(error: BaseException) -> str:
+    """Return why a request got no answer: the innermost causes, by the names that the libraries use."""
+    inner = getattr(error, "reasons", None) or getattr(error.__cause__, "reasons", None)
+    if inner:
+        return _in_words(inner[-1].value)
+    cause = error if error.__cause__ is None else error.__cause__
+    text = " ".join(str(cause).split())
+    return f"{type(cause).__name__}: {text}"[:200].rstrip(": .")

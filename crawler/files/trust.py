@@ -1,0 +1,26 @@
+"""The certificates by which a crawl verifies servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import certifi
+from cryptography import x509
+from OpenSSL import crypto
+from twisted.internet import ssl
+
+from firstflight.errors import InputError
+
+
+def roots(path: Path | None) -> Any:
+    """Return Twisted's trust in a PEM file's certificates, or in Mozilla's. InputError if it holds none."""
+    source = path or Path(certifi.where())
+    try:
+        found = x509.load_pem_x509_certificates(source.read_bytes())
+    except (OSError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"cannot read certificates from {source}: {why}; nothing was sent") from error
+    return ssl.trustRootFromCertificates(
+        [ssl.Certificate(crypto.X509.from_cryptography(one)) for one in found]
+    )

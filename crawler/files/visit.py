@@ -1,0 +1,278 @@
+"""The crawl of one name: its start page, what that links to, and so on, until a suitable file is found."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from crawler.files import page, robots, sizes, urls
+from crawler.files.fetch import Answer, Asked, Fault, Fetch, Forbidden, Stopped, is_html
+from crawler.files.limits import Limits
+from crawler.files.wire import Wire
+
+Outcome = Literal[
+    "found",
+    "too_small",
+    "too_large",
+    "no_size",
+    "robots",
+    "elsewhere",
+    "blocked",
+    "http_error",
+    "limit",
+    "failed",
+    "nothing_found",
+]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+class Elsewhere(Exception):
+    """A redirect to a host that is not contacted; the message is its URL."""
+
+
+class _Finished(Exception):
+    """The crawl of the name is over."""
+
+    def __init__(self, outcome: Outcome, reason: str | None = None) -> None:
+        super().__init__(outcome)
+        self.outcome, self.reason = outcome, reason
+
+
+@dataclass
+class Counts:
+    """What was done at a name."""
+
+    requests: int = 0
+    pages: int = 0
+    files: int = 0  # asked for their size
+    links: int = 0  # to files and pages that might be asked for
+    links_elsewhere: int = 0
+    links_unusable: int = 0
+    links_left_out: int = 0
+    forbidden: int = 0  # requests that robots.txt forbade
+    deepest: int = 0
+
+
+@dataclass
+class Visit:
+    """One name's crawl over `wire`. `addresses` resolves a name; `is_stopped`: nothing more may be sent."""
+
+    domain: str
+    wire: Wire
+    limits: Limits
+    fetch: Fetch
+    addresses: Callable[[str], Awaitable[list[str]]]
+    is_stopped: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.monotonic
+    counts: Counts = field(default_factory=Counts)
+    outcome: Outcome = "nothing_found"
+    reason: str | None = None
+    file: sizes.File | None = None
+    """The file of the outcome: the one found, or the nearest to a suitable one."""
+    robots_state: str | None = None
+    """What the robots.txt of the name itself was (`robots.Rules.state`); None if it was not asked for."""
+
+    def __post_init__(self) -> None:
+        self._hosts = {self.domain: True}
+        self._rules: dict[str, robots.Rules] = {}
+        self._seen: set[str] = set()
+        self._end = 0.0
+
+    async def run(self) -> None:
+        """Crawl; then `outcome`, `reason`, `file`, `counts` say what came of it. Raises Stopped."""
+        self._end = self.clock() + self.limits.seconds
+        try:
+            await self._crawl()
+        except _Finished as ended:
+            self.outcome, self.reason = ended.outcome, ended.reason
+        else:
+            self.outcome, self.reason = self._without_file()
+        finally:
+            self.wire.close()
+
+    # ---- requests
+
+    async def ask(self, asked: Asked) -> Answer:
+        """Send one request within the limits of the name; Fault, Forbidden or Stopped."""
+        if self.is_stopped():
+            raise Stopped
+        left_s = self._end - self.clock()
+        if self.counts.requests >= self.limits.requests:
+            raise _Finished("limit", f"{self.limits.requests} requests")
+        if left_s <= 0:
+            raise _Finished("limit", f"{self.limits.seconds:g} seconds")
+        if self.wire.is_spent:
+            raise _Finished("limit", f"{self.wire.received} bytes received")
+        self.counts.requests += 1
+        limited = Asked(
+            asked.url,
+            asked.method,
+            asked.headers,
+            asked.keep,
+            asked.reads,
+            asked.is_robots,
+            min(self.limits.request_seconds, max(left_s, 0.1)),
+        )
+        try:
+            answer = await self.fetch(self, limited)
+        except Forbidden:  # it was not sent
+            self.counts.requests -= 1
+            self.counts.forbidden += 1
+            raise
+        if answer.status == 429 and not asked.is_robots:
+            raise _Finished("http_error", "the server asks for fewer requests (429)")
+        return answer
+
+    async def follow(self, asked: Asked) -> tuple[str, Answer]:
+        """Return (URL, answer) after redirects, which are followed by hand; Elsewhere for other hosts."""
+        for _ in range(self.limits.redirects + 1):
+            answer = await self.ask(asked)
+            target = answer.headers.get("location")
+            if not answer.is_redirect or target is None:
+                return asked.url, answer
+            try:
+                url = urls.absolute(asked.url, target, self.limits.url_characters)
+            except urls.Unusable as why:
+                raise Fault(f"a redirect cannot be followed: {why}") from why
+            # An upgrade of http would lead back here.
+            if target.strip().lower().startswith("http:") or not await self.is_here(urls.host_of(url)):
+                raise Elsewhere(target[:200])
+            asked = Asked(url, asked.method, asked.headers, asked.keep, asked.reads, asked.is_robots)
+        raise Fault(f"more than {self.limits.redirects} redirects")
+
+    async def is_here(self, host: str) -> bool:
+        """Return whether a host is the name, or `www.` of it at the same address."""
+        if host not in self._hosts:
+            self._hosts[host] = False
+            if host == f"www.{self.domain}":
+                with contextlib.suppress(LookupError):
+                    self._hosts[host] = self.wire.address in await self.addresses(host)
+            if len(self._hosts) > 10_000:  # a page may name any number of hosts
+                self._hosts = {name: here for name, here in self._hosts.items() if here}
+        return self._hosts.get(host, False)
+
+    async def rules(self, host: str) -> robots.Rules:
+        """Return the rules of a host's robots.txt, asked for once (RFC 9309)."""
+        if host not in self._rules:
+            self._rules[host] = robots.UNREACHABLE
+            self._rules[host] = await self._fetch_rules(host)
+            if host == self.domain:
+                self.robots_state = self._rules[host].state
+        return self._rules[host]
+
+    async def _fetch_rules(self, host: str) -> robots.Rules:
+        asked = Asked(f"https://{host}/robots.txt", keep=self.limits.robots_bytes, is_robots=True)
+        try:
+            _, answer = await self.follow(asked)
+        except Elsewhere:
+            return robots.ELSEWHERE
+        except Fault as fault:
+            self.reason = str(fault)
+            return robots.UNREACHABLE
+        is_whole = answer.is_whole and not answer.is_cut
+        return robots.of_answer(answer.status, answer.body, is_whole=is_whole, is_plain=answer.is_plain)
+
+    # ---- pages and files
+
+    async def _crawl(self) -> None:
+        start = urls.start_of(self.domain)
+        waiting: deque[tuple[str, int, str | None]] = deque([(start, 0, None)])
+        self._seen.add(start)
+        while waiting:
+            url, depth, found_on = waiting.popleft()
+            self.counts.deepest = max(self.counts.deepest, depth)
+            try:
+                url, answer = await self._page(url, depth, found_on)
+            except (Fault, Forbidden, Elsewhere) as fault:
+                if depth == 0:
+                    raise self._start_fault(fault) from fault
+                continue
+            if depth == 0 and answer.status not in (200, 206):
+                raise _Finished("http_error", f"the start page has status {answer.status}")
+            if answer.status != 200 or not answer.is_page:
+                continue
+            self.counts.pages += 1
+            found = page.links(answer.body, url, self.limits)
+            self.counts.links_unusable += found.unusable
+            self.counts.links_left_out += found.left_out
+            for link in await self._new(found.files):
+                await self._file(link, depth + 1, url)
+            if depth < self.limits.depth:
+                waiting.extend((link, depth + 1, url) for link in await self._new(found.pages))
+
+    async def _new(self, links: list[str]) -> list[str]:
+        """Return those links that are the name's own and were not met before."""
+        found = []
+        for link in links:
+            if link in self._seen:
+                continue
+            if await self.is_here(urls.host_of(link)):
+                # Beyond this a name's requests are spent anyway.
+                if len(self._seen) < 100 * self.limits.requests:
+                    self._seen.add(link)
+                    self.counts.links += 1
+                    found.append(link)
+            else:
+                self.counts.links_elsewhere += 1
+        return found
+
+    async def _page(self, url: str, depth: int, found_on: str | None) -> tuple[str, Answer]:
+        """Get a page, whose own size counts, too."""
+        asked = Asked(url, keep=self.limits.page_bytes, reads=sizes.is_read)
+        url, answer = await self.follow(asked)
+        if answer.status in (200, 206):
+            file = sizes.of_page(url, answer, depth, found_on)
+            if file.size is None:
+                await self._file(url, depth, found_on, is_page=True)
+            elif file.size >= self.limits.smallest or not is_html(answer.headers.get("content-type", "")):
+                self._note(file)
+        return url, answer
+
+    async def _file(self, url: str, depth: int, found_on: str | None, *, is_page: bool = False) -> None:
+        """Ask for the size of a file, and end the crawl if it is suitable."""
+        self.counts.files += 1
+        self.counts.deepest = max(self.counts.deepest, depth)
+        try:
+            file = await sizes.ask(self, url, depth, found_on, head=not is_page)
+        except (Fault, Forbidden, Elsewhere):
+            return
+        if file is not None:
+            self._note(file)
+
+    def _note(self, file: sizes.File) -> None:
+        """Keep the file if it is nearer to a suitable one; _Finished if it is one."""
+        if file.size is not None and self.limits.is_suitable(file.size):
+            self.file = file
+            raise _Finished("found")
+        if self.file is None or self._distance(file) < self._distance(self.file):
+            self.file = file
+
+    def _distance(self, file: sizes.File) -> tuple[int, int]:
+        if file.size is None:
+            return 2, 0
+        large = file.size > self.limits.largest
+        return (0, file.size) if large else (1, -file.size)
+
+    def _start_fault(self, fault: Exception) -> _Finished:
+        rules = self._rules.get(self.domain, robots.UNREACHABLE)
+        if isinstance(fault, Elsewhere):
+            return _Finished("elsewhere", f"redirect to {fault}")
+        if isinstance(fault, Forbidden):
+            if rules is robots.ELSEWHERE:
+                return _Finished("elsewhere", "redirect of robots.txt")
+            unreachable = rules is robots.UNREACHABLE
+            if unreachable and self.reason is not None:  # no answer at all
+                return _Finished("failed", self.reason)
+            return _Finished("robots", "robots.txt is unreachable" if unreachable else None)
+        return _Finished("failed", str(fault))
+
+    def _without_file(self) -> tuple[Outcome, str | None]:
+        if self.file is None:
+            return ("robots", "all files are forbidden") if self.counts.forbidden else ("nothing_found", None)
+        if self.file.size is None:
+            return "no_size", None
+        return ("too_large" if self.file.size > self.limits.largest else "too_small"), None

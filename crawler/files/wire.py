@@ -1,0 +1,170 @@
+"""The connections of one name: to one address, which is checked where the socket is opened, and counted.
+
+Scrapy resolves a host for each connection, so that the address that was checked need not be the one that is
+contacted. Here a name's requests can reach no other address, whatever host they name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from twisted.internet import defer, interfaces, ssl
+from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from twisted.web.client import HTTPConnectionPool
+from zope.interface import implementer
+
+if TYPE_CHECKING:
+    from twisted.web.client import URI
+
+PORT = 443
+CONNECT_TIMEOUT_S = 10.0
+_IDLE_S = 15  # a connection that waits for the next request
+
+
+class NotPermitted(Exception):
+    """The address may not be contacted: nothing was sent to it."""
+
+
+class Wire:
+    """All connections of a name to `address`; `why_not(address)` says why it may not be contacted, or None.
+
+    `most_bytes` may be received in all; a request may receive what `allow` grants it.
+    """
+
+    def __init__(
+        self, address: str, why_not: Callable[[str], str | None], most_bytes: int, port: int = PORT
+    ) -> None:
+        self.address = str(ipaddress.ip_address(address))
+        self.received = 0
+        self.port = port
+        self._why_not = why_not
+        self._most_bytes = most_bytes
+        self._until = 0
+        self._open: set[Connection] = set()
+        self.pool: HTTPConnectionPool | None = None
+
+    def new_pool(self, reactor: Any) -> HTTPConnectionPool:
+        """Return the pool of this name's idle connections, made on first use."""
+        if self.pool is None:
+            self.pool = HTTPConnectionPool(reactor, persistent=True)
+            self.pool.maxPersistentPerHost = 1
+            self.pool.cachedConnectionTimeout = _IDLE_S
+            self.pool.retryAutomatically = False  # every request is one that the limits count
+        return self.pool
+
+    def allow(self, count: int) -> None:
+        """Let the next request receive `count` bytes; a connection that brings more is cut."""
+        self._until = min(self.received + count, self._most_bytes)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all that the name may receive has been received."""
+        return self.received >= self._most_bytes
+
+    def count(self, count: int) -> bool:
+        """Count bytes from the network; return whether the connection may go on."""
+        self.received += count
+        return self.received <= self._until
+
+    def opened(self, connection: Connection) -> None:
+        """Note a connection. NotPermitted if it does not lead to the pinned address."""
+        peer = cast(Any, connection.transport).getPeer().host
+        if ipaddress.ip_address(peer) != ipaddress.ip_address(self.address):
+            raise NotPermitted(f"the connection leads to {peer}")
+        self._open.add(connection)
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._open.discard(connection)
+
+    def close(self) -> None:
+        """Close all connections at once, whatever their peers still send."""
+        for connection in list(self._open):
+            connection.abortConnection()
+
+    def connect(self, reactor: Any, factory: Any) -> defer.Deferred[Any]:
+        """Open a connection to the pinned address, if it is permitted now."""
+        why = self._why_not(self.address)
+        if why is not None:
+            return defer.fail(NotPermitted(why))
+        kind = TCP6ClientEndpoint if ":" in self.address else TCP4ClientEndpoint
+        endpoint = kind(reactor, self.address, self.port, timeout=CONNECT_TIMEOUT_S)
+        connected = endpoint.connect(cast(Any, _Counting(factory, self)))
+        return connected.addCallback(lambda outer: outer.wrappedProtocol)
+
+
+class Connection(ProtocolWrapper):
+    """A TCP connection below TLS, whose bytes are counted."""
+
+    def __init__(self, factory: _Counting, protocol: Any) -> None:
+        super().__init__(cast(Any, factory), protocol)
+        self._wire = factory.wire
+
+    def makeConnection(self, transport: Any) -> None:
+        """Begin, if the transport leads to where it may."""
+        self.transport = transport
+        try:
+            self._wire.opened(self)
+        except NotPermitted:
+            transport.abortConnection()
+            return
+        super().makeConnection(transport)  # type: ignore[no-untyped-call]
+
+    def dataReceived(self, data: bytes) -> None:
+        """Pass data on until the limit, then cut the connection."""
+        if self._wire.count(len(data)):
+            super().dataReceived(data)  # type: ignore[no-untyped-call]
+        else:
+            self.abortConnection()
+
+    def abortConnection(self) -> None:
+        """Close without waiting for the peer."""
+        cast(Any, self.transport).abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Forget the connection."""
+        self._wire.closed(self)
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+
+class _Counting(WrappingFactory):
+    protocol = Connection
+    noisy = False
+
+    def __init__(self, factory: Any, wire: Wire) -> None:
+        super().__init__(factory)  # type: ignore[no-untyped-call]
+        self.wire = wire
+
+    def registerProtocol(self, protocol: Any) -> None:
+        """Keep no list of connections: the wire has it."""
+
+    def unregisterProtocol(self, protocol: Any) -> None:
+        """Keep no list of connections."""
+
+
+@implementer(interfaces.IStreamClientEndpoint)
+class _Pinned:
+    def __init__(self, reactor: Any, wire: Wire) -> None:
+        self._reactor, self._wire = reactor, wire
+
+    def connect(self, factory: Any) -> defer.Deferred[Any]:
+        return self._wire.connect(self._reactor, factory)
+
+
+class Endpoints:
+    """Twisted's endpoint factory (IAgentEndpointFactory) of one wire: TLS with verified certificates."""
+
+    def __init__(self, reactor: Any, wire: Wire, roots: Any) -> None:
+        self._reactor, self._wire, self._roots = reactor, wire, roots
+
+    def endpointForURI(self, uri: URI) -> Any:
+        """Return the endpoint of a URI; NotPermitted unless it is https at the default port."""
+        if uri.scheme != b"https" or uri.port != PORT:
+            raise NotPermitted(f"{uri.scheme!r}, port {uri.port}, is not asked")
+        options = ssl.optionsForClientTLS(uri.host.decode("ascii"), trustRoot=self._roots)
+        return wrapClientTLS(options, cast(Any, _Pinned(self._reactor, self._wire)))

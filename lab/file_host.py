@@ -1,0 +1,122 @@
+"""The host of sites with files: nginx with real files over TLS 1.3, HTTP/1.1 and HTTP/2, and the odd server.
+
+All is in STATE/files: document roots, configurations, certificates' names, access log. Files of one size are
+one file on disk, whose content no compression makes smaller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.certificates import Authority, issue
+from lab.file_sites import FileSite
+from lab.model import DnsRecord, Service
+from lab.programs import program
+
+PORT = 443
+_TTL = 300
+
+
+def records(sites: Sequence[FileSite]) -> list[DnsRecord]:
+    """Return the addresses of all names, and of `www.` of those that are there."""
+    found = []
+    for site in sites:
+        assert site.ip is not None
+        found.append(DnsRecord(site.name, "A", _TTL, site.ip))
+        if site.kind != "none":
+            found.append(DnsRecord(f"www.{site.name}", "A", _TTL, site.ip))
+    return found
+
+
+def services(state: Path, host: str, sites: Sequence[FileSite], authority: Authority) -> list[Service]:
+    """Write all files below STATE/files and return nginx and the odd server, to run on `host`."""
+    folder = state / "files"
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    served = [site for site in sites if site.kind == "files"]
+    for site in served:
+        _write_tree(folder, site)
+    config = folder / "nginx.conf"
+    config.write_text(_nginx(folder, served, authority, as_root=os.geteuid() == 0))
+    nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-p", f"{folder}/", "-c", str(config))
+    odd = [site for site in sites if site.kind == "odd"]
+    named = [name for site in odd for name in (site.name, f"www.{site.name}")]
+    certificate = issue(authority, "odd-files", named)
+    given = {
+        "listen": [site.ip for site in odd],
+        "port": PORT,
+        "chain": str(certificate.chain),
+        "key": str(certificate.key),
+    }
+    (folder / "odd.json").write_text(json.dumps(given))
+    return [
+        Service("files-nginx", host, nginx, r"start worker process \d+", cwd=folder),
+        Service("odd-files", host, _python("lab.odd_files", str(folder / "odd.json")), r"^READY$"),
+    ]
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def _write_tree(folder: Path, site: FileSite) -> None:
+    root = folder / "www" / site.label
+    root.mkdir(parents=True, exist_ok=True)
+    if site.robots is not None:
+        (root / "robots.txt").write_text(site.robots)
+    for path, links in site.pages.items():
+        rows = "".join(f'<p><a href="{link}">a link</a></p>\n' for link in links)
+        page = root / (path.strip("/") or "index.html")
+        page.write_text(f"<!doctype html>\n<title>{site.name}</title>\n<h1>{site.name}</h1>\n{rows}")
+    for path, size in site.files.items():
+        place = root / path.strip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        os.link(_content(folder, size), place)
+
+
+def _content(folder: Path, size: int) -> Path:
+    """Return the file of that many bytes, the same ones each time."""
+    path = folder / f"{size}.bin"
+    if not path.exists() or path.stat().st_size != size:
+        path.write_bytes(random.Random(size).randbytes(size))
+    return path
+
+
+def _nginx(folder: Path, sites: Sequence[FileSite], authority: Authority, *, as_root: bool) -> str:
+    lines = [
+        "daemon off;",
+        "worker_processes 1;",
+        "pid nginx.pid;",
+        "error_log stderr notice;",
+        *(["user root;"] if as_root else []),
+        "events { worker_connections 1024; }",
+        "http {",
+        "log_format crawl '$host $request_method $request_uri $status \"$http_user_agent\"';",
+        "access_log access.log crawl;",
+        "sendfile on;",
+        "server_tokens off;",
+        "types { text/plain txt; application/octet-stream bin; }",
+        "default_type text/html;",
+        *(f"{kind}_temp_path tmp/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
+    ]
+    for site in sites:
+        names = [site.name, f"www.{site.name}"]
+        certificate = issue(authority, f"files-{site.label}", names, flaw="other_name" if site.flaw else None)
+        own = [f"listen {site.ip}:{PORT} ssl http2;"]
+        keys = [
+            f'ssl_certificate "{certificate.chain}";',
+            f'ssl_certificate_key "{certificate.key}";',
+            "ssl_protocols TLSv1.3;",
+        ]
+        if site.at_www:
+            moved = f"location / {{ return 301 https://www.{site.name}$request_uri; }}"
+            lines += ["server {", *own, f"server_name {site.name};", *keys, moved, "}"]
+        name = f"www.{site.name}" if site.at_www else " ".join(names)
+        root = f'root "{folder / "www" / site.label}";'
+        lines += ["server {", *own, f"server_name {name};", *keys, root, site.rules, "}"]
+    return "\n".join([*lines, "}"]) + "\n"

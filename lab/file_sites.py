@@ -1,0 +1,148 @@
+"""The web sites with files to download: what each serves, and what a crawl of it must find.
+
+Sites of kind `files` are plain files behind nginx (lab/file_host.py), over TLS 1.3 with HTTP/1.1 and HTTP/2;
+those of kind `odd` are served by lab/odd_files.py. Each has an address of its own, so that limits per address
+delay none of them. Sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import Literal
+
+ZONE = "downloads.test"
+HOST, HOST_V4, HOST_V6 = "files", "198.18.192.254", "2001:db8:192::fffe"
+_FIRST = IPv4Address("198.18.192.1")
+# In [blocklist] of the behaviour file, and no host's.
+_BLOCKED = "198.18.158.200"
+
+MB = 1_000_000
+FILE = "/files/download.bin"
+
+Kind = Literal["files", "odd", "none"]
+
+
+@dataclass(frozen=True)
+class FileSite:
+    """One name. `status` to `path` are of the file that a crawl finds, null where it finds none.
+
+    `pages`: path -> links of that page; `files`: path -> size. `flaw`: its certificate is for another name.
+    """
+
+    label: str
+    kind: Kind
+    outcome: str
+    status: int | None = None
+    method: str | None = None
+    size: int | None = None
+    is_lower_bound: bool = False
+    path: str | None = None
+    depth: int | None = None
+    robots: str | None = None  # robots.txt
+    rules: str = ""  # nginx rules
+    pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    at_www: bool = False  # its pages are at www.NAME
+    flaw: bool = False
+    ip: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The domain name."""
+        return f"{self.label}.{ZONE}"
+
+    @property
+    def url(self) -> str | None:
+        """The URL of the file that a crawl finds."""
+        if self.path is None:
+            return None
+        return f"https://{'www.' if self.at_www else ''}{self.name}{self.path}"
+
+
+def _file(label: str, size: int, outcome: str = "found", **more: object) -> FileSite:
+    values: dict[str, object] = {
+        "status": 200,
+        "method": "head",
+        "size": size,
+        "path": FILE,
+        "depth": 1,
+        "pages": {"/": (FILE,)},
+        "files": {FILE: size},
+    }
+    return FileSite(label, "files", outcome, **{**values, **more})  # type: ignore[arg-type]
+
+
+def _none(label: str, outcome: str, **more: object) -> FileSite:
+    return FileSite(label, "files", outcome, **more)  # type: ignore[arg-type]
+
+
+def _odd(label: str, outcome: str, **more: object) -> FileSite:
+    return FileSite(label, "odd", outcome, **more)  # type: ignore[arg-type]
+
+
+def _chain(links: int) -> dict[str, tuple[str, ...]]:
+    """Return pages that each link to the next one, the last one to the file."""
+    pages = {"/" if place == 0 else f"/page-{place}": (f"/page-{place + 1}",) for place in range(links)}
+    return {**pages, f"/page-{links}": (FILE,)}
+
+
+_FOUND = {"status": 200, "method": "head", "path": FILE, "depth": 1}
+_TEXT = "User-agent: *\n"
+
+_SITES = (
+    _file("one", 1 * MB),
+    _file("two", 2 * MB),
+    _file("five", 5 * MB),
+    _file("ten", 10 * MB),
+    _file("large", 12 * MB, "too_large"),
+    _file("small", 100_000, "too_small"),
+    _file("deep", 1 * MB, depth=3, pages=_chain(2)),
+    _none("too-deep", "nothing_found", pages=_chain(6), files={FILE: MB}),
+    _none("nothing", "nothing_found", pages={"/": ("https://one.downloads.test" + FILE,)}),
+    _file("robots-allow", 1 * MB, robots=f"{_TEXT}Allow: /\n"),
+    _file("robots-ours", 1 * MB, robots=f"{_TEXT}Disallow: /\n\nUser-agent: Firstflight\nAllow: /\n"),
+    _none("robots-forbid", "robots", robots=f"{_TEXT}Disallow: /\n", files={FILE: MB}, pages={"/": (FILE,)}),
+    _none(
+        "robots-files",
+        "robots",
+        robots=f"{_TEXT}Disallow: /files/\n",
+        files={FILE: MB},
+        pages={"/": (FILE,)},
+    ),
+    _none(
+        "robots-503",
+        "robots",
+        rules="location = /robots.txt { return 503; }",
+        files={FILE: MB},
+        pages={"/": (FILE,)},
+    ),
+    _none("redirect", "elsewhere", rules=f"location = / {{ return 302 https://one.{ZONE}/; }}"),
+    _file("redirect-www", 1 * MB, at_www=True),
+    _none("missing", "http_error", files={FILE: MB}),
+    _none("other-name", "failed", flaw=True, files={FILE: MB}, pages={"/": (FILE,)}),
+    FileSite("refused", "none", "failed"),
+    FileSite("blocked", "none", "blocked", ip=_BLOCKED),
+    _odd("robots-endless", "found", size=MB, **_FOUND),
+    _odd("trap", "limit"),
+    _odd("no-length", "found", status=200, method="get", size=MB, is_lower_bound=True, path=FILE, depth=1),
+    _odd("ranges", "found", status=206, method="range", size=3 * MB, path=FILE, depth=1),
+    _odd("breaks", "no_size", status=200, method="get", path=FILE, depth=1),
+    _odd("wrong-length", "found", size=2 * MB, **_FOUND),
+    _odd("slow", "found", size=MB, **_FOUND),
+    _odd("changes", "found", size=1_500_000, **_FOUND),
+    _odd("bomb", "nothing_found"),
+    _odd("giant-page", "found", status=200, method="get", size=MB, is_lower_bound=True, path="/", depth=0),
+    _odd("hostile-links", "nothing_found"),
+    _odd("endless-fields", "failed"),
+    _odd("redirects", "failed"),
+)
+
+
+def sites(first: str = str(_FIRST)) -> list[FileSite]:
+    """Return all sites; those without an address get the addresses from `first` on."""
+    begin = IPv4Address(first)
+    return [
+        site if site.ip else FileSite(**{**site.__dict__, "ip": str(begin + place)})
+        for place, site in enumerate(_SITES)
+    ]

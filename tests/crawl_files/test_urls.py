@@ -1,0 +1,90 @@
+"""URLs of pages and redirects: which are asked for, and in which form; what a page links to."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawler.files import page, urls
+from crawler.files.limits import Limits
+
+BASE = "https://a.test/dir/page"
+
+
+@pytest.mark.parametrize(
+    ("reference", "url"),
+    [
+        ("x.pdf", "https://a.test/dir/x.pdf"),
+        ("/x.pdf#part", "https://a.test/x.pdf"),
+        ("//www.a.test/x", "https://www.a.test/x"),
+        ("http://a.test/x", "https://a.test/x"),
+        ("http://a.test:80/x", "https://a.test/x"),
+        ("https://a.test:443/x", "https://a.test/x"),
+        ("HTTPS://A.TEST/X", "https://a.test/X"),
+        ("https://a.test", "https://a.test/"),
+        ("https://a.test?q=1", "https://a.test/?q=1"),
+        (" x y.pdf ", "https://a.test/dir/x%20y.pdf"),
+        ("?q=1", "https://a.test/dir/page?q=1"),
+        ("https://bücher.test/ä", "https://xn--bcher-kva.test/%C3%A4"),
+    ],
+)
+def test_form_of_usable_links(reference: str, url: str) -> None:
+    assert urls.absolute(BASE, reference, 2000) == url
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *(
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "mailto:a@a.test",
+            "ftp://a.test/x",
+            "file:///etc/passwd",
+        ),
+        *("https://a.test:8443/x", "http://a.test:443/x", "https://a.test:99999/x", "https://a.test:x/"),
+        *("https://me@a.test/x", "https://a:b@a.test/x", "https://@a.test/x"),
+        *("https://198.18.0.1/x", "https://[2001:db8::1]/x", "https://0x7f.0.0.1/x", "https://2130706433/x"),
+        *("https://[", "https://a..test/x", "x\r\nHost: b", "x\x00y", "a/" * 1001),
+        "https://a.test/" + "ä" * 700,
+    ],
+)
+def test_unusable_links(reference: str) -> None:
+    with pytest.raises(urls.Unusable):
+        urls.absolute(BASE, reference, 2000)
+
+
+def test_files_come_first_by_their_ending_and_pages_in_order() -> None:
+    body = b"""<html><head><link rel=stylesheet href=s.css><script src="/s.js"></script></head>
+    <a href="two">2</a><a href="/one#a">1</a><a href="/one#b">1 again</a><img src=i.png><a href=d.PDF>d</a>
+    <a>no</a><a href="">no</a><a href="javascript:0">no</a><video src="v.mp4"></video>
+    <!-- <a href="hidden.pdf"> -->"""
+    links = page.links(body, "https://a.test/", Limits())
+    assert [url.removeprefix("https://a.test/") for url in links.files] == [
+        *("d.PDF", "v.mp4", "i.png", "s.css", "s.js")
+    ]
+    assert links.pages == ["https://a.test/two", "https://a.test/one"]
+    assert (links.unusable, links.left_out) == (1, 0)
+
+
+def test_links_of_a_page_are_limited() -> None:
+    body = b"".join(b'<a href="/p%d"></a><img src="/i%d.png">' % (n, n) for n in range(500))
+    links = page.links(body, BASE, Limits(files_per_page=7, pages_per_page=9))
+    assert (len(links.files), len(links.pages), links.left_out) == (7, 9, 1000 - 16)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"   ", b"\x00" * 1000, b"\xff\xfe\xfd" * 100, b"<", b"<!DOCTYPE", b"<?xml version='1.0'?>"),
+        b"<div>" * 100_000,
+        b'<a href="' + b"x" * 1_000_000,
+        b"<!DOCTYPE x [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><a href='&e;'>",
+    ],
+)
+def test_any_bytes_are_a_page(body: bytes) -> None:
+    assert page.links(body, BASE, Limits()).files == []
+
+
+def test_page_in_another_encoding() -> None:
+    body = '<meta charset="utf-16"><a href="/x.pdf">'.encode("utf-16")
+    assert page.links(body, "https://a.test/", Limits()).files in ([], ["https://a.test/x.pdf"])
