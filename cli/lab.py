@@ -86,17 +86,19 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
 @click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
+@click.option("--files", is_flag=True, help="What a crawl must find, one line per name with a web site.")
 def truth(
     state: str | None,
     behaviour: Path | None,
     form: str,  # noqa: ARG001
     as_table1: bool,
     certificates: bool,
+    files: bool,
 ) -> None:
     """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
     from dataclasses import asdict
 
-    from lab import internet
+    from lab import file_sites, internet
     from lab import truth as declared
     from lab.handshake_truth import HandshakeTruth
     from lab.state import locate
@@ -110,6 +112,8 @@ def truth(
         rows = (asdict(row) for row in declared.table1(net))
     elif certificates:
         rows = HandshakeTruth(net, place.folder).certificates()
+    elif files:
+        rows = file_sites.truth()
     for row in rows:
         terminal.echo(terminal.as_json(row))
 

@@ -7,12 +7,12 @@ delay none of them. Sizes in bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Literal
 
 ZONE = "downloads.test"
-HOST, HOST_V4, HOST_V6 = "files", "198.18.192.254", "2001:db8:192::fffe"
 _FIRST = IPv4Address("198.18.192.1")
 # In [blocklist] of the behaviour file, and no host's.
 _BLOCKED = "198.18.158.200"
@@ -51,6 +51,11 @@ class FileSite:
     def name(self) -> str:
         """The domain name."""
         return f"{self.label}.{ZONE}"
+
+    @property
+    def is_unserved(self) -> bool:
+        """Whether its address is no host's."""
+        return self.ip == _BLOCKED
 
     @property
     def url(self) -> str | None:
@@ -137,6 +142,25 @@ _SITES = (
     _odd("endless-fields", "failed"),
     _odd("redirects", "failed"),
 )
+
+
+def truth() -> Iterator[dict[str, object]]:
+    """Yield what a crawl must find at each site, by columns of download_file.
+
+    `size` of a lower bound is the least one: a client keeps a little more than it asks for.
+    """
+    for site in sites():
+        yield {
+            "domain": site.name,
+            "ip": site.ip,
+            "url": site.url,
+            "outcome": site.outcome,
+            "status": site.status,
+            "method": site.method,
+            "size": site.size,
+            "size_is_lower_bound": site.is_lower_bound,
+            "depth": site.depth,
+        }
 
 
 def sites(first: str = str(_FIRST)) -> list[FileSite]:

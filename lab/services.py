@@ -11,7 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import as2org_host, crux_host, dns, list_host, routeviews, routing, web
+from lab import (
+    as2org_host,
+    crux_host,
+    dns,
+    file_host,
+    file_sites,
+    list_host,
+    routeviews,
+    routing,
+    web,
+)
 from lab.certificates import Authority, issue, make_authority
 from lab.internet import Internet
 from lab.model import DnsRecord, Host, HostKind, Service
@@ -25,12 +35,13 @@ def services(internet: Internet, state: Path) -> list[Service]:
     """Write all configuration and content for epoch 1 and return the services, in the order to start them.
 
     They are: named, the announcing BIRD (host `dns`), nginx, the collecting BIRD, and the publisher of its
-    tables (host `web`). Raises UsageError if a program is missing or the Internet cannot be served this way.
+    tables (host `web`), and the two servers of files (host `files`, if there is one).
+    Raises UsageError if a program is missing or the Internet cannot be served this way.
     """
     state = state.resolve()
     names, site = _only(internet, "dns"), _only(internet, "web")
     today = datetime.now(UTC).date()
-    for left_over in ("dns", "web", "bird"):
+    for left_over in ("dns", "web", "bird", "files"):
         shutil.rmtree(state / left_over, ignore_errors=True)
 
     lists = list_host.lists([domain for _, domain in internet.names], today)
@@ -54,6 +65,12 @@ def services(internet: Internet, state: Path) -> list[Service]:
         _site(authority, as2org_host.HOST, as2org_root),
     ]
 
+    files = [
+        service
+        for host in internet.hosts
+        if host.kind == "files"
+        for service in file_host.services(state, host.name, file_sites.sites(), authority)
+    ]
     v4, v6 = routing.split_families(internet.routes)
     server, collector = routing.routing_services(internet.routes, state, names, site)
     return [
@@ -64,6 +81,7 @@ def services(internet: Internet, state: Path) -> list[Service]:
         routeviews.publisher(
             state, archive_root, site.name, (len(v4), len(v6)), [list_host.MAIN_DAY, list_host.OLD_DAY]
         ),
+        *files,
     ]
 
 
@@ -107,6 +125,8 @@ def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
     records = internet.records(epoch)
     for name in WEB_NAMES:
         records += [DnsRecord(name, "A", 3600, site.v4), DnsRecord(name, "AAAA", 3600, site.v6)]
+    if any(host.kind == "files" for host in internet.hosts):
+        records += file_host.records(file_sites.sites())
     return records
 
 

@@ -17,6 +17,7 @@ TOGETHER = (
     "tests/lab_servers/",
     "tests/lab_services/",
     "tests/backoff/",
+    "tests/crawl_files/",
     "tests/download/",
     "tests/queries/",
     "tests/report/",
@@ -39,7 +40,8 @@ GROUPS = {
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
-    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/", "tests/download/"),
+    *("tests/lab_services/", "tests/backoff/", "tests/prober/", "tests/watch/"),
+    *("tests/crawl_files/", "tests/lab_crawl/", "tests/download/"),
 )
 
 

@@ -34,6 +34,7 @@ class World:
         resolv_conf = folder / "resolv.conf"
         resolv_conf.write_text(f"nameserver {resolver}\n")
         addresses = [address for host in hosts for address in (f"{host.v4}/32", f"{host.v6}/128")]
+        addresses += [f"{address}/32" for host in hosts for address in host.more]
         user = [] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
         namespaces = ["--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
         holder = [sys.executable, str(HERE / "holder.py"), str(resolv_conf), *addresses]

@@ -1,0 +1,1 @@
+"""The crawl stage over the lab."""
