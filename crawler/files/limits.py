@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds per name unless said otherwise; the defaults are those of docs/definitions.md, Crawl."""
+    """Bounds per name unless another unit is named; the defaults are those of docs/definitions.md, Crawl."""
 
     requests: int = 200  # all of them, those for robots.txt too
     depth: int = 5  # links from the start page

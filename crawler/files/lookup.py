@@ -46,7 +46,7 @@ class Lookup:
     async def addresses(self, name: str) -> list[str]:
         """Return the IPv4 addresses of a name, or the IPv6 ones if it has none, in the answer's order.
 
-        Empty if there are none. LookupError if that cannot be told; ResolverDown after many such in a row.
+        Empty if there are none. LookupError if that is unknown; ResolverDown after many such in a row.
         """
         async with self._at_once:
             for qtype in ("A", "AAAA"):

@@ -194,8 +194,8 @@ def test_what_limits_a_client(
 def test_lines_of_clients() -> None:
     request = Request("https://a.test/", HOST, "192.0.2.1", 443, "/", "x", 1.5, 10, "roots.pem")
     assert Request.of(request.line()) == request
-    told = answer(headers={"etag": "a"})
-    assert Answer.of(told.line()) == told
+    reply = answer(headers={"etag": "a"})
+    assert Answer.of(reply.line()) == reply
     for line in (b"", b"{}", b"[]", b'{"end":"good"}', b"x\n"):
         with pytest.raises(FirstflightError, match="no answer"):
             Answer.of(line)
