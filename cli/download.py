@@ -17,6 +17,9 @@ from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from downloader.option_sets import OptionSet
     from downloader.session import Limits
     from downloader.targets import Target
     from firstflight.egress.permitted import Permitted
@@ -92,7 +95,7 @@ def command(context: click.Context, /, **_: object) -> None:
     Prints one line for each planned download when all are over and their captures are read. Each set has a
     network namespace with settings of its own, which needs root and a machine that forwards IPv4.
     """
-    from downloader import option_sets
+    from downloader import downloads, option_sets
     from downloader.session import Limits
     from downloader.targets import RejectedLine, read
     from firstflight.egress.permitted import Permitted
@@ -118,7 +121,7 @@ def command(context: click.Context, /, **_: object) -> None:
         else:
             targets.append(one)
     _check(targets, permitted, limits)
-    budget = _budget(len(targets), len(sets), limits)
+    budget = downloads.budget(len(targets), len(sets), limits)
     if given["dry_run"]:
         terminal.echo(f"{budget}; nothing was sent")
         return
@@ -158,25 +161,28 @@ def _check(targets: list[Target], permitted: Permitted, limits: Limits) -> None:
             )
 
 
-def _budget(targets: int, sets: int, limits: Limits) -> str:
-    downloads = targets * sets
-    hours = downloads * (limits.timeout_s + limits.pause_s) / 3600
-    return (
-        f"{targets} files, {sets} downloads of each: at most {downloads * limits.max_bytes / 2**20:.0f} MiB "
-        f"and {hours:.1f} hours"
-    )
-
-
 def _download(
-    targets: list[Target], sets: list[Any], folder: Path, lists: list[str], limits: Limits, seed: int
-) -> Any:
+    targets: list[Target],
+    sets: list[OptionSet],
+    folder: Path,
+    lists: list[str],
+    limits: Limits,
+    seed: int,
+) -> Iterator[dict[str, Any]]:
     """Do the downloads and yield their rows; after a signal those of what was done, then Interrupted."""
-    from downloader import flows, rows, session, worker
+    from downloader import downloads, worker
     from firstflight.errors import Interrupted
     from firstflight.system.noted_signals import noted_signals
 
-    entries: list[dict[str, Any]] = []
     interrupted: Interrupted | None = None
+    left = iter(targets)
+    finished = 0
+
+    def done(target: Target) -> None:
+        nonlocal finished
+        finished += 1
+        terminal.echo(f"{finished} of {len(targets)}: {target.domain}", err=True)
+
     with noted_signals() as signalled:
 
         def watch() -> None:
@@ -184,23 +190,9 @@ def _download(
                 raise worker.stopped("a signal")
 
         try:
-            with (
-                session.Session(sets, folder, lists, limits, watch) as downloads,
-                (folder / session.ANSWERS).open("ab") as kept,
-            ):
-
-                def keep(entry: dict[str, Any]) -> None:
-                    entries.append(entry)
-                    kept.write(session.as_line(entry))
-                    kept.flush()
-
-                for number, target in enumerate(targets, start=1):
-                    watch()
-                    downloads.run(target, seed, keep)
-                    terminal.echo(f"{number} of {len(targets)}: {target.domain}", err=True)
+            downloads.run(lambda: next(left, None), sets, folder, lists, limits, seed, watch, done)
         except Interrupted as error:
             interrupted = error
-    captures = rows.captures(folder)
-    yield from rows.rows(entries, flows.Flows(captures, rows.key_logs(folder)), folder)
+    yield from downloads.read(folder)
     if interrupted is not None:
         raise interrupted

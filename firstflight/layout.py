@@ -198,6 +198,10 @@ class RunLayout:
         """Return the crawl stage's record file of download_file or crawl_page."""
         return self.stage(CRAWL) / f"{kind}.parquet"
 
+    def downloads(self, key: StageKey) -> Path:
+        """Return the path of the download stage's record file."""
+        return self.stage("download", key) / "download.parquet"
+
     def quic_connection(self, key: StageKey) -> Path:
         """Return the path of the dissect stage's record file."""
         return self.stage("dissect", key) / "quic_connection.parquet"

@@ -141,6 +141,16 @@ STAGES: tuple[Stage, ...] = (
         totals="scanner.calibrate.totals:count",
     ),
     Stage(
+        "download",
+        "downloader.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        enabled_by="download",
+        measures="downloads",
+        kinds=("download",),
+    ),
+    Stage(
         "watch",
         "scanner.watch.stage",
         Scope.KEY,

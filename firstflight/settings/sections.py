@@ -242,6 +242,25 @@ class Crawl(Section):
     roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
 
 
+class Download(Section):
+    """Downloads under TCP option sets and over QUIC; what is not here is as in [probe]."""
+
+    enabled: bool = False
+    sets: tuple[str, ...] = Field(default=("bl", "ws14", "all14", "quiche"), min_length=1)
+    # CSV with header url,ip; None = the files that the crawl stage found.
+    targets: FileSetting | None = None
+    # Files to draw of each CDN, and of all other networks; None = all (the ANRW paper: 200 and 1,000).
+    per_cdn: int | None = Field(default=200, ge=1)
+    others: int | None = Field(default=1000, ge=1)
+    timeout_s: float = Field(default=45.0, ge=1, le=600)
+    max_bytes: int = Field(default=10_485_760, ge=1, le=2**30)  # of a body
+    pause_s: float = Field(default=1.0, ge=0, le=3600)  # between two downloads
+    # Between two runs (warm-up and all sets) of a name and address, over all vantage points.
+    run_pause_s: float = Field(default=3600.0, gt=0, le=DAY_S)
+    fixed_order: bool = False  # sets in the order given, as the paper does, not as drawn
+    roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
+
+
 class Watch(Section):
     """Names probed repeatedly at set times: those of the target list, and `owned` ones more often."""
 

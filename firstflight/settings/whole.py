@@ -16,6 +16,7 @@ from firstflight.settings.sections import (
     Centre,
     Clock,
     Crawl,
+    Download,
     Handshake,
     Network,
     Probe,
@@ -40,6 +41,7 @@ class Settings(Section):
     handshake: Handshake = Handshake()
     calibrate: Calibrate = Calibrate()
     crawl: Crawl = Crawl()
+    download: Download = Download()
     watch: Watch = Watch()
     manners: Backoff = Backoff()
     clock: Clock = Clock()
@@ -53,7 +55,7 @@ class Settings(Section):
     def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what says nothing of them: a vantage point of an earlier version reads the rest."""
         values: dict[str, Any] = dump(self)
-        optional = {"handshake": Handshake(), "calibrate": Calibrate(), "crawl": Crawl()}
+        optional = {"handshake": Handshake(), "calibrate": Calibrate(), "crawl": Crawl(), "download": Download()}
         for section, default in optional.items():
             if getattr(self, section) == default:
                 values.pop(section, None)

@@ -46,6 +46,8 @@ def describe(settings: Settings) -> Iterator[str]:
         yield _pairs(settings, names)
     if settings.crawl.enabled:
         yield _crawl(settings, names)
+    if settings.download.enabled:
+        yield _downloads(settings)
     longest = 0.0
     queries = settings.resolve.rate * max(1, len(settings.resolve.resolvers))
     for vantage in settings.vantage:
@@ -109,6 +111,18 @@ def outstanding(run: Run) -> Iterator[str]:
                 missing = [name for name in wanted if not run.done(name, key)]
                 if missing:
                     yield f"to do: {key}: {', '.join(missing)}"
+
+
+def _downloads(settings: Settings) -> str:
+    """Return the line about the download stage: its budget per vantage point and repetition."""
+    chosen = settings.download
+    drawn = f"{chosen.per_cdn or 'all'} files of each CDN and {chosen.others or 'all'} of other networks"
+    sets = len({*chosen.sets, "warmup"})
+    return (
+        f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
+        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and address "
+        f"gets them once in {chosen.run_pause_s:g} s from all vantage points"
+    )
 
 
 def _crawl(settings: Settings, names: int | None) -> str:

@@ -1,0 +1,65 @@
+"""Does the downloads of a list and returns their rows: what the command and the stage share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from downloader import rows, session
+from downloader.flows import Flows
+from downloader.option_sets import OptionSet
+from downloader.session import Limits
+from downloader.targets import Target
+
+Next = Callable[[], Target | None]
+
+
+def budget(targets: int, sets: int, limits: Limits) -> str:
+    """Return what downloads will take at most, as a sentence without its end."""
+    downloads = targets * sets
+    hours = downloads * (limits.timeout_s + limits.pause_s) / 3600
+    return (
+        f"{targets} files, {sets} downloads of each: at most {downloads * limits.max_bytes / 2**20:.0f} MiB "
+        f"and {hours:.1f} hours"
+    )
+
+
+def run(
+    following: Next,
+    sets: Sequence[OptionSet],
+    folder: Path,
+    lists: Sequence[str],
+    limits: Limits,
+    seed: int,
+    watch: Callable[[], None],
+    done: Callable[[Target], None],
+) -> None:
+    """Download what `following` names, one target after the other, until it is None.
+
+    Captures, key logs and answers are kept in `folder`. `watch` is called often and raises to stop; `done` is
+    called after each target. Errors as of Session.
+    """
+    with (
+        session.Session(sets, folder, lists, limits, watch) as downloads,
+        (folder / session.ANSWERS).open("ab") as kept,
+    ):
+
+        def keep(entry: dict[str, Any]) -> None:
+            kept.write(session.as_line(entry))
+            kept.flush()
+
+        while (target := following()) is not None:
+            watch()
+            downloads.run(target, seed, keep)
+            done(target)
+
+
+def read(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each download that `folder` holds an entry of, with what its captures say.
+
+    Errors as of Flows and rows.rows.
+    """
+    entries = session.read_answers(folder)
+    captures = rows.captures(folder)
+    yield from rows.rows(entries, Flows(captures, rows.key_logs(folder)), folder)

@@ -1,0 +1,218 @@
+"""The download stage: files of the crawl or of a list, under each option set, one download at a time.
+
+It survives being killed at any moment: what is done is kept in answers.jsonl, a run of downloads that was cut
+off is never continued (its rest is `skipped`), and the next start goes on with the other targets.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from downloader import downloads, draw, option_sets, outcome, session, worker
+from downloader.option_sets import OptionSet
+from downloader.session import Limits
+from downloader.targets import Target
+from downloader.turns import Turns
+from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
+from firstflight.egress import lists
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import FirstflightError, Interrupted, UsageError
+from firstflight.layout import StageKey
+from firstflight.run import clock
+from firstflight.run.provenance import ruleset_hash
+from firstflight.run.report import Rejected, StageReport
+from firstflight.run.run import Run
+from firstflight.system import files
+from firstflight.system.noted_signals import noted_signals
+from firstflight.system.progress import Progress
+from schemas import records
+
+NAME, KIND = "download", "download"
+_BATCH = 1000
+_WORKER_VARIABLE = "FIRSTFLIGHT_WORKER"
+
+
+def stage(run: Run, key: StageKey) -> None:
+    """Download for `key`, and write download.parquet with a row for each planned download.
+
+    UsageError if the settings do not enable it, or a namespace or client cannot be started; InputError
+    without a list of files; Interrupted after a signal or by the stop file, with the rows of what was done.
+    """
+    settings = run.settings.download
+    if not settings.enabled:
+        raise UsageError("download.enabled is false in the settings of this run: nothing was sent")
+    with run.stage(NAME, key) as report:
+        probe = run.settings.probe
+        lists.check(probe.blocklist, probe.optout)
+        mapper = Mapper(run.layout.as_data)
+        folder = run.layout.stage(NAME, key)
+        sets = option_sets.chosen(",".join(settings.sets))
+        plan = _plan(run, mapper, report)
+        _check(run, plan)
+        report.rows_in = len(plan) * len(sets)
+        seed = int(run.manifest["seed"]) ^ key.repetition
+        report.facts |= {"sets": ",".join(one.name for one in sets), "seed": seed}
+        stopped: Interrupted | None = None
+        try:
+            _download(run, key, plan, sets, folder, seed)
+        except Interrupted as error:
+            stopped = error
+        rules = [run.layout.as_data / CDN_MAP_FILE, *probe.blocklist, *probe.optout]
+        _write(run, key, folder, mapper, ruleset_hash(rules), report)
+        if stopped is not None:
+            raise stopped
+        if report.rows_out != report.rows_in:
+            raise FirstflightError(
+                f"{key}: {report.rows_out} rows of {report.rows_in} downloads; run the stage with --again"
+            )
+
+
+def _plan(run: Run, mapper: Mapper, report: StageReport) -> list[Target]:
+    """Return the drawn targets; the report says how large each group was."""
+    settings = run.settings.download
+    if settings.targets is None:
+        found = draw.of_crawl(run.layout.crawl("download_file"))
+    else:
+        found, rejected = draw.of_list(settings.targets)
+        report.rejected = [Rejected(line=one.line, reason=one.reason) for one in rejected]
+    chosen, groups = draw.drawn(
+        found, lambda ip: mapper.origin(ip).cdn, int(run.manifest["seed"]), settings.per_cdn, settings.others
+    )
+    for cdn, count in sorted(groups.items()):
+        report.facts[f"files_{cdn}"] = count
+        wanted = settings.others if cdn == OTHERS else settings.per_cdn
+        if wanted is not None and count < wanted:
+            report.warnings.append(f"{cdn} has {count} files, fewer than the {wanted} to draw")
+    if not chosen:
+        report.warnings.append("there is no file to download")
+    return chosen
+
+
+def _check(run: Run, plan: Sequence[Target]) -> None:
+    """Raise NotTheLab or InputError before anything is sent; blocked targets become rows later."""
+    probe = run.settings.probe
+    permitted = Permitted(probe.blocklist, probe.optout, [str(net) for net in probe.allow_net])
+    for target in plan:
+        if target.ip:
+            permitted.why_not(target.ip, target.domain)
+
+
+def _download(
+    run: Run, key: StageKey, plan: Sequence[Target], sets: Sequence[OptionSet], folder: Path, seed: int
+) -> None:
+    """Do what is left of the plan, each target when its turn comes."""
+    settings, probe = run.settings.download, run.settings.probe
+    limits = Limits(
+        timeout_s=settings.timeout_s,
+        max_bytes=settings.max_bytes,
+        pause_s=settings.pause_s,
+        fixed_order=settings.fixed_order,
+        contact=run.settings.campaign.contact,
+        roots=settings.roots,
+    )
+    lists_of = [f"blocklist={path}" for path in probe.blocklist]
+    lists_of += [f"optout={path}" for path in probe.optout]
+    lists_of += [f"allow-net={network}" for network in probe.allow_net]
+    entries = session.read_answers(folder)
+    owed, left = session.unfinished(entries, plan, sets, seed, limits.fixed_order)
+    with files.explain_os_errors(folder):
+        _drop_cut_line(folder / session.ANSWERS)
+        with (folder / session.ANSWERS).open("ab") as kept:
+            kept.writelines(session.as_line(entry) for entry in owed)
+    if not left:
+        return
+    turns = _turns(run, key)
+    with noted_signals() as signalled, Progress(folder, f"{key.vantage} {NAME}", len(plan)) as progress:
+        progress.update(len(plan) - len(left))
+
+        def watch() -> None:
+            run.check_not_stopped()
+            if signalled():
+                raise worker.stopped("a signal")
+
+        def following() -> Target | None:
+            while left:
+                place, wait_s = turns.choose(left, time.time())
+                if wait_s == 0:
+                    return left.pop(place)
+                watch()
+                time.sleep(min(wait_s, 0.1))
+            return None
+
+        downloads.run(
+            following,
+            sets,
+            folder,
+            lists_of,
+            limits,
+            seed,
+            watch,
+            lambda _: progress.update(len(plan) - len(left)),
+        )
+
+
+def _turns(run: Run, key: StageKey) -> Turns:
+    settings = run.settings
+    of = len(settings.vantage) if settings.campaign.shared_limits else 1
+    pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
+    return Turns(settings.index_of(key.vantage) if of > 1 else 0, of, pause_s)
+
+
+def _drop_cut_line(path: Path) -> None:
+    """Remove a last line that a kill has cut."""
+    if path.is_file():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            with path.open("r+b") as file:
+                file.truncate(len(whole))
+
+
+def _write(run: Run, key: StageKey, folder: Path, mapper: Mapper, ruleset: str, report: StageReport) -> None:
+    """Write download.parquet from what the folder holds."""
+    offset = clock.of(run, key)
+    common = {
+        **key.columns(),
+        "tool_version": report.tool_version,
+        "ruleset": ruleset,
+        "host": socket.gethostname(),
+        "worker": os.environ.get(_WORKER_VARIABLE),
+        "clock_offset_us": None if offset is None else offset.offset_us,
+    }
+    schema = records.load(KIND).arrow_schema()
+    out = run.layout.downloads(key)
+    counts: Counter[str] = Counter()
+
+    def filled() -> Iterator[dict[str, Any]]:
+        for row in downloads.read(folder):
+            counts[row["outcome"]] += 1
+            origin = mapper.origin(row["ip"]) if row["ip"] else None
+            capture = row["capture_file"]
+            yield (
+                row
+                | common
+                | {
+                    "iteration": key.repetition,
+                    "asn": None if origin is None else origin.asn,
+                    "cdn": None if origin is None else origin.cdn,
+                    "capture_file": None if capture is None else run.layout.name_of(folder / capture),
+                }
+            )
+
+    with files.replacing(out) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+        rows = filled()
+        while batch := list(islice(rows, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+    report.counts = {name: counts[name] for name in outcome.OUTCOMES if counts[name]}
+    report.rows_out = counts.total()
+    run.add_output(report, out)

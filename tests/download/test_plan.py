@@ -1,0 +1,76 @@
+"""Which files are drawn, and when a vantage point may begin with one."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from downloader import draw, targets
+from downloader.targets import Target
+from downloader.turns import Turns
+
+FILES = [
+    targets.of(line, f"https://n{line}.{cdn}.test/", f"192.0.2.{line}")
+    for line, cdn in enumerate(["a"] * 10 + ["b"] * 3 + ["others"] * 7, start=2)
+]
+
+
+def cdn_of(ip: str) -> str | None:
+    """Return the CDN by the file's place in the list."""
+    line = int(ip.rpartition(".")[2])
+    return "A" if line < 12 else "B" if line < 15 else None
+
+
+@pytest.mark.parametrize(
+    ("per_cdn", "others", "sizes"),
+    [(5, 2, (5, 3, 2)), (3, 7, (3, 3, 7)), (None, 1, (10, 3, 1)), (1, None, (1, 1, 7))],
+)
+def test_groups_are_drawn_and_never_filled(
+    per_cdn: int | None, others: int | None, sizes: tuple[int, ...]
+) -> None:
+    chosen, groups = draw.drawn(FILES, cdn_of, 7, per_cdn, others)
+    assert groups == {"A": 10, "B": 3, "Others": 7}
+    drawn = [cdn_of(target.ip) for target in chosen]
+    assert tuple(drawn.count(cdn) for cdn in ("A", "B", None)) == sizes
+    assert [target.line for target in chosen] == sorted(target.line for target in chosen)
+
+
+def test_the_seed_draws() -> None:
+    first = draw.drawn(FILES, cdn_of, 1, 5, 5)[0]
+    assert first == draw.drawn(reversed(FILES), cdn_of, 1, 5, 5)[0]
+    assert any(first != draw.drawn(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
+
+
+def starts(turns: Turns, target: Target, end: float) -> list[float]:
+    """Return the moments (s) at which a vantage point that always may begin does begin."""
+    found, now = [], 0.0
+    while (now := now + turns.begins_in(target, now)) < end:
+        found.append(now)
+        now += 0.25
+    return found
+
+
+@pytest.mark.parametrize("of", [2, 3, 4])
+@pytest.mark.parametrize("target", FILES[:4], ids=str)
+def test_runs_from_all_vantage_points_are_a_pause_apart(of: int, target: Target) -> None:
+    pause = 3.0
+    each = [starts(Turns(index, of, pause), target, 200.0) for index in range(of)]
+    assert all(each), "each has its turns"
+    marked = sorted((moment, index) for index, moments in enumerate(each) for moment in moments)
+    for (before, one), (after, other) in itertools.pairwise(marked):
+        assert one == other or after - before >= pause
+    # In its turn a vantage point begins at once.
+    assert Turns(0, of, pause).begins_in(target, each[0][0]) == 0
+
+
+def test_alone_it_never_waits() -> None:
+    assert {Turns(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)} == {0.0}
+
+
+def test_what_may_begin_first_is_chosen() -> None:
+    turns = Turns(0, 3, 5.0)
+    for now in range(0, 60, 3):
+        place, wait = turns.choose(FILES, now)
+        assert wait == min(turns.begins_in(target, now) for target in FILES)
+        assert turns.begins_in(FILES[place], now) == wait

@@ -1,0 +1,191 @@
+"""The download stage in a run: record file, killed and resumed, a client that dies, the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight import settings
+from firstflight.run.run import Run
+from schemas import records
+from tests.campaign_loopback.world import mrt_table
+from tests.download.world import SERVER_V4, SERVER_V6, World
+from tests.waiting import until
+
+SETS = ["bl", "all14"]
+HERE = ("--vantage", "here", "--repetition", "1", "--here")
+FILES = [("small", SERVER_V4), ("one", SERVER_V6), ("small", "")]
+
+
+@pytest.fixture
+def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Return a function that makes a run whose routing table is ready; it takes further settings."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
+    (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in FILES))
+    (tmp_path / "names.txt").write_text("a.test\n")
+    (tmp_path / "rib.mrt").write_bytes(mrt_table({"198.18.9.0/24": 13335}))
+
+    def make(more: str = "") -> Run:
+        (tmp_path / "c.toml").write_text(f"""
+[targets]
+source = "file"
+file = "names.txt"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+[probe]
+allow_net = ["198.18.0.0/15", "2001:db8::/32"]
+[download]
+enabled = true
+sets = {json.dumps(SETS)}
+targets = "files.csv"
+roots = "{world.roots}"
+pause_s = 0.05
+{more}
+[[vantage]]
+name = "here"
+""")
+        made = Run.create(*settings.load(tmp_path / "c.toml"))
+        done = world.run("stage", "as_data", "--run", made.id)
+        assert done.returncode == 0, done.stderr
+        return made
+
+    return make
+
+
+def stage(world: World, run: Run, *more: str) -> str:
+    done = world.run("stage", "download", "--run", run.id, *HERE, *more)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
+    made = run()
+    stage(world, made)
+    key = made.key("here", 1)
+    kind = records.load("download")
+    table = pq.read_table(made.layout.downloads(key))
+    assert table.schema.equals(kind.arrow_schema())
+    found = {(row["url"].rpartition("/")[2], row["ip"], row["set"]): row for row in table.to_pylist()}
+    assert len(found) == table.num_rows == len(FILES) * (1 + len(SETS))
+    for (_, ip, name), row in found.items():
+        assert row["outcome"] == ("done" if ip else "no_address")
+        assert (row["asn"], row["cdn"]) == {
+            SERVER_V4: (13335, "Cloudflare"),
+            SERVER_V6: (None, None),
+            None: (None, None),
+        }[ip]
+        capture = f"{made.id}/here/1/download/{name}.pcap"
+        assert row["capture_file"] == (capture if ip else None)
+    report = made.report("download", key)
+    assert report is not None
+    assert report.counts == {"done": 6, "no_address": 3}
+    assert report.rows_in == report.rows_out == 9
+    assert report.facts["files_Cloudflare"] == 1
+    assert any("Cloudflare has 1 files, fewer than the 200 to draw" in line for line in report.warnings)
+    done = world.run("load", made.id)
+    assert done.returncode == 0, done.stderr
+    asked = world.run(
+        *("sql", "--format", "TSV"),
+        "SELECT set, iteration, count(), countIf(download_throughput_bps > 0) FROM download "
+        "WHERE outcome = 'done' GROUP BY ALL ORDER BY toString(set)",
+    )
+    assert asked.stdout.splitlines() == ["all14\t1\t2\t2", "bl\t1\t2\t2", "warmup\t1\t2\t2"], asked.stderr
+
+
+def begun(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
+    """Wait until a stage has kept so many answers."""
+
+    def there() -> bool:
+        assert process.poll() is None, "the stage has ended"
+        return answers.is_file() and answers.read_bytes().count(b"\n") >= count
+
+    until(there, f"{count} downloads")
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callable[..., Run], at: int) -> None:
+    """A run of downloads that was cut off is never continued: what it owes is `skipped`."""
+    made = run()
+    key = made.key("here", 1)
+    answers = made.layout.stage("download", key) / "answers.jsonl"
+    process = world.start("stage", "download", "--run", made.id, *HERE)
+    begun(process, answers, at)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = answers.read_bytes()
+    stage(world, made)
+    assert answers.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    rows = pq.read_table(made.layout.downloads(key)).to_pylist()
+    planned = Counter((row["url"], row["ip"], row["set"]) for row in rows)
+    assert set(planned.values()) == {1}
+    assert len(planned) == len(FILES) * (1 + len(SETS))
+    outcomes = Counter(row["outcome"] for row in rows)
+    assert outcomes["done"] + outcomes["skipped"] == 6
+    assert outcomes["skipped"] <= 2, "only the run that was cut off"
+    # The kernel delivers packets to a capture a second late, so the kill may have cost it the first ones.
+    kept = before.count(b"\n")
+    assert all(row["flow_started_at"] for row in rows[kept:] if row["outcome"] == "done")
+
+
+def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[..., Run]) -> None:
+    made = run()
+    key = made.key("here", 1)
+    answers = made.layout.stage("download", key) / "answers.jsonl"
+    process = world.start("stage", "download", "--run", made.id, *HERE)
+    begun(process, answers, 1)
+    os.kill(client_of(process.pid, answers.with_name("bl.keys")), signal.SIGKILL)
+    assert process.wait() == 0
+    rows = pq.read_table(made.layout.downloads(key)).to_pylist()
+    outcomes = Counter(row["outcome"] for row in rows)
+    # Between two downloads nothing is lost; in the middle of one, that one.
+    assert outcomes["done"] >= 5
+    assert outcomes["done"] + outcomes["failed"] == 6
+    assert all("ended with status -9" in row["detail"] for row in rows if row["outcome"] == "failed")
+
+
+def client_of(parent: int, keys: Path) -> int:
+    """Return the process below `parent` that writes this key log."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            status = (folder / "status").read_text()
+        except OSError:
+            continue
+        if f"SSLKEYLOGFILE={keys}".encode() in environment and f"PPid:\t{parent}\n" in status:
+            return int(folder.name)
+    raise AssertionError(f"no client of {parent} writes {keys}")
+
+
+def test_the_stop_file_ends_it_with_a_row_for_each_begun(world: World, run: Callable[..., Run]) -> None:
+    made = run()
+    key = made.key("here", 1)
+    answers = made.layout.stage("download", key) / "answers.jsonl"
+    process = world.start("stage", "download", "--run", made.id, *HERE)
+    begun(process, answers, 1)
+    made.layout.stop_file.touch()
+    assert process.wait() == 130
+    rows = pq.read_table(made.layout.downloads(key)).to_pylist()
+    assert len(rows) % (1 + len(SETS)) == 0
+    report = made.report("download", key)
+    assert report is not None
+    assert report.state == "interrupted"
+
+
+def test_a_campaign_without_it_sends_nothing(world: World, run: Callable[..., Run]) -> None:
+    made = run("")
+    off = json.loads(made.layout.settings.read_text())
+    off["download"]["enabled"] = False
+    made.layout.settings.write_text(json.dumps(off))
+    done = world.run("stage", "download", "--run", made.id, *HERE)
+    assert done.returncode == 2
+    assert "download.enabled is false" in done.stderr
