@@ -18,8 +18,8 @@ from crawler.files.lookup import Lookup
 from crawler.files.visit import Counts, Visit
 from crawler.files.wire import NotPermitted, Wire
 
-# Names that wait for the address of another one; each takes a few hundred bytes.
-_WAITING = 2_000
+# Names that wait for a place or for the address of another one; each takes some 20 kB.
+_WAITING = 500
 # Of these come the exceptions of a request that got no answer; others are faults of ours.
 _LIBRARIES = ("twisted.", "scrapy.", "OpenSSL.", "service_identity.", "idna.")
 
@@ -161,6 +161,14 @@ class FileSpider(Spider):
             users.pop()
             if not users:
                 del self._locks[address]
+                self._forget_slot(address)
+
+    def _forget_slot(self, address: str) -> None:
+        """Drop Scrapy's slot, which it would keep for a minute; the pace remembers the address."""
+        assert self.crawler.engine is not None
+        slots = self.crawler.engine.downloader.slots
+        if address in slots and not slots[address].active:
+            slots.pop(address).close()
 
     async def _fetch(self, visit: Visit, asked: Asked) -> Answer:
         """Send a request by Scrapy; Fault if there is no answer."""

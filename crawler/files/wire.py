@@ -84,6 +84,8 @@ class Wire:
 
     def close(self) -> None:
         """Close all connections at once, whatever their peers still send."""
+        if self.pool is not None:
+            self.pool.closeCachedConnections()  # else their timers keep them
         for connection in list(self._open):
             connection.abortConnection()
 
