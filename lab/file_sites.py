@@ -141,6 +141,7 @@ _SITES = (
     _odd("hostile-links", "nothing_found"),
     _odd("endless-fields", "failed"),
     _odd("redirects", "failed"),
+    _odd("walls", "robots"),
 )
 
 

@@ -211,11 +211,23 @@ def redirects(question: Question) -> Reply:
     return Reply(302, {"Location": f"{question.path}a"}, None, 0)
 
 
+def walls(question: Question) -> Reply:
+    """Pages with many links that robots.txt forbids, and some to more such pages."""
+    if question.path == "/robots.txt":
+        rules = b"User-agent: *\nDisallow: /closed\n"
+        return Reply(200, {"Content-Type": "text/plain"}, lambda: _text(rules), len(rules))
+    here = question.path.strip("/")
+    return _page(
+        *(f"/closed/{here}/{number}" for number in range(90)),
+        *(f"/open/{here}-{number}" for number in range(5)),
+    )
+
+
 BEHAVIOURS: dict[str, Callable[[Question], Reply]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(plain, robots_endless, trap, no_length, ranges, wrong_length, breaks, slow, changes),
-        *(bomb, giant_page, hostile_links, endless_fields, redirects),
+        *(bomb, giant_page, hostile_links, endless_fields, redirects, walls),
     )
 }
 

@@ -10,6 +10,7 @@ class Limits:
     """Bounds per name unless another unit is named; the defaults are those of docs/definitions.md, Crawl."""
 
     requests: int = 200  # all of them, those for robots.txt too
+    forbidden: int = 1_000  # requests that robots.txt forbids, and that are not sent
     depth: int = 5  # links from the start page
     seconds: float = 600.0  # from the first request
     received_bytes: int = 20_000_000  # from the network, TLS records and header fields included

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
+from firstflight.egress import rtnetlink
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import UsageError
 
@@ -27,11 +28,14 @@ class Policy:
     def why_not(self, address: str, name: str = "") -> str | None:
         """Return why an address may not be contacted for a name; None if it may. NotTheLab as `lab.check`."""
         why = self._permitted.why_not(address, name)
-        if why is None and not self._has_contact:
-            ip = ipaddress.ip_address(address)
-            if self._permitted.needs_contact(int(ip), int(ip), ip.version):
-                return "there is no contact for it"
-        return why
+        if why is not None:
+            return why
+        ip = ipaddress.ip_address(address)
+        if not self._permitted.needs_contact(int(ip), int(ip), ip.version):
+            return None  # in a network that is allowed
+        if rtnetlink.goes_by_loopback(address):
+            return "its address is this machine's"
+        return None if self._has_contact else "there is no contact for it"
 
     def check_resolver(self, address: str) -> None:
         """UsageError if a list forbids the resolver: it may be in a private network, but not on a list."""

@@ -122,6 +122,9 @@ class Visit:
         except Forbidden:  # it was not sent
             self.counts.requests -= 1
             self.counts.forbidden += 1
+            # Each takes a look at all rules, of which there may be half a megabyte.
+            if self.counts.forbidden >= self.limits.forbidden:
+                raise _Finished("robots", f"{self.counts.forbidden} requests are forbidden") from None
             raise
         if answer.status == 429 and not asked.is_robots:
             raise _Finished("http_error", "the server asks for fewer requests (429)")

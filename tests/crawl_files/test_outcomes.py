@@ -88,6 +88,12 @@ def test_crawl_trap_ends_at_the_limit_of_requests(crawled: Crawled) -> None:
     assert len(crawled.asked["trap.downloads.test"]) == 200
 
 
+def test_forbidden_requests_end_a_crawl_too(crawled: Crawled) -> None:
+    assert crawled.rows["walls.downloads.test"]["reason"] == "1000 requests are forbidden"
+    paths = [path for _, path, _ in crawled.asked["walls.downloads.test"]]
+    assert len(paths) < 100 and not any(path.startswith("/closed") for path in paths)
+
+
 def test_redirects_are_followed_five_times(crawled: Crawled) -> None:
     assert crawled.rows["redirects.downloads.test"]["reason"] == "more than 5 redirects"
     paths = [path for _, path, _ in crawled.asked["redirects.downloads.test"] if path != "/robots.txt"]

@@ -1,0 +1,127 @@
+"""Whom a crawl may contact, and that this is asked where the socket is opened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawler.files.lookup import endpoint
+from crawler.files.pace import Pace
+from crawler.files.policy import Policy
+from firstflight.errors import UsageError
+from tests.crawl_files.world import World
+
+# A crawl of one name whose policy changes its mind after the first question, or never permits a peer.
+SCRIPT = """
+import json, sys
+from crawler.files import crawl
+from crawler.files.limits import Limits
+from crawler.files.spider import Task
+from pathlib import Path
+
+answers = iter([None, *json.loads(sys.argv[2])])
+class Lookup:
+    async def addresses(self, name):
+        return [sys.argv[3]]
+def show(result):
+    print(json.dumps([result.outcome, result.reason]))
+task = Task([sys.argv[1]], Lookup, lambda *_: next(answers, "too late"), show, Limits(), 1)
+crawl.run(task, contact="crawl@example.org", rate=100, per_address_rate=0, roots=Path(sys.argv[4]))
+"""
+
+
+def one_crawl(world: World, name: str, answers: list[str | None], address: str) -> list[str]:
+    argv = [sys.executable, "-c", SCRIPT, name, json.dumps(answers), address, str(world.authority)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome"),
+    [(["its address is on a list"], "failed"), ([None] * 20, "found")],
+)
+def test_the_policy_is_asked_for_each_connection(
+    world: World, answers: list[str | None], outcome: str
+) -> None:
+    """The first answer is for the name, before its crawl; the next for the connection of robots.txt."""
+    name = "five.downloads.test"
+    address = next(site.ip for site in world.sites if site.name == name)
+    assert address is not None
+    before = len(world.asked(name))
+    found, reason = one_crawl(world, name, answers, address)
+    assert found == outcome
+    assert (len(world.asked(name)) == before) == (outcome == "failed")
+    if outcome == "failed":
+        assert reason == "not permitted: its address is on a list"
+
+
+def test_own_addresses_are_not_crawled() -> None:
+    """In this namespace only: an address that is nobody's special one, on lo."""
+    own, other = "192.0.1.7", "192.0.1.8"
+    subprocess.run(["ip", "addr", "add", f"{own}/32", "dev", "lo"], check=True)
+    try:
+        policy = Policy((), (), (), "crawl@example.org")
+        assert policy.why_not(own) == "its address is this machine's"
+        assert policy.why_not(other) is None
+    finally:
+        subprocess.run(["ip", "addr", "del", f"{own}/32", "dev", "lo"], check=True)
+    assert policy.why_not(own) is None
+
+
+def test_lists_networks_and_contact(tmp_path: Path) -> None:
+    listed = tmp_path / "list.conf"
+    listed.write_text("127.1.0.0/16\n")
+    optout = tmp_path / "optout.conf"
+    optout.write_text("example.org\n")
+    policy = Policy([listed], [optout], ["127.0.0.0/8"], "")
+    assert policy.why_not("127.2.0.1", "a.test") is None
+    assert policy.why_not("127.1.0.1", "a.test") == "its address is on a list"
+    assert policy.why_not("127.2.0.1", "www.example.org") == "its name is on a list"
+    assert policy.why_not("10.0.0.1") == "its address is special"
+    assert policy.why_not("192.0.1.8") == "there is no contact for it"
+    policy.check_resolver("127.2.0.1")
+    with pytest.raises(UsageError, match=r"the resolver 127\.1\.2\.3 is on a list"):
+        policy.check_resolver("127.1.2.3")
+    with pytest.raises(UsageError, match="--contact is needed"):
+        Policy((), (), (), " ")
+
+
+def test_requests_of_an_address_and_all_requests_keep_their_distance() -> None:
+    now = [100.0]
+    pace = Pace(10, 1, lambda: now[0])
+    assert [round(pace.reserve("a"), 6) for _ in range(3)] == [0, 1, 2]
+    assert round(pace.reserve("b"), 6) == 0.3  # the fourth of all
+    now[0] = 110.0
+    assert [round(pace.reserve(name), 6) for name in ("b", "c", "b")] == [0, 0.1, 1]
+    free = Pace(1000, 0, lambda: now[0])
+    assert [round(free.reserve("a"), 6) for _ in range(3)] == [0, 0.001, 0.002]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1", ("127.0.0.1", 53)),
+        ("127.0.0.1:5353", ("127.0.0.1", 5353)),
+        ("127.0.0.1#5353,weight=2", ("127.0.0.1", 5353)),
+        ("::1", ("::1", 53)),
+        ("::1#54", ("::1", 54)),
+        ("[::1]:5353", ("::1", 5353)),
+        ("[::1]", ("::1", 53)),
+        *(
+            (wrong, None)
+            for wrong in ("", "a.test", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x", "1:2:3")
+        ),
+    ],
+)
+def test_form_of_resolvers(text: str, found: tuple[str, int] | None) -> None:
+    if found is not None:
+        assert endpoint(text) == found
+        return
+    with pytest.raises(UsageError, match="write IP or IP:PORT"):
+        endpoint(text)
