@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.certificates import Authority, issue
-from lab.file_sites import FileSite
+from lab.file_sites import ZONE, FileSite
 from lab.model import DnsRecord, Service
+from lab.odd_files import BEHAVIOURS
 from lab.programs import program
 
 PORT = 443
@@ -45,6 +46,7 @@ def services(state: Path, host: str, sites: Sequence[FileSite], authority: Autho
     nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-p", f"{folder}/", "-c", str(config))
     odd = [site for site in sites if site.kind == "odd"]
     named = [name for site in odd for name in (site.name, f"www.{site.name}")]
+    named += [f"{label}.{ZONE}" for label in BEHAVIOURS if f"{label}.{ZONE}" not in named]
     certificate = issue(authority, "odd-files", named)
     given = {
         "listen": [site.ip for site in odd],

@@ -223,11 +223,28 @@ def walls(question: Question) -> Reply:
     )
 
 
+async def _silence() -> Body:
+    await asyncio.sleep(600)
+    yield b""
+
+
+def tarpit(question: Question) -> Reply:
+    """The start page begins and never comes: of no site of the lab, since it costs a crawl half a minute."""
+    return _missing() if question.path == "/robots.txt" else Reply(-1, {}, _silence)
+
+
+def drips(question: Question) -> Reply:
+    """The start page comes by ten bytes a second: of no site of the lab, either."""
+    if question.path == "/robots.txt":
+        return _missing()
+    return Reply(200, {"Content-Type": "text/html"}, lambda: _drip(MB), MB)
+
+
 BEHAVIOURS: dict[str, Callable[[Question], Reply]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(plain, robots_endless, trap, no_length, ranges, wrong_length, breaks, slow, changes),
-        *(bomb, giant_page, hostile_links, endless_fields, redirects, walls),
+        *(bomb, giant_page, hostile_links, endless_fields, redirects, walls, tarpit, drips),
     )
 }
 

@@ -86,6 +86,16 @@ def test_rows_have_the_columns_of_the_kind(world: World) -> None:
     assert row["crawled_at"] < row["found_at"] and row["found_on"] == f"https://{ONE}/"
 
 
+def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> None:
+    targets = tmp_path / "t.csv"
+    targets.write_text(f"domain\n{ONE}\n{TWO}\n")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            world.argv(targets), stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+    assert done.returncode == 3 and "cannot write the answer" in done.stderr
+
+
 def test_dry_run_sends_nothing(world: World, tmp_path: Path) -> None:
     targets, journal = tmp_path / "t.csv", tmp_path / "journal"
     targets.write_text("domain\nfive.downloads.test\n")

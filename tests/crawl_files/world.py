@@ -35,6 +35,11 @@ class World:
     authority: Path
     logs: list[Path] = field(default_factory=list)
 
+    @property
+    def odd(self) -> str | None:
+        """An address of the odd server, which serves names that are not among the sites there too."""
+        return next(site.ip for site in self.sites if site.kind == "odd")
+
     def argv(self, targets: Path, *more: str) -> list[str]:
         """Return the command line of a crawl of the names in `targets`."""
         return [
