@@ -30,7 +30,9 @@ def records(sites: Sequence[FileSite]) -> list[DnsRecord]:
         assert site.ip is not None
         found.append(DnsRecord(site.name, "A", _TTL, site.ip))
         if site.kind != "none":
-            found.append(DnsRecord(f"www.{site.name}", "A", _TTL, site.ip))
+            at = sites[0].ip if site.www_elsewhere else site.ip
+            assert at is not None
+            found.append(DnsRecord(f"www.{site.name}", "A", _TTL, at))
     return found
 
 

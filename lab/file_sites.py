@@ -44,6 +44,7 @@ class FileSite:
     pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     at_www: bool = False  # its pages are at www.NAME
+    www_elsewhere: bool = False  # www.NAME has the address of the first site
     flaw: bool = False
     ip: str | None = None
 
@@ -142,6 +143,7 @@ _SITES = (
     _odd("endless-fields", "failed"),
     _odd("redirects", "failed"),
     _odd("walls", "robots"),
+    _none("www-elsewhere", "elsewhere", at_www=True, www_elsewhere=True),
 )
 
 

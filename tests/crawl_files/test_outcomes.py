@@ -74,6 +74,8 @@ def test_every_request_names_us_and_whom_to_ask(world: World, crawled: Crawled) 
         ("hostile-links", ["/robots.txt", "/"]),
         ("bomb", ["/robots.txt", "/"]),
         ("blocked", []),
+        # www. of it is at another address, so it is not the name's own.
+        ("www-elsewhere", ["/robots.txt"]),
         # robots.txt of the name redirects to that of www., which is asked for once more for its own pages.
         ("redirect-www", ["/robots.txt"] * 3 + ["/"] * 2 + ["/files/download.bin"]),
     ],

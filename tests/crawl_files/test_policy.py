@@ -61,6 +61,19 @@ def test_the_policy_is_asked_for_each_connection(
         assert reason == "not permitted: its address is on a list"
 
 
+def test_address_of_the_other_family(world: World) -> None:
+    given = json.loads((world.folder / "files" / "odd.json").read_text())
+    config = world.folder / "odd6.json"
+    config.write_text(json.dumps({**given, "listen": ["::1"]}))
+    argv = [sys.executable, "-P", "-m", "lab.odd_files", str(config)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and server.stdout.readline() == "READY\n"
+        try:
+            assert one_crawl(world, "slow.downloads.test", [None] * 9, "::1") == ["found", None]
+        finally:
+            server.terminate()
+
+
 def test_own_addresses_are_not_crawled() -> None:
     """In this namespace only: an address that is nobody's special one, on lo."""
     own, other = "192.0.1.7", "192.0.1.8"
