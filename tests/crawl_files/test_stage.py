@@ -130,6 +130,21 @@ def test_rows_in_the_store(config: Path, world: World) -> None:
         assert (row["outcome"], row["size"]) == (site.outcome, site.size)
     assert Counter(row["requests"] for row in found) == Counter([3, 3, 1, 1, 40])
 
+    argv = [*FIRSTFLIGHT, "query", "crawl_outcomes", "--param", f"run={run.id}", "--format", "JSONEachRow"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    columns = ("outcome", "names", "share", "mean_requests", "most_requests")
+    assert [[row[name] for name in columns] for row in outcomes] == [
+        ["found", 1, 0.2, 3, 3],
+        ["too_large", 1, 0.2, 3, 3],
+        ["robots", 1, 0.2, 1, 1],
+        ["limit", 1, 0.2, 40, 40],
+        ["failed", 1, 0.2, 1, 1],
+    ]
+    states = ("robots_rules", "robots_none", "robots_unreachable", "robots_elsewhere")
+    assert [sum(row[name] for row in outcomes) for name in states] == [0, 3, 2, 0]
+    assert sum(row["bytes_received"] for row in outcomes) > 0
+
 
 def test_run_without_it_refuses_it(config: Path) -> None:
     run = Run.create(*settings.load(config, ["crawl.enabled=false"]))
