@@ -55,7 +55,8 @@ class Settings(Section):
     def _without_defaults_of_handshakes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what says nothing of them: a vantage point of an earlier version reads the rest."""
         values: dict[str, Any] = dump(self)
-        optional = {"handshake": Handshake(), "calibrate": Calibrate(), "crawl": Crawl(), "download": Download()}
+        optional: dict[str, Section] = {"handshake": Handshake(), "calibrate": Calibrate()}
+        optional |= {"crawl": Crawl(), "download": Download()}
         for section, default in optional.items():
             if getattr(self, section) == default:
                 values.pop(section, None)

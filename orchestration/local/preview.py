@@ -120,8 +120,8 @@ def _downloads(settings: Settings) -> str:
     sets = len({*chosen.sets, "warmup"})
     return (
         f"downloads: {drawn}, {sets} of each file ({', '.join(chosen.sets)}), at most "
-        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and address "
-        f"gets them once in {chosen.run_pause_s:g} s from all vantage points"
+        f"{chosen.max_bytes / 2**20:g} MiB and {chosen.timeout_s:g} s each, one at a time; a name and "
+        f"address gets them once in {chosen.run_pause_s:g} s from all vantage points"
     )
 
 

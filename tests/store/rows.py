@@ -85,6 +85,33 @@ def handshake(**changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+def download(**changes: Any) -> dict[str, Any]:
+    """Return a download record of a successful download, with `changes` applied."""
+    row: dict[str, Any] = {column.name: None for column in records.load("download").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "position": 1,
+        "domain": "a.example",
+        "ip": "198.18.48.1",
+        "port": 443,
+        "asn": 13335,
+        "cdn": "Cloudflare",
+        "url": "https://a.example/file",
+        "set": "bl",
+        "client": "curl",
+        "outcome": "done",
+        "started_at": DAY_NS,
+        "body_bytes": 1_000_000,
+        "client_limited": False,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+    changed = row | changes
+    return changed | {"iteration": changed["repetition"]}
+
+
 def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
     """Write a record file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)

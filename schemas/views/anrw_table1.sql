@@ -1,0 +1,18 @@
+SELECT
+    run,
+    vantage,
+    if(is_quic, 'quic', 'tcp') AS target_set,
+    arrayJoin([of_cdn, 'Total']) AS cdn,
+    uniqExact(domain) AS domains
+FROM
+(
+    SELECT
+        run,
+        vantage,
+        domain,
+        coalesce(CAST(download.cdn AS Nullable(String)), 'Others') AS of_cdn,
+        `set` IN ('quiche', 'libcurl', 'aioquic') AS is_quic
+    FROM ${database}.download
+    WHERE repetition = 1 AND `set` != 'warmup' AND outcome IN ('done', 'stopped_limit')
+)
+GROUP BY run, vantage, target_set, cdn

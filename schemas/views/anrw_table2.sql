@@ -1,0 +1,42 @@
+WITH
+compared AS
+(
+    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited
+    FROM ${database}.download
+    WHERE outcome IN ('done', 'stopped_limit') AND anrw_throughput_bps > 0
+),
+pairs_of_all AS
+(
+    SELECT
+        run,
+        domain,
+        one.set AS `set`,
+        other.set AS versus,
+        one.anrw_throughput_bps / other.anrw_throughput_bps AS ratio,
+        coalesce(one.client_limited, false) OR coalesce(other.client_limited, false) AS is_limited
+    FROM compared AS one
+    INNER JOIN compared AS other USING (run, vantage, repetition, domain, ip, url, body_bytes)
+    WHERE one.set != other.set
+)
+SELECT
+    run,
+    `set`,
+    versus,
+    countIf(NOT is_limited) AS pairs,
+    uniqExactIf(domain, NOT is_limited) AS domains,
+    countIf(is_limited) AS limited,
+    countIf(ratio > 1 AND NOT is_limited) / nullIf(pairs, 0) AS faster,
+    countIf(ratio < 0.5 AND NOT is_limited) / nullIf(pairs, 0) AS below_05,
+    countIf(ratio >= 0.5 AND ratio < 0.6 AND NOT is_limited) / nullIf(pairs, 0) AS from_05,
+    countIf(ratio >= 0.6 AND ratio < 0.7 AND NOT is_limited) / nullIf(pairs, 0) AS from_06,
+    countIf(ratio >= 0.7 AND ratio < 0.8 AND NOT is_limited) / nullIf(pairs, 0) AS from_07,
+    countIf(ratio >= 0.8 AND ratio < 0.9 AND NOT is_limited) / nullIf(pairs, 0) AS from_08,
+    countIf(ratio >= 0.9 AND ratio < 1.0 AND NOT is_limited) / nullIf(pairs, 0) AS from_09,
+    countIf(ratio >= 1.0 AND ratio < 1.1 AND NOT is_limited) / nullIf(pairs, 0) AS from_10,
+    countIf(ratio >= 1.1 AND ratio < 1.2 AND NOT is_limited) / nullIf(pairs, 0) AS from_11,
+    countIf(ratio >= 1.2 AND ratio < 1.3 AND NOT is_limited) / nullIf(pairs, 0) AS from_12,
+    countIf(ratio >= 1.3 AND ratio < 1.5 AND NOT is_limited) / nullIf(pairs, 0) AS from_13,
+    countIf(ratio >= 1.5 AND ratio < 2.0 AND NOT is_limited) / nullIf(pairs, 0) AS from_15,
+    countIf(ratio >= 2.0 AND NOT is_limited) / nullIf(pairs, 0) AS from_20
+FROM pairs_of_all
+GROUP BY run, `set`, versus

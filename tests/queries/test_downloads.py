@@ -1,0 +1,133 @@
+"""Tables 1 and 2 of the ANRW paper on rows made by hand, with shares computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import open_store
+from store.load import loader
+from tests.store.rows import RUN, download, write
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+BINS = [
+    "below_05",
+    "from_05",
+    "from_06",
+    "from_07",
+    "from_08",
+    "from_09",
+    "from_10",
+    "from_11",
+    "from_12",
+    "from_13",
+    "from_15",
+    "from_20",
+]
+
+
+def load(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    """Load rows, a file for each vantage point and repetition, as stages write them."""
+    units = {(row["vantage"], row["repetition"]) for row in rows}
+    paths = []
+    for vantage, repetition in sorted(units):
+        of_unit = [row for row in rows if (row["vantage"], row["repetition"]) == (vantage, repetition)]
+        path = tmp_path / vantage / str(repetition) / "download.parquet"
+        paths.append(write(path, of_unit, "download"))
+    loader.load_files(paths)
+
+
+def pair(name: str, ratio: float, **changes: Any) -> list[dict[str, Any]]:
+    """A run of downloads in which `ws14` has `ratio` times the throughput of `bl`."""
+    base = {"domain": f"{name}.example"} | changes
+    return [
+        download(set="bl", anrw_throughput_bps=1_000_000, **base),
+        download(set="ws14", anrw_throughput_bps=round(1_000_000 * ratio), **base),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "at"),
+    [
+        (0.499999, 0),
+        (0.5, 1),
+        (0.599999, 1),
+        (0.6, 2),
+        (0.7, 3),
+        (0.8, 4),
+        (0.9, 5),
+        (0.999999, 5),
+        (1.0, 6),
+        (1.1, 7),
+        (1.2, 8),
+        (1.299999, 8),
+        (1.3, 9),
+        (1.5, 10),
+        (1.999999, 10),
+        (2.0, 11),
+        (40.0, 11),
+    ],
+)
+def test_bins_are_half_open(tmp_path: Path, ratio: float, at: int) -> None:
+    load(tmp_path, pair("a", ratio))
+    with open_store() as store:
+        row = store.rows(f"SELECT * FROM anrw_table2 WHERE set = 'ws14' AND run = '{RUN}'")[0]
+    assert [name for name in BINS if row[name]] == [BINS[at]]
+    assert (row["versus"], row["pairs"], row["faster"]) == ("bl", 1, float(ratio > 1))
+
+
+def test_only_pairs_of_one_run_that_both_succeeded_with_one_length(tmp_path: Path) -> None:
+    rows = [
+        *pair("a", 2.0),
+        *pair("b", 0.5),
+        *pair("c", 1.0),
+        *pair("a", 1.25, repetition=2),
+        *pair("limited", 3.0, client_limited=True),
+        *pair("unknown", 1.0, client_limited=None),
+        download(set="bl", domain="failed.example", anrw_throughput_bps=1),
+        download(set="ws14", domain="failed.example", outcome="timeout", anrw_throughput_bps=9),
+        download(set="bl", domain="length.example", anrw_throughput_bps=1, body_bytes=10),
+        download(set="ws14", domain="length.example", anrw_throughput_bps=9, body_bytes=11),
+        download(set="bl", domain="apart.example", anrw_throughput_bps=1),
+        download(set="ws14", domain="apart.example", anrw_throughput_bps=9, vantage="hong_kong"),
+        download(set="bl", domain="none.example", anrw_throughput_bps=1),
+        download(set="ws14", domain="none.example", anrw_throughput_bps=None),
+    ]
+    load(tmp_path, rows)
+    with open_store() as store:
+        found = store.rows(
+            "SELECT set, versus, pairs, domains, limited, faster, from_20, from_12, from_10, from_05 "
+            "FROM anrw_table2 ORDER BY set"
+        )
+    assert [list(row.values()) for row in found] == [
+        ["bl", "ws14", 5, 4, 1, 0.2, 0.2, 0, 0.4, 0.2],
+        ["ws14", "bl", 5, 4, 1, 0.4, 0.2, 0.2, 0.4, 0.2],
+    ]
+
+
+def test_names_of_each_cdn(tmp_path: Path) -> None:
+    rows = [
+        download(domain="a.example", set="bl"),
+        download(domain="a.example", set="ws14"),
+        download(domain="a.example", set="quiche", client="quiche", http_version="3"),
+        download(domain="b.example", set="bl", outcome="stopped_limit"),
+        download(domain="c.example", set="bl", cdn=None),
+        download(domain="d.example", set="bl", outcome="short"),
+        download(domain="e.example", set="warmup"),
+        download(domain="f.example", set="libcurl", http_version="3", cdn="Google"),
+        download(domain="g.example", set="bl", repetition=2),
+    ]
+    load(tmp_path, rows)
+    with open_store() as store:
+        found = store.rows("SELECT target_set, cdn, domains FROM anrw_table1 ORDER BY target_set, cdn")
+    assert [list(row.values()) for row in found] == [
+        ["quic", "Cloudflare", 1],
+        ["quic", "Google", 1],
+        ["quic", "Total", 2],
+        ["tcp", "Cloudflare", 2],
+        ["tcp", "Others", 1],
+        ["tcp", "Total", 3],
+    ]
