@@ -147,6 +147,30 @@ def table3(folder: Path, output_format: str) -> None:
         raise InputError("; ".join(unreadable))
 
 
+@command.command(epilog="Example: firstflight report downloads --run 20261120T063905Z-a1b2c3")
+@click.option("--run", default="newest", show_default=True, metavar="RUN", help="Run id, or newest.")
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+def downloads(run: str, output_format: str) -> None:
+    """Print Tables 1 and 2 of downloads, beside the values that the ANRW 2023 paper published.
+
+    jsonl and csv have a line per value: edition (ours, anrw, warmup), table, row, column, value.
+    """
+    from firstflight.system import interrupt
+    from store import confined_command as confined
+    from store import open_store
+
+    stdout.check_open()
+    confined.asking()
+    from reports.tables import downloads as made
+
+    with interrupt.exit_on_sigint(), open_store() as store:
+        values = [*made.collect(store, run), *made.published()]
+    if output_format == "table":
+        sys.stdout.write(terminal.lines(made.text(values)))
+    else:
+        _print([value.as_dict() for value in values], output_format)
+
+
 def _print(rows: list[dict[str, Any]], output_format: str) -> None:
     made = (_jsonl(rows) if output_format == "jsonl" else _csv(rows)).encode()
     stdout.write(terminal.answer(made, output_format, terminal=sys.stdout.isatty()))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from firstflight.errors import UsageError
+from reports.tables import downloads
 from store import open_store
 from store.load import loader
 from tests.store.rows import RUN, download, write
@@ -131,3 +133,44 @@ def test_names_of_each_cdn(tmp_path: Path) -> None:
         ["tcp", "Others", 1],
         ["tcp", "Total", 3],
     ]
+
+
+def test_tables_stand_beside_the_published_ones(tmp_path: Path) -> None:
+    load(tmp_path, [*pair("a", 1.25), *pair("b", 0.75, cdn="Google"), *pair("c", 4.0, client_limited=True)])
+    with open_store() as store:
+        ours = downloads.collect(store, RUN)
+    found = {(one.table, one.row, one.column): one.value for one in ours}
+    assert found["1", "hamburg", "Total"] == 3
+    assert found["1", "hamburg", "Google"] == 1
+    expected = {"pairs": 2, "names": 2, "limited": 1, "+": 50, "-": 50, "0.7-0.8": 50, "1.2-1.3": 50}
+    assert {column: found["2", "WS14/BL", column] for column in expected} == expected
+    assert found["2", "WS14/BL", ">1.2"] == 50
+    assert found["2", "WS14/BL", ">2"] == 0
+    shown = downloads.text([*ours, *downloads.published()]).splitlines()
+    line = next(line for line in shown if line.startswith("WS14/BL"))
+    assert line.split()[:7] == ["WS14/BL", "ours", "2", "2", "1", "50.0", "50.0"]
+    later = shown[shown.index(line) + 1].split()
+    assert later[:5] == ["WS14/BL", "with", "warm-ups", "90.3", "9.7"]
+    assert any(line.split()[:4] == ["MUC_Q", "ANRW", "2023", "511"] for line in shown)
+
+
+def test_a_run_without_downloads(tmp_path: Path) -> None:
+    load(tmp_path, [download(outcome="timeout")])
+    with open_store() as store, pytest.raises(UsageError, match="has no successful download in the store"):
+        downloads.collect(store, RUN)
+
+
+def test_published_values_are_those_of_the_editions() -> None:
+    """Each distribution of Table 2 adds up, as far as it is printed; each Total of Table 1 is the sum."""
+    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+    for one in downloads.published():
+        assert one.value is not None
+        rows.setdefault((one.edition, one.table, one.row), {})[one.column] = one.value
+    assert len(rows) == 12 + 16
+    for (_, table, _), values in rows.items():
+        if table == "1":
+            # The paper's own Total and groups differ by one in one row.
+            assert abs(values.pop("Total") - sum(values.values())) <= 1
+        else:
+            assert values.pop("+") + values.pop("-") == pytest.approx(100, abs=0.11)
+            assert sum(values.values()) <= 100.5

@@ -1,0 +1,151 @@
+"""Tables 1 and 2 of the ANRW 2023 paper from a run's downloads, beside the published values.
+
+Values are in one form, ours and published ones: edition, table, row, column, value. Editions: `ours`, `anrw`
+(the paper), `warmup` (its authors' later edition with warm-up downloads). Table 1 counts, table 2 is percent.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import UsageError
+from reports import query
+from store import Store
+
+PUBLISHED = Path(__file__).parents[1] / "published" / "anrw_tables.csv"
+OURS = "ours"
+EDITIONS = {OURS: "ours", "anrw": "ANRW 2023", "warmup": "with warm-ups"}
+TABLES = {
+    "1": "Table 1: names with a successful download in the first repetition (_Q: over QUIC).",
+    "2": "Table 2: throughput of one set over that of another, percent of the pairs; + is faster.",
+}
+# Columns of the view anrw_table2 that make a published column, and how it is called there.
+BINS = {
+    "<0.5": ("below_05",),
+    "0.5-0.6": ("from_05",),
+    "0.6-0.7": ("from_06",),
+    "0.7-0.8": ("from_07",),
+    "0.8-0.9": ("from_08",),
+    "0.9-1.0": ("from_09",),
+    "1.0-1.1": ("from_10",),
+    "1.1-1.2": ("from_11",),
+    ">1.2": ("from_12", "from_13", "from_15", "from_20"),
+    "1.2-1.3": ("from_12",),
+    "1.3-1.5": ("from_13",),
+    "1.5-2": ("from_15",),
+    ">2": ("from_20",),
+}
+# Sets as the paper writes them; QUIC stacks are written as they are.
+_NAMES = {name: name.upper() for name in ("bl", "ecn", "sack", "ws14", "all14", "all7", "warmup")}
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of one table; None: nothing to count."""
+
+    edition: str
+    table: str
+    row: str
+    column: str
+    value: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return names and values, for JSON lines and CSV."""
+        return asdict(self)
+
+
+def published() -> list[Value]:
+    """Return the values of the paper and of its later edition, of Tables 1 and 2."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        return [
+            Value(row["edition"], row["table"], row["row"], row["column"], float(row["value"]))
+            for row in csv.DictReader(file)
+            if row["table"] in TABLES
+        ]
+
+
+def collect(store: Store, run: str) -> list[Value]:
+    """Return the values of a run in the store (an id, or `newest`). UsageError if it has no download."""
+    first, second = (query.rows(store, name, {"run": run}) for name in ("anrw_table1", "anrw_table2"))
+    if not first and not second:
+        raise UsageError(
+            f"run {run} has no successful download in the store: its settings need [download] enabled, and "
+            "it must be loaded (firstflight load RUN)"
+        )
+    return [*_table1(first), *_table2(second)]
+
+
+def _table1(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
+    for row in rows:
+        name = row["vantage"] + ("_Q" if row["target_set"] == "quic" else "")
+        yield Value(OURS, "1", name, row["cdn"], float(row["domains"]))
+
+
+def _table2(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
+    for row in rows:
+        name = "/".join(_NAMES.get(row[side], row[side]) for side in ("set", "versus"))
+        faster = row["faster"]
+        yield Value(OURS, "2", name, "pairs", float(row["pairs"]))
+        yield Value(OURS, "2", name, "names", float(row["domains"]))
+        yield Value(OURS, "2", name, "limited", float(row["limited"]))
+        yield Value(OURS, "2", name, "+", _percent(faster))
+        yield Value(OURS, "2", name, "-", _percent(None if faster is None else 1 - faster))
+        for column, parts in BINS.items():
+            shares = [row[part] for part in parts]
+            share = None if None in shares else sum(shares)
+            yield Value(OURS, "2", name, column, _percent(share))
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 1)
+
+
+def text(values: Sequence[Value]) -> str:
+    """Return the tables for people: our rows, then the published ones; of Table 2 by pair."""
+    return "\n".join(_text(table, [v for v in values if v.table == table]) for table in TABLES)
+
+
+def _text(table: str, values: Sequence[Value]) -> str:
+    columns = _columns(table, values)
+    lines: dict[tuple[str, str], dict[str, float | None]] = {}
+    for one in values:
+        lines.setdefault((one.row, one.edition), {})[one.column] = one.value
+    if table == "2":  # published pairs that we do not have come last
+        ours = [row for row, edition in lines if edition == OURS]
+        order = {row: place for place, row in enumerate(dict.fromkeys([*ours, *(row for row, _ in lines)]))}
+        keys = sorted(lines, key=lambda key: (order[key[0]], list(EDITIONS).index(key[1])))
+    else:
+        keys = sorted(lines, key=lambda key: list(EDITIONS).index(key[1]))
+    head = ["", "", *columns]
+    body = [
+        [row, EDITIONS[edition], *(_shown(table, column, lines[row, edition]) for column in columns)]
+        for row, edition in keys
+    ]
+    widths = [max(len(line[place]) for line in (head, *body)) for place in range(len(head))]
+    shown = (
+        "  ".join(cell.ljust(width) if place < 2 else cell.rjust(width) for place, (cell, width) in pairs)
+        for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in (head, *body))
+    )
+    return "\n".join([TABLES[table], "", *(line.rstrip() for line in shown)]) + "\n"
+
+
+def _columns(table: str, values: Sequence[Value]) -> list[str]:
+    there = list(dict.fromkeys(one.column for one in values))
+    if table == "1":
+        named = [column for column in there if column not in ("Total", "Others")]
+        return [column for column in ("Total", *sorted(named), "Others") if column in there]
+    return [column for column in ("pairs", "names", "limited", "+", "-", *BINS) if column in there]
+
+
+def _shown(table: str, column: str, line: dict[str, float | None]) -> str:
+    """Return a value as text: empty if the edition does not give it, `-` without anything to count."""
+    if column not in line:
+        return ""
+    value = line[column]
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if table == "1" or column in ("pairs", "names", "limited") else f"{value:.1f}"
