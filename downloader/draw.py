@@ -23,16 +23,35 @@ FOUND = "found"
 _FIRST_LINE = 2
 
 
-def of_crawl(path: Path) -> list[Target]:
-    """Return the files that a crawl found, from download_file.parquet. InputError if it is not there."""
+def of_crawl(path: Path, dns_answer: Path) -> list[Target]:
+    """Return the files that a crawl found, from download_file.parquet.
+
+    Their addresses are the vantage point's own, the first IPv4 one of each name in `dns_answer`: a CDN sends
+    each place to an edge nearby. InputError if a file is not there.
+    """
     if not path.is_file():
         raise InputError(f"there is no {path}: run the crawl stage first, or name a list in download.targets")
-    columns = ["domain", "url", "ip", "outcome"]
+    addresses = _addresses(dns_answer)
+    columns = ["domain", "url", "outcome"]
     found = []
     for line, row in enumerate(pq.read_table(path, columns=columns).to_pylist(), start=_FIRST_LINE):
         if row["outcome"] == FOUND:
-            found.append(targets.of(line, row["url"], row["ip"] or ""))
+            domain = row["domain"]
+            found.append(targets.of(line, row["url"], addresses.get(domain, ""), domain))
     return found
+
+
+def _addresses(path: Path) -> dict[str, str]:
+    """Return the first IPv4 address of each name in the resolve stage's record file."""
+    if not path.is_file():
+        raise InputError(f"there is no {path}: run the resolve stage first")
+    rows = pq.read_table(
+        path,
+        columns=["domain", "address"],
+        filters=[("qtype", "=", "A"), ("status", "=", "NOERROR"), ("answer_rank", "=", 0)],
+    )
+    found = zip(rows["domain"].to_pylist(), rows["address"].to_pylist(), strict=True)
+    return {domain: address for domain, address in found if address is not None}
 
 
 def of_list(path: Path) -> tuple[list[Target], list[RejectedLine]]:

@@ -151,7 +151,7 @@ class Session:
         limits = self._limits
         return Request(
             url=target.url,
-            host=target.domain,
+            host=target.host,
             ip=target.ip,
             port=target.port,
             path=target.path,

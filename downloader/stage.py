@@ -57,7 +57,7 @@ def stage(run: Run, key: StageKey) -> None:
         mapper = Mapper(run.layout.as_data)
         folder = run.layout.stage(NAME, key)
         sets = option_sets.chosen(",".join(settings.sets))
-        plan = _plan(run, mapper, report)
+        plan = _plan(run, key, mapper, report)
         _check(run, plan)
         report.rows_in = len(plan) * len(sets)
         seed = int(run.manifest["seed"]) ^ key.repetition
@@ -77,11 +77,11 @@ def stage(run: Run, key: StageKey) -> None:
             )
 
 
-def _plan(run: Run, mapper: Mapper, report: StageReport) -> list[Target]:
+def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[Target]:
     """Return the drawn targets; the report says how large each group was."""
     settings = run.settings.download
     if settings.targets is None:
-        found = draw.of_crawl(run.layout.crawl("download_file"))
+        found = draw.of_crawl(run.layout.crawl("download_file"), run.layout.dns_answer(key))
     else:
         found, rejected = draw.of_list(settings.targets)
         report.rejected = [Rejected(line=one.line, reason=one.reason) for one in rejected]

@@ -20,11 +20,15 @@ _PATH = re.compile(r"[\x21-\x7e]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Target:
-    """One file: `ip` is empty if the name has no address. `line`: its line of the list, from 1."""
+    """One file: `ip` is empty if the name has no address. `line`: its line of the list, from 1.
+
+    `domain` is the name that the file was found for, `host` the one that its URL asks.
+    """
 
     line: int
     url: str
     domain: str
+    host: str
     ip: str
     port: int
     path: str
@@ -38,8 +42,11 @@ class RejectedLine:
     reason: str
 
 
-def of(line: int, url: str, ip: str) -> Target:
-    """Return the target of a URL and an address. ValueError gives the fault."""
+def of(line: int, url: str, ip: str, domain: str = "") -> Target:
+    """Return the target of a URL and an address, of `domain` if not of the URL's host.
+
+    ValueError gives the fault.
+    """
     url, ip = url.strip(), ip.strip()
     if len(url) > _LONGEST_URL:
         raise ValueError(f"the URL has more than {_LONGEST_URL} characters")
@@ -61,7 +68,7 @@ def of(line: int, url: str, ip: str) -> Target:
         ip = str(ipaddress.ip_address(ip))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     authority = name if port in (None, 443) else f"{name}:{port}"
-    return Target(line, f"https://{authority}{path}", name, ip, port or 443, path)
+    return Target(line, f"https://{authority}{path}", domain or name, name, ip, port or 443, path)
 
 
 def read(path: Path, encoding: str = "utf-8") -> Iterator[Target | RejectedLine]:

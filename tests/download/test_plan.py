@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from downloader import draw, targets
 from downloader.targets import Target
 from downloader.turns import Turns
+from firstflight.errors import InputError
 
 FILES = [
     targets.of(line, f"https://n{line}.{cdn}.test/", f"192.0.2.{line}")
@@ -74,3 +78,35 @@ def test_what_may_begin_first_is_chosen() -> None:
         place, wait = turns.choose(FILES, now)
         assert wait == min(turns.begins_in(target, now) for target in FILES)
         assert turns.begins_in(FILES[place], now) == wait
+
+
+def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) -> None:
+    """A name without an address there has none; of several the first; what was not found is left out."""
+    crawled = [
+        {"domain": "a.test", "url": "https://www.a.test/1", "outcome": "found"},
+        {"domain": "b.test", "url": "https://b.test/2", "outcome": "found"},
+        {"domain": "c.test", "url": "https://c.test/3", "outcome": "too_large"},
+    ]
+    answers = [
+        {"domain": "a.test", "qtype": "A", "status": "NOERROR", "answer_rank": 1, "address": "192.0.2.9"},
+        {"domain": "a.test", "qtype": "A", "status": "NOERROR", "answer_rank": 0, "address": "192.0.2.1"},
+        {
+            "domain": "a.test",
+            "qtype": "AAAA",
+            "status": "NOERROR",
+            "answer_rank": 0,
+            "address": "2001:db8::1",
+        },
+        {"domain": "b.test", "qtype": "A", "status": "SERVFAIL", "answer_rank": 0, "address": None},
+        {"domain": "c.test", "qtype": "A", "status": "NOERROR", "answer_rank": 0, "address": "192.0.2.3"},
+    ]
+    for name, rows in (("files", crawled), ("answers", answers)):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    found = draw.of_crawl(tmp_path / "files", tmp_path / "answers")
+    assert [(one.domain, one.host, one.ip, one.url) for one in found] == [
+        ("a.test", "www.a.test", "192.0.2.1", "https://www.a.test/1"),
+        ("b.test", "b.test", "", "https://b.test/2"),
+    ]
+    for first, second in (("files", "none"), ("none", "answers")):
+        with pytest.raises(InputError, match="there is no"):
+            draw.of_crawl(tmp_path / first, tmp_path / second)
