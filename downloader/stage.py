@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from downloader import downloads, draw, option_sets, outcome, session, worker
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
+from downloader.shared_limits import Turn
 from downloader.targets import Target
-from downloader.turns import Turns
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
 from firstflight.egress import lists
 from firstflight.egress.permitted import Permitted
@@ -131,7 +131,7 @@ def _download(
             kept.writelines(session.as_line(entry) for entry in owed)
     if not left:
         return
-    turns = _turns(run, key)
+    turn = _turn(run, key)
     with noted_signals() as signalled, Progress(folder, f"{key.vantage} {NAME}", len(plan)) as progress:
         progress.update(len(plan) - len(left))
 
@@ -142,7 +142,7 @@ def _download(
 
         def following() -> Target | None:
             while left:
-                place, wait_s = turns.choose(left, time.time())
+                place, wait_s = turn.choose(left, time.time())
                 if wait_s == 0:
                     return left.pop(place)
                 watch()
@@ -161,11 +161,11 @@ def _download(
         )
 
 
-def _turns(run: Run, key: StageKey) -> Turns:
+def _turn(run: Run, key: StageKey) -> Turn:
     settings = run.settings
     of = len(settings.vantage) if settings.campaign.shared_limits else 1
     pause_s = settings.download.run_pause_s + settings.campaign.clock_slack_s
-    return Turns(settings.index_of(key.vantage) if of > 1 else 0, of, pause_s)
+    return Turn(settings.index_of(key.vantage) if of > 1 else 0, of, pause_s)
 
 
 def _drop_cut_line(path: Path) -> None:

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from downloader import draw, targets
+from downloader.shared_limits import Turn
 from downloader.targets import Target
-from downloader.turns import Turns
 from firstflight.errors import InputError
 
 FILES = [
@@ -46,10 +46,10 @@ def test_the_seed_draws() -> None:
     assert any(first != draw.drawn(FILES, cdn_of, seed, 5, 5)[0] for seed in range(2, 6))
 
 
-def starts(turns: Turns, target: Target, end: float) -> list[float]:
+def starts(turn: Turn, target: Target, end: float) -> list[float]:
     """Return the moments (s) at which a vantage point that always may begin does begin."""
     found, now = [], 0.0
-    while (now := now + turns.begins_in(target, now)) < end:
+    while (now := now + turn.begins_in(target, now)) < end:
         found.append(now)
         now += 0.25
     return found
@@ -59,25 +59,25 @@ def starts(turns: Turns, target: Target, end: float) -> list[float]:
 @pytest.mark.parametrize("target", FILES[:4], ids=str)
 def test_runs_from_all_vantage_points_are_a_pause_apart(of: int, target: Target) -> None:
     pause = 3.0
-    each = [starts(Turns(index, of, pause), target, 200.0) for index in range(of)]
+    each = [starts(Turn(index, of, pause), target, 200.0) for index in range(of)]
     assert all(each), "each has its turns"
     marked = sorted((moment, index) for index, moments in enumerate(each) for moment in moments)
     for (before, one), (after, other) in itertools.pairwise(marked):
         assert one == other or after - before >= pause
     # In its turn a vantage point begins at once.
-    assert Turns(0, of, pause).begins_in(target, each[0][0]) == 0
+    assert Turn(0, of, pause).begins_in(target, each[0][0]) == 0
 
 
 def test_alone_it_never_waits() -> None:
-    assert {Turns(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)} == {0.0}
+    assert {Turn(0, 1, 10.0).begins_in(target, now) for target in FILES for now in (0.0, 7.0, 11.0)} == {0.0}
 
 
 def test_what_may_begin_first_is_chosen() -> None:
-    turns = Turns(0, 3, 5.0)
+    turn = Turn(0, 3, 5.0)
     for now in range(0, 60, 3):
-        place, wait = turns.choose(FILES, now)
-        assert wait == min(turns.begins_in(target, now) for target in FILES)
-        assert turns.begins_in(FILES[place], now) == wait
+        place, wait = turn.choose(FILES, now)
+        assert wait == min(turn.begins_in(target, now) for target in FILES)
+        assert turn.begins_in(FILES[place], now) == wait
 
 
 def test_files_of_a_crawl_at_the_vantage_points_own_addresses(tmp_path: Path) -> None:

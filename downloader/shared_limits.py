@@ -17,8 +17,8 @@ TURN_IN_PAUSES = 2
 
 
 @dataclass(frozen=True)
-class Turns:
-    """Turns of vantage point `index` of `of`; `pause_s` between two runs of a name and address."""
+class Turn:
+    """Turn of vantage point `index` of `of`; `pause_s` between two runs of a name and address."""
 
     index: int
     of: int
