@@ -82,7 +82,8 @@ def command(
 ) -> None:
     """Run stages of a run, one after the other.
 
-    They are targets, as_data, resolve, probe, handshake (if the settings enable it), dissect, watch, load.
+    They are targets, as_data, resolve, probe, dissect, watch, load, and if the settings enable them
+    crawl, handshake and calibrate.
     A stage that sends or fetches runs by the command of its vantage point or of the centre, if the settings
     name one. A stage that is done is skipped; one that was interrupted continues where it stopped. If the
     run's stop file exists, nothing is sent (exit 130).

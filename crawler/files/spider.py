@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from scrapy import Request, Spider
@@ -17,11 +19,13 @@ from crawler.files.limits import Limits
 from crawler.files.lookup import Lookup
 from crawler.files.visit import Counts, Visit
 from crawler.files.wire import NotPermitted, Wire
+from firstflight.errors import FirstflightError
 
 # Names that wait for a place or for the address of another one; each takes some 20 kB.
 _WAITING = 500
 # Of these come the exceptions of a request that got no answer; others are faults of ours.
 _LIBRARIES = ("twisted.", "scrapy.", "OpenSSL.", "service_identity.", "idna.")
+_OURS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class FileSpider(Spider):
         except NotPermitted as error:
             raise Fault(f"not permitted: {error}") from error
         except Exception as error:
-            if not f"{type(error).__module__}.".startswith(_LIBRARIES):
+            if not _is_of_library(error):
                 raise
             raise Fault(_in_words(error)) from error
         if response.ip_address is not None and str(response.ip_address) != visit.wire.address:
@@ -224,6 +228,20 @@ class _Begin:
 
     def _us(self) -> int:
         return (time.monotonic_ns() - self._clock) // 1000
+
+
+def _is_of_library(error: Exception) -> bool:
+    """Return whether an exception says what came of a request, and is no fault or message of our own.
+
+    What a library does not expect of a server is its ValueError or so: that costs the name its outcome, too,
+    and not the crawl, which would meet it again when it is resumed.
+    """
+    if isinstance(error, FirstflightError):
+        return False
+    if f"{type(error).__module__}.".startswith(_LIBRARIES):
+        return True
+    where = traceback.extract_tb(error.__traceback__)
+    return type(error).__module__ == "builtins" and not Path(where[-1].filename).is_relative_to(_OURS)
 
 
 def _in_words(error: BaseException) -> str:

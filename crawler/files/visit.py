@@ -228,10 +228,11 @@ class Visit:
         asked = Asked(url, keep=self.limits.page_bytes, reads=sizes.is_read)
         url, answer = await self.follow(asked)
         if answer.status in (200, 206):
+            has_links = is_html(answer.headers.get("content-type", ""))
             file = sizes.of_page(url, answer, depth, found_on)
-            if file.size is None:
+            if file.size is None and not has_links:
                 await self._file(url, depth, found_on, is_page=True)
-            elif file.size >= self.limits.smallest or not is_html(answer.headers.get("content-type", "")):
+            elif file.size is not None and (file.size >= self.limits.smallest or not has_links):
                 self._note(file)
         return url, answer
 
