@@ -169,10 +169,12 @@ def command(
         return Lookup(resolver, policy)
 
     if names:
-        task = Task(names, lookup, policy.why_not, show, limits, concurrency)
+        task = Task(names, lookup, policy.why_not, show, limits, concurrency, stdout.is_unread)
         try:
             crawl.run(task, contact=contact, rate=rate, per_address_rate=per_address_rate, roots=roots)
         except Interrupted as error:
+            if task.signal is None:
+                raise BrokenPipeError from error
             if journal is None:
                 raise Interrupted(
                     "interrupted; the lines so far are kept, and by --journal FILE another call continues"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 
 from firstflight.errors import OutputError, UsageError
@@ -22,6 +23,13 @@ def check_open() -> None:
     """Raise UsageError if standard output was closed. Commands with results call this before they begin."""
     if _closed:
         raise UsageError("standard output is closed: redirect it to a file")
+
+
+def is_unread() -> bool:
+    """Return whether standard output is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def write(answer: bytes) -> None:

@@ -86,6 +86,18 @@ def test_rows_have_the_columns_of_the_kind(world: World) -> None:
     assert row["crawled_at"] < row["found_at"] and row["found_on"] == f"https://{ONE}/"
 
 
+def test_crawl_ends_when_nobody_reads_its_rows(world: World, tmp_path: Path) -> None:
+    trap = "trap.downloads.test"
+    targets = tmp_path / "t.csv"
+    targets.write_text(f"domain\n{ONE}\n{trap}\n")
+    argv = world.argv(targets, "--per-address-rate", "10")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as crawl:
+        assert crawl.stdout is not None and ONE.encode() in crawl.stdout.readline()
+        crawl.stdout.close()
+        assert crawl.wait(60) == 0
+    assert len(last_crawl(world.asked(trap))) < 200
+
+
 def test_output_that_cannot_be_written_ends_it(world: World, tmp_path: Path) -> None:
     targets = tmp_path / "t.csv"
     targets.write_text(f"domain\n{ONE}\n{TWO}\n")
