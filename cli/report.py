@@ -161,7 +161,7 @@ def downloads(run: str, output_format: str) -> None:
 
     stdout.check_open()
     confined.asking()
-    from reports.tables import downloads as made
+    from reports import downloads as made
 
     with interrupt.exit_on_sigint(), open_store() as store:
         values = [*made.collect(store, run), *made.published()]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
-from reports.tables import downloads
+from reports import downloads
 from store import open_store
 from store.load import loader
 from tests.store.rows import RUN, download, write

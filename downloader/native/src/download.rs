@@ -132,7 +132,11 @@ impl Transfer<'_> {
                 .filter(|d| !d.is_zero())
             else {
                 let established = self.answer.tls_us.is_some();
-                let end = if established { End::Timeout } else { End::ConnectFailed };
+                let end = if established {
+                    End::Timeout
+                } else {
+                    End::ConnectFailed
+                };
                 return Err((end, "timed out".to_owned()));
             };
             let wait = quic.timeout().map_or(left, |timeout| timeout.min(left));
@@ -215,7 +219,10 @@ impl Transfer<'_> {
                     return Ok(Some(if short { End::Short } else { End::Complete }));
                 }
                 Ok((_, h3::Event::Reset(code))) => {
-                    return Err((End::Reset, format!("the server reset the stream: {code:#x}")));
+                    return Err((
+                        End::Reset,
+                        format!("the server reset the stream: {code:#x}"),
+                    ));
                 }
                 Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return Ok(None),
@@ -263,16 +270,28 @@ impl Transfer<'_> {
             if BAD_CERTIFICATE.contains(&error.error_code) {
                 self.answer.tls_verified = Some(false);
             }
-            let end = if established { End::Reset } else { End::TlsFailed };
+            let end = if established {
+                End::Reset
+            } else {
+                End::TlsFailed
+            };
             return (end, format!("closed with {:#x}", error.error_code));
         }
-        let end = if established { End::Timeout } else { End::ConnectFailed };
+        let end = if established {
+            End::Timeout
+        } else {
+            End::ConnectFailed
+        };
         (end, "the server answers no more".to_owned())
     }
 
     fn broken(&self, error: &str) -> Failed {
         let established = self.answer.tls_us.is_some();
-        let end = if established { End::Reset } else { End::ConnectFailed };
+        let end = if established {
+            End::Reset
+        } else {
+            End::ConnectFailed
+        };
         (end, error.to_owned())
     }
 

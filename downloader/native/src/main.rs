@@ -19,7 +19,27 @@ use firstflight_core::policy::{Namespace, Policy};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
+const HELP: &str = "\
+Downloads over QUIC, as a client of `firstflight download`: a request a line in, an answer a line out.
+
+Usage: firstflight-quic-download [blocklist=FILE] [optout=FILE] [allow-net=CIDR] ...
+
+Example: firstflight-quic-download allow-net=127.0.0.0/8 < requests.jsonl";
+
 fn main() {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let shown = match given.first().map(String::as_str) {
+        Some("--help" | "-h") => Some(HELP.to_owned()),
+        Some("--version" | "-V") => Some(format!(
+            "firstflight-quic-download {}",
+            env!("CARGO_PKG_VERSION")
+        )),
+        _ => None,
+    };
+    if let Some(text) = shown {
+        let _ = writeln!(std::io::stdout(), "{text}");
+        return;
+    }
     if let Err(failure) = run() {
         let _ = writeln!(std::io::stderr(), "firstflight-quic-download: {failure}");
         std::process::exit(failure.exit_status().into());
@@ -49,7 +69,8 @@ fn run() -> Result<(), Failure> {
                 ..Answer::default()
             },
         };
-        let text = serde_json::to_string(&answer).map_err(|error| Failure::Output(error.to_string()))?;
+        let text =
+            serde_json::to_string(&answer).map_err(|error| Failure::Output(error.to_string()))?;
         say(text)?;
     }
     Ok(())
@@ -63,13 +84,19 @@ fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
         let read = || {
             std::fs::read_to_string(value)
                 .map(|text| (value.to_owned(), text))
-                .map_err(|error| Failure::Input(format!("{value} cannot be read: {error}; nothing was sent")))
+                .map_err(|error| {
+                    Failure::Input(format!("{value} cannot be read: {error}; nothing was sent"))
+                })
         };
         match kind {
             "allow-net" => allow.push(value.to_owned()),
             "blocklist" => blocklists.push(read()?),
             "optout" => optouts.push(read()?),
-            _ => return Err(Failure::Usage(format!("{argument}: expected blocklist=, optout= or allow-net="))),
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "{argument}: expected blocklist=, optout= or allow-net="
+                )));
+            }
         }
     }
     Policy::new(&allow, &blocklists, &optouts, Namespace::here(&[])?)

@@ -16,7 +16,7 @@ from firstflight.errors import UsageError
 from reports import query
 from store import Store
 
-PUBLISHED = Path(__file__).parents[1] / "published" / "anrw_tables.csv"
+PUBLISHED = Path(__file__).parent / "published" / "anrw_tables.csv"
 OURS = "ours"
 EDITIONS = {OURS: "ours", "anrw": "ANRW 2023", "warmup": "with warm-ups"}
 TABLES = {
