@@ -24,10 +24,12 @@ from aioquic.tls import Epoch
 from . import rogue_frames, rogue_http, rogue_tls
 
 PERIOD_S = 1.0
+# How many key updates a mode begins, a PING behind each.
+UPDATES = {"key-update": 1, "key-update-twice": 2}
 NAMES = rogue_tls.Names()
 MODES = sorted(
     {*rogue_tls.MODES, *rogue_frames.HANDSHAKE, *rogue_frames.COMPLETE, *rogue_http.MODES}
-    | {"slow-headers", "negotiation-late"}
+    | {"slow-headers", "negotiation-late", *UPDATES}
 )
 
 
@@ -52,6 +54,9 @@ class Server(QuicConnectionProtocol):
         quic, mode = self._quic, self.mode or ""
         if isinstance(event, HandshakeCompleted):
             self._send(Epoch.ONE_RTT, rogue_frames.COMPLETE.get(mode, ()))
+            for _ in range(UPDATES.get(mode, 0)):
+                quic._cryptos[Epoch.ONE_RTT].update_key()
+                self._send(Epoch.ONE_RTT, [b"\x01"])
             if mode == "negotiation-late":
                 self._write(encode_quic_version_negotiation(quic.host_cid, quic._peer_cid.cid, [0x6B3343CF]))
         if isinstance(event, ProtocolNegotiated):
@@ -79,7 +84,7 @@ class Server(QuicConnectionProtocol):
             quic._packet_number += 1
             payload = frames.ljust(4, b"\0")
             if epoch is Epoch.ONE_RTT:
-                header = b"\x41" + quic._peer_cid.cid
+                header = bytes([0x41 | quic._cryptos[epoch].key_phase << 2]) + quic._peer_cid.cid
             else:
                 peer, host = quic._peer_cid.cid, quic.host_cid
                 header = b"\xe1\0\0\0\1" + bytes([len(peer)]) + peer + bytes([len(host)]) + host

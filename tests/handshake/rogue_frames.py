@@ -57,6 +57,14 @@ def connection_ids(packets: int) -> Iterator[bytes]:
         )
 
 
+def retirements(count: int) -> bytes:
+    """Return NEW_CONNECTION_ID frames that retire all before each."""
+    return b"".join(
+        b"\x18" + integer(number) * 2 + b"\x08" + b"rogue" + number.to_bytes(3, "big") + bytes(16)
+        for number in range(2, 2 + count)
+    )
+
+
 # In Handshake packets, behind what rogue_tls.py leaves of the messages.
 HANDSHAKE: dict[str, Iterable[bytes]] = {
     "alert-hello": [close(HANDSHAKE_FAILURE)],
@@ -70,6 +78,9 @@ HANDSHAKE: dict[str, Iterable[bytes]] = {
 COMPLETE: dict[str, Iterable[bytes]] = {
     "done-twice": [b"\x1e\x1e"],
     "ids": [*connection_ids(200)],
+    "ids-retired": [retirements(30)],
+    "id-never-given": [b"\x19\x01"],
+    "challenges-endless": [b"\x1a12345678" * 100] * 100,
     "challenges": [b"\x1a12345678" * 20, b"\x1b12345678", b"\x19\0"],
     "stop-sending": [b"\x05\0" + integer(0x10C)],
     "foreign-reset": [b"\x04\x04" + integer(0x10C) + b"\0"],

@@ -96,6 +96,8 @@ pub struct ShortHeader {
     pub packet_number: u64,
     /// Bytes of packet number on the wire, 1 to 4.
     pub pn_len: usize,
+    /// Key Phase bit (RFC 9001 6).
+    pub key_phase: bool,
 }
 
 /// Writes one 1-RTT packet at the front of `out` and seals it; gives its size. The other arguments and the
@@ -110,7 +112,7 @@ pub fn build_short_packet(
     let room = out.len().checked_sub(TAG_LEN).ok_or(Error::NoRoom)?;
     let mut w = Writer::new(&mut out[..room]);
     check_length(header.pn_len)?;
-    w.u8(0x40 | (header.pn_len as u8 - 1))?;
+    w.u8(0x40 | u8::from(header.key_phase) << 2 | (header.pn_len as u8 - 1))?;
     w.bytes(header.dcid.as_slice())?;
     let pn_offset = w.position();
     w.bytes(&header.packet_number.to_be_bytes()[8 - header.pn_len..])?;
@@ -269,14 +271,17 @@ mod tests {
     fn packets_with_a_short_header_are_read_back() {
         let cid = ConnectionId::from([4; 8]);
         let keys = Keys::new(&InitialSecret::new(Version::V1, &cid).unwrap().client());
-        for (packet_number, pn_len, pad_to) in
-            [(0, 1, None), (300, 2, Some(60)), (1 << 20, 4, None)]
-        {
+        for (packet_number, pn_len, pad_to, key_phase) in [
+            (0, 1, None, false),
+            (300, 2, Some(60), true),
+            (1 << 20, 4, None, false),
+        ] {
             let mut out = [0; 100];
             let header = ShortHeader {
                 dcid: cid,
                 packet_number,
                 pn_len,
+                key_phase,
             };
             let n = build_short_packet(&mut out, &header, &keys, pad_to, |w| w.u8(1)).unwrap();
             let packet = parse_packet(&out[..n], 0, 8).unwrap();
@@ -287,6 +292,7 @@ mod tests {
                 (opened.packet_number, opened.pn_len),
                 (packet_number, pn_len)
             );
+            assert_eq!(opened.first_byte & 0x04 != 0, key_phase);
             assert_eq!((opened.payload[0], opened.reserved_bits_clear), (1, true));
             assert!(pad_to.is_none_or(|size| size == n));
             let none = build_short_packet(&mut out, &header, &keys, Some(20), |w| w.zeros(50));

@@ -71,7 +71,7 @@ pub use crypto::{
 pub use error::{Error, OpenError};
 pub use frame::{
     Ack, AckRanges, Frame, Frames, write_ack, write_application_close, write_connection_close,
-    write_crypto, write_ping, write_stream,
+    write_crypto, write_path_response, write_ping, write_retire_connection_id, write_stream,
 };
 pub use packet::{
     Packet, PacketType, Packets, parse_cut_header, parse_packet, write_version_negotiation,

@@ -7,8 +7,8 @@ mod write;
 pub use ack::{Ack, AckRanges};
 pub use parse::Frames;
 pub use write::{
-    write_ack, write_application_close, write_connection_close, write_crypto, write_ping,
-    write_stream,
+    write_ack, write_application_close, write_connection_close, write_crypto, write_path_response,
+    write_ping, write_retire_connection_id, write_stream,
 };
 
 /// One frame; byte strings borrow from the packet's payload.

@@ -65,6 +65,18 @@ pub fn write_application_close(w: &mut Writer<'_>, code: u64, reason: &[u8]) -> 
     w.varint_bytes(reason)
 }
 
+/// RETIRE_CONNECTION_ID.
+pub fn write_retire_connection_id(w: &mut Writer<'_>, sequence: u64) -> Result<(), Error> {
+    w.u8(0x19)?;
+    w.varint(sequence)
+}
+
+/// PATH_RESPONSE to a challenge with `data`.
+pub fn write_path_response(w: &mut Writer<'_>, data: &[u8; 8]) -> Result<(), Error> {
+    w.u8(0x1b)?;
+    w.bytes(data)
+}
+
 /// STREAM with offset and length; `fin`: the stream ends with it.
 pub fn write_stream(
     w: &mut Writer<'_>,
@@ -87,7 +99,15 @@ mod tests {
     #[test]
     fn frames_are_read_back() {
         type Fill = fn(&mut Writer<'_>) -> Result<(), Error>;
-        let cases: [(Fill, Frame<'_>); 3] = [
+        let cases: [(Fill, Frame<'_>); 5] = [
+            (
+                |w| write_retire_connection_id(w, 70),
+                Frame::RetireConnectionId { sequence: 70 },
+            ),
+            (
+                |w| write_path_response(w, b"12345678"),
+                Frame::PathResponse(*b"12345678"),
+            ),
             (
                 |w| write_application_close(w, 0x100, b"bye"),
                 Frame::ApplicationClose {

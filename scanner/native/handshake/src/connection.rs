@@ -9,6 +9,7 @@ mod keys;
 mod messages;
 pub mod observed;
 mod parameters;
+mod peer_ids;
 mod ranges;
 mod receive;
 mod recovery;
@@ -35,6 +36,7 @@ use keys::{EarlyKeys, SpaceKeys};
 pub use messages::CertificateMessage;
 use messages::Messages;
 use observed::Observed;
+use peer_ids::PeerIds;
 use recovery::Recovery;
 use space::{Level, Space};
 use streams::Streams;
@@ -87,6 +89,10 @@ pub struct Connection {
     retry_cid: Option<ConnectionId>,
     /// From the first packet of the server that authenticated.
     pub server_cid: Option<ConnectionId>,
+    peer_ids: PeerIds,
+    /// PATH_CHALLENGE frames to be answered, and how many were taken.
+    challenges: Vec<[u8; 8]>,
+    challenged: u8,
     token: Box<[u8]>,
     /// What is kept for the next connection, if there is to be one.
     memory: Option<Memory>,
@@ -172,6 +178,9 @@ impl Connection {
             dcid: destination,
             retry_cid: None,
             server_cid: None,
+            peer_ids: PeerIds::default(),
+            challenges: Vec::new(),
+            challenged: 0,
             again: Again {
                 ticket: memory.is_some_and(|memory| memory.tickets.used()),
                 token: !token.is_empty(),
@@ -269,10 +278,12 @@ impl Connection {
             let (next, keys) = match change {
                 None if bytes.is_empty() => return,
                 None => continue,
-                Some(quic::KeyChange::Handshake { keys }) => (Level::Handshake, keys),
-                Some(quic::KeyChange::OneRtt { keys, .. }) => (Level::Data, keys),
+                Some(quic::KeyChange::Handshake { keys }) => (Level::Handshake, keys.into()),
+                Some(quic::KeyChange::OneRtt { keys, next }) => {
+                    (Level::Data, SpaceKeys::one_rtt(keys, next))
+                }
             };
-            self.space(next).keys = Some(SpaceKeys::from(keys));
+            self.space(next).keys = Some(keys);
             self.level = next;
         }
     }

@@ -30,6 +30,9 @@ const MOST_TOKEN: usize = 512;
 /// full size, for a PING of 40 bytes. More than the largest chain and response need.
 const MOST_ACKNOWLEDGED: u16 = 200;
 
+/// PATH_CHALLENGE frames that are answered, each by a datagram of 1200 bytes at most: more than one server needs.
+const MOST_CHALLENGES: u8 = 8;
+
 /// Codes of CONNECTION_CLOSE that are TLS alerts (RFC 9001 4.8).
 const ALERTS: std::ops::RangeInclusive<u64> = CRYPTO_ERROR..=CRYPTO_ERROR + 0xff;
 
@@ -92,8 +95,8 @@ impl Connection {
             PacketType::VersionNegotiation => return self.version_negotiation(datagram, packet),
             _ => return self.observed.discard(),
         };
-        let space = &self.spaces[level as usize];
-        let Some(keys) = &space.keys else {
+        let space = &mut self.spaces[level as usize];
+        let Some(keys) = &mut space.keys else {
             // Either it came before its keys, or they are discarded and it is of no more use.
             let fits = packet.size() <= MOST_HELD_BYTES && self.held.len() < MOST_HELD;
             if level > self.level && fits {
@@ -118,12 +121,20 @@ impl Connection {
         if level != Level::Data && *self.server_cid.get_or_insert(packet.scid) != packet.scid {
             return self.observed.discard();
         }
+        if let (None, Some(cid)) = (self.peer_ids.current(), self.server_cid) {
+            self.peer_ids.begin(0, cid);
+        }
         if !self.space(level).received.insert(opened.number) {
             return;
         }
         let which = (packet.kind.name(), opened.number);
         if !opened.reserved_bits_clear {
             return self.end_malformed(|| format!("{} packet {}: reserved bits", which.0, which.1));
+        }
+        if opened.updated_too_soon {
+            return self.end_malformed(|| {
+                format!("{} packet {}: key update behind another", which.0, which.1)
+            });
         }
         self.frames(arrival, level, which, &datagram[opened.frames]);
         self.open_held(arrival.now);
@@ -191,6 +202,20 @@ impl Connection {
                 fin,
                 data,
             } => self.streams.receive(id, offset, fin, data)?,
+            Frame::NewConnectionId {
+                sequence,
+                retire_prior_to,
+                cid,
+                ..
+            } => self.peer_ids.add(sequence, retire_prior_to, cid)?,
+            // Ours is the only one, of number 0, and stays in use (RFC 9000 19.16).
+            Frame::RetireConnectionId { sequence } if sequence > 0 => {
+                return Err("RETIRE_CONNECTION_ID of an ID that was never given".into());
+            }
+            Frame::PathChallenge(data) if self.challenged < MOST_CHALLENGES => {
+                self.challenged += 1;
+                self.challenges.push(data);
+            }
             Frame::ResetStream { id, .. } => self.streams.reset(id),
             Frame::MaxData(most) => raise(&mut self.streams.credit.data, most),
             Frame::MaxStreamData { id, max } => {
@@ -222,6 +247,7 @@ impl Connection {
         let fresh = fresh.ok_or("an ACK of a packet that was never sent")?;
         for sent in &fresh {
             self.streams.acknowledge(sent.content.streams);
+            self.peer_ids.acknowledge(sent.content.retired);
         }
         if level == Level::Initial && !fresh.is_empty() {
             self.hello_acknowledged(arrival, &fresh);
@@ -332,6 +358,10 @@ impl Connection {
             server: self.server_cid.unwrap_or_default(),
         };
         let theirs = TransportParameters::new(&bytes);
+        if let Ok(Some(cid)) = theirs.preferred_address_cid() {
+            // RFC 9000 5.1.1.
+            self.peer_ids.begin(1, cid);
+        }
         let checked = parameters::check(theirs, &ids);
         match checked
             .and_then(|()| Credit::of(theirs).map_err(|e| format!("transport parameters: {e}")))

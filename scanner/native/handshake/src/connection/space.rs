@@ -29,12 +29,20 @@ pub struct Content {
     /// Bits of the streams whose bytes it holds; see [`super::streams`].
     pub streams: u8,
     pub ping: bool,
+    /// Retirements of connection IDs, from and to; see [`super::peer_ids`].
+    pub retired: (usize, usize),
+    /// Number of PATH_RESPONSE frames, which are never sent again (RFC 9000 13.3).
+    pub responses: usize,
 }
 
 impl Content {
     /// Returns whether it asks for an acknowledgement.
     pub fn is_eliciting(&self) -> bool {
-        self.ping || self.streams != 0 || self.crypto.0 < self.crypto.1
+        let ranges = [self.crypto, self.retired];
+        self.ping
+            || self.streams != 0
+            || self.responses != 0
+            || ranges.iter().any(|(from, to)| from < to)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Connections against a real server without I/O (quinn-proto), datagram by datagram: lost, late, twice, in
 //! another order, and broken.
 
+mod key_updates;
 mod noise;
+mod paths;
 mod rules;
 
 use std::collections::VecDeque;
@@ -63,6 +65,12 @@ struct World {
     retry_always: bool,
     answer: Answer,
     answered: bool,
+    /// The client's datagrams come from another port from this number on.
+    moves: usize,
+    /// Datagrams that reached the server.
+    served: usize,
+    /// When the server updates its keys, and sends a PING with the new ones.
+    updates: VecDeque<Mono>,
     tls: rustls::ServerConfig,
     config: ServerConfig,
 }
@@ -133,6 +141,9 @@ impl World {
             retry_always: false,
             answer: Answer::Response,
             answered: false,
+            moves: usize::MAX,
+            served: 0,
+            updates: VecDeque::new(),
             tls,
             config,
         }
@@ -176,7 +187,9 @@ impl World {
     }
 
     fn serve(&mut self, bytes: &[u8]) {
-        let remote: SocketAddr = "192.0.2.1:999".parse().unwrap();
+        let port = if self.served < self.moves { 999 } else { 1000 };
+        let remote: SocketAddr = ([192, 0, 2, 1], port).into();
+        self.served += 1;
         let mut buffer = Vec::new();
         let now = self.instant();
         let event =
@@ -238,6 +251,15 @@ impl World {
             written.push(buffer[..transmit.size].to_vec());
             buffer.clear();
         }
+        while self.updates.front().is_some_and(|at| *at <= self.now) {
+            self.updates.pop_front();
+            connection.force_key_update();
+            connection.ping();
+            while let Some(transmit) = connection.poll_transmit(now, 1, &mut buffer) {
+                written.push(buffer[..transmit.size].to_vec());
+                buffer.clear();
+            }
+        }
         written.into_iter().for_each(|bytes| self.send(1, bytes));
     }
 
@@ -266,6 +288,7 @@ impl World {
                 arrival,
                 client.next_at(),
                 timeout.map(|at| at.max(self.now + 1)),
+                self.updates.front().copied(),
             ];
             let Some(next) = next.into_iter().flatten().min() else {
                 return;

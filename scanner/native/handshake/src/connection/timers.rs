@@ -74,6 +74,7 @@ impl Connection {
         self.touched = now;
         let opened = self.level == Level::Data || self.early.is_some();
         let mut again = opened && self.streams.send_again();
+        again |= self.peer_ids.send_again();
         for space in self.spaces.iter_mut().filter(|space| space.keys.is_some()) {
             space.out.send_again();
             again |= space.out.is_waiting();

@@ -3,7 +3,8 @@
 use firstflight_core::clock::Mono;
 use firstflight_wire::{
     ConnectionId, Error, LongHeader, PacketType, ShortHeader, Writer, build_packet,
-    build_short_packet, write_application_close, write_connection_close, write_crypto, write_ping,
+    build_short_packet, write_application_close, write_connection_close, write_crypto,
+    write_path_response, write_ping, write_retire_connection_id,
 };
 
 use super::space::{Content, Level, Sent, Space};
@@ -16,6 +17,11 @@ const SMALLEST_INITIAL: usize = 1200;
 /// Bytes of a packet that are not CRYPTO: header with a token's length and packet number, frame headers, an
 /// ACK of some ranges, the tag.
 const OVERHEAD: usize = 120;
+
+/// Bytes of so many RETIRE_CONNECTION_ID and PATH_RESPONSE frames at most.
+fn control_size(retired: (usize, usize), responses: usize) -> usize {
+    9 * (retired.1 - retired.0 + responses)
+}
 
 /// A datagram that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +54,13 @@ impl Connection {
         self.replied |= first_flight.datagrams > 0 || self.observed.retransmissions > 0;
         let number = self.observed.sent.datagrams;
         let pads = planned[0].level == Level::Initial;
+        // RFC 9000 8.2.2.
+        let fills = pads || planned.iter().any(|packet| packet.content.responses > 0);
         let limit = if pads { self.size } else { SMALLEST_INITIAL };
         let limit = limit.min(out.len());
         let mut size = 0;
         for packet in &planned {
-            let pad_to = (pads && packet.level == last).then(|| limit - size);
+            let pad_to = (fills && packet.level == last).then(|| limit - size);
             size += self.packet(packet, pad_to, &mut out[size..limit])?;
         }
         for packet in planned {
@@ -71,8 +79,10 @@ impl Connection {
     /// Returns whether the next datagram will hold something that is acknowledged.
     pub fn wants_stamp(&self) -> bool {
         let waiting = |space: &Space| space.keys.is_some() && space.out.is_waiting();
-        let streams = self.level == Level::Data && self.streams.sendable() != 0;
-        !self.is_over() && (streams || self.ping.is_some() || self.spaces.iter().any(waiting))
+        let (retired, responses) = self.control_frames();
+        let control = retired.0 < retired.1 || responses > 0;
+        let data = self.level == Level::Data && (control || self.streams.sendable() != 0);
+        !self.is_over() && (data || self.ping.is_some() || self.spaces.iter().any(waiting))
     }
 
     /// Returns the packets of the next datagram, in order of their levels.
@@ -92,14 +102,24 @@ impl Connection {
                     0
                 };
             let crypto = space.out.next(room.saturating_sub(overhead));
+            // They are for 1-RTT packets, and those of 0-RTT are gone by the time that a server sends some.
+            let (retired, responses) = if level == Level::Data && !early {
+                self.control_frames()
+            } else {
+                ((0, 0), 0)
+            };
+            let overhead = overhead + control_size(retired, responses);
             let content = Content {
                 crypto: if crypto.0 < crypto.1 { crypto } else { (0, 0) },
                 streams: if level == Level::Data {
-                    self.fitting(overhead + self.size - room, planned.is_empty())
+                    let alone = planned.is_empty() && retired.0 == retired.1 && responses == 0;
+                    self.fitting(overhead + self.size - room, alone)
                 } else {
                     0
                 },
                 ping: self.ping == Some(level),
+                retired,
+                responses,
             };
             let ack = match space.ack_wanted {
                 None => false,
@@ -118,6 +138,11 @@ impl Connection {
             }
         }
         planned
+    }
+
+    /// Returns the range of retirements and the number of PATH_RESPONSE frames to send.
+    fn control_frames(&self) -> ((usize, usize), usize) {
+        (self.peer_ids.next(), self.challenges.len())
     }
 
     /// Returns the streams to send behind `used` bytes of a datagram: all that may be sent, or none if they
@@ -145,6 +170,12 @@ impl Connection {
                 let bytes = space.out.bytes(content.crypto);
                 write_crypto(w, content.crypto.0 as u64, bytes)?;
             }
+            for sequence in self.peer_ids.retired(content.retired) {
+                write_retire_connection_id(w, *sequence)?;
+            }
+            for data in &self.challenges[..content.responses] {
+                write_path_response(w, data)?;
+            }
             self.streams.write(w, content.streams)?;
             if content.ping {
                 write_ping(w)?;
@@ -162,7 +193,7 @@ impl Connection {
         frames: impl FnOnce(&mut Writer<'_>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let space = &self.spaces[level as usize];
-        let dcid = self.server_cid.unwrap_or(self.dcid);
+        let dcid = self.peer_ids.current().unwrap_or(self.dcid);
         let packet_number = space.next;
         let pn_len = if packet_number < 128 { 1 } else { 2 };
         if let (Level::Data, Some(keys)) = (level, &self.early) {
@@ -179,6 +210,7 @@ impl Connection {
                 dcid,
                 packet_number,
                 pn_len,
+                key_phase: keys.phase_is_odd(),
             };
             return build_short_packet(out, &header, keys, pad_to, frames);
         }
@@ -202,13 +234,19 @@ impl Connection {
     fn left(&mut self, packet: Planned, now: Mono, number: u16) {
         let Planned { level, content, .. } = packet;
         if packet.ack {
-            self.space(level).ack_wanted = None;
+            let space = self.space(level);
+            space.ack_wanted = None;
+            if let Some(keys) = &mut space.keys {
+                keys.acknowledged();
+            }
         }
         if content.ping {
             self.ping = None;
         }
         if level == Level::Data {
             self.streams.left(content.streams);
+            self.peer_ids.left(content.retired.1);
+            self.challenges.drain(..content.responses);
             self.early_sent |= self.early.is_some();
         }
         if level == Level::Initial
