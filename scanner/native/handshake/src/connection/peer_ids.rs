@@ -120,8 +120,9 @@ mod tests {
     fn the_oldest_is_used_until_it_is_retired() {
         /// (sequence, retire_prior_to, ID).
         type Frame = (u64, u64, u8);
-        // Frames, the ID in use then, what is retired, what is wrong with the last frame.
-        let cases: [(&[Frame], u8, &[u64], Option<&str>); 11] = [
+        /// Frames, the ID in use then, what is retired, what is wrong with the last frame.
+        type Case<'a> = (&'a [Frame], u8, &'a [u64], Option<&'a str>);
+        let cases: [Case<'_>; 11] = [
             (&[], 0, &[], None),
             (&[(1, 0, 1)], 0, &[], None),
             (&[(1, 0, 1), (1, 0, 1)], 0, &[], None),
