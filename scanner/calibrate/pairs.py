@@ -109,6 +109,13 @@ def write(folder: Path, of: int, block: pa.Table, first: Mask, steps: Path) -> N
         writer.write_table(pairs)
 
 
+def _none(side: str) -> pa.Table:
+    """Return the columns of one side without a row, by the types of the record kind."""
+    kind = records.load("calibration")
+    types = {"port": kind.column("port"), **{name: kind.column(f"{side}_{name}") for name in names(side)}}
+    return pa.table({name: pa.array([], column.arrow_type()) for name, column in types.items()})
+
+
 def _rows(side: str, first: Mask, steps: Path) -> tuple[npt.NDArray[np.int64], pa.Table]:
     """Return the places in the block of the rows of one side, ascending, and these rows."""
     places, tables = [], []
@@ -123,8 +130,8 @@ def _rows(side: str, first: Mask, steps: Path) -> tuple[npt.NDArray[np.int64], p
         rows = Rows(closed, folder)
         places.append(taken[rows.targets.astype(np.int64) - 2])
         tables.append(rows.slice(0, len(rows), ["port", *names(side)]))
-    if not tables:
-        raise FirstflightError(f"no row in {steps}: the engines rejected all targets; see their logs there")
+    if not tables:  # the engines rejected all targets of the block
+        return np.empty(0, np.int64), _none(side)
     found = np.concatenate(places)
     order = np.argsort(found)
     return found[order], pa.concat_tables(tables).take(pa.array(order))

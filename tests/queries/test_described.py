@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reports import query
 from schemas import records, sql
 from store import open_store
 
@@ -23,3 +24,12 @@ def test_every_table_and_column_has_a_comment() -> None:
     assert {row["name"] for row in found} == described | dictionaries
     assert silent == []
     assert [row["name"] for row in found if not row["comment"]] == []
+
+
+def test_each_example_of_the_page_is_a_command() -> None:
+    """An example that is refilled as prose would begin or end in the middle of a command."""
+    examples = [line.strip() for line in query.markdown().splitlines() if line.startswith("    ")]
+    assert len(examples) >= 4
+    for line in examples:
+        assert line.startswith("firstflight ")
+        assert line.partition("#")[0].count("firstflight ") == 1
