@@ -44,13 +44,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sql": ("cli.sql", "Run a query on the store (read-only)."),
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
     "store": ("cli.store", "Share the embedded store with several programs."),
+    "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
     "trace": ("cli.trace", "Show the packets behind a row."),
     "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
     "watch": ("cli.watch", "Probe names repeatedly at set times."),
 }
 
 # Commands that pass their arguments unchanged to another program.
-PASS_THROUGH = {"probe", "resolve", "handshake", "dissect", "lab"}
+PASS_THROUGH = {"probe", "resolve", "handshake", "tcp-options", "dissect", "lab"}
 
 TRACEBACK_VARIABLE = "FIRSTFLIGHT_TRACEBACK"
 """Environment variable: any value shows the traceback of an unexpected error."""

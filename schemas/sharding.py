@@ -24,6 +24,7 @@ KEYS = {
     "download": _NAME,
     "download_file": _NAME,
     "crawl_page": _NAME,
+    "tcp_option": _NAME,
     "quic_connection": "cityHash64(ifNull(sni, server_ip))",
 }
 # Every query reads all shards' rows: what IN and JOIN compare with is computed once, from all of them. An

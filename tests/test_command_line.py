@@ -39,7 +39,7 @@ def test_help_has_an_example_and_there_is_a_version(
 ) -> None:
     def printed(option: str) -> str:
         # A native program replaces this one.
-        if words and words[0] in ("probe", "resolve", "handshake", "dissect"):
+        if words and words[0] in ("probe", "resolve", "handshake", "tcp-options", "dissect"):
             done = run(*words, option)
             assert (done.returncode, done.stderr) == (0, "")
             return done.stdout

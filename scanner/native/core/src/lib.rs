@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`policy`] | may this address be contacted: block and opt-out lists, special ranges, the lab |
 //! | [`egress`] | hands datagrams to the kernel, within the rate; source ports, transmit stamps |
+//! | [`connects`] | TCP connections to targets: what a SYN and its answer agree on |
 //! | [`connected`] | sockets connected to servers that are asked: fresh ports, TCP, a rate per server |
 //! | [`receive`] | reads datagrams, ICMP and transmit stamps |
 //! | [`rate_limit`], [`shared_limits`] | limits per run, address and prefix; sharing them |
@@ -28,6 +29,7 @@ pub mod cid;
 pub mod clock;
 pub mod conclusion;
 pub mod connected;
+pub mod connects;
 pub mod egress;
 mod epoll;
 mod error;

@@ -48,18 +48,20 @@ const WAYS_OUT: [&str; 12] = [
 ];
 
 /// Files of the core that send, and by which calls: datagrams of engines, questions over TCP, questions to
-/// the kernel (netlink).
-const SENDING: [(&str, &str); 4] = [
+/// the kernel (netlink), connections of engines.
+const SENDING: [(&str, &str); 5] = [
     ("connected/tcp.rs", "net::connect("),
     ("connected/tcp.rs", "stream.write("),
+    ("connects/socket.rs", "net::connect("),
     ("egress/batch.rs", "libc::sendmmsg("),
     ("policy/rtnetlink.rs", "libc::send("),
 ];
 
 /// Who calls those, and with what asks the policy right before.
-const ASKING: [(&str, &str); 3] = [
+const ASKING: [(&str, &str); 4] = [
     ("connected.rs", "Tcp::connect("),
     ("connected.rs", "batch.send("),
+    ("connects.rs", "Connecting::open("),
     ("egress.rs", "batch.send("),
 ];
 
@@ -178,7 +180,7 @@ fn the_core_has_one_way_out() {
     ]);
     let expected = SENDING.map(|(file, call)| (file.to_owned(), call.to_owned()));
     assert_eq!(found, expected);
-    let found = calls_in_core(&["Tcp::connect(", "batch.send("]);
+    let found = calls_in_core(&["Connecting::open(", "Tcp::connect(", "batch.send("]);
     let expected = ASKING.map(|(file, call)| (file.to_owned(), call.to_owned()));
     assert_eq!(found, expected);
 }

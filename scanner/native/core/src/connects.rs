@@ -1,0 +1,194 @@
+//! TCP connections to targets that are reset as soon as they are open: for what a SYN and its answer agree on.
+//!
+//! As [`crate::egress`] is the way out for datagrams to targets, this is the one for connections to them:
+//! [`Connects`] asks the policy about every address right before the SYN leaves, begins no more connections
+//! than the rate allows, and counts them. Engines know connections by number only.
+//!
+//! The kernel sends SYNs again by itself, at most [`SYNS`] in all, and resets what was open when a connection
+//! is closed (SO_LINGER 0), so that no server waits for its end.
+
+mod agreed;
+mod descriptors;
+mod socket;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::Failure;
+use crate::clock::{Clock, Mono};
+use crate::epoll::{Epoll, EventFlags};
+use crate::policy::{Policy, Refusal};
+use crate::rate_limit::Pacer;
+pub use agreed::Agreed;
+use descriptors::raise_limit;
+use socket::Connecting;
+pub use socket::SYNS;
+
+/// Most connections that one wait reports; the others come with the next one.
+const EVENTS: usize = 256;
+
+/// Why a connection was not begun; nothing was sent.
+#[derive(Debug)]
+pub enum NotBegun {
+    /// The policy forbids it.
+    Refused(Refusal),
+    /// More connections than [`Connects::allow_new`] returned, or than [`Connects::room`].
+    OverRate,
+    System(io::Error),
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The server answered the SYN with a SYN-ACK.
+    Open(Agreed),
+    /// The kernel gave the connection up, or somebody refused it.
+    Failed(io::Error),
+}
+
+/// Where connections leave from.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Addresses, taken in turn; of a family without one, the routing table's.
+    pub sources: Vec<IpAddr>,
+    /// First and last port, taken in turn; without them the system chooses.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// The connections of a run, and the only place where they are begun.
+pub struct Connects {
+    policy: Policy,
+    from: Origin,
+    pacer: Pacer,
+    clock: Clock,
+    allowed: u64,
+    /// Of the sources.
+    turn: usize,
+    open: Vec<Option<Connecting>>,
+    free: Vec<u32>,
+    /// Those that ended while they were begun.
+    at_once: Vec<u32>,
+    epoll: Epoll,
+    reported: Vec<u32>,
+}
+
+impl Connects {
+    /// Begins at most `rate` connections per second, at most `most` of them open at a time, fewer if the
+    /// system does not give so many descriptors. Opens none yet.
+    pub fn new(
+        policy: Policy,
+        from: Origin,
+        (rate, most): (f64, usize),
+        clock: Clock,
+    ) -> Result<Connects, Failure> {
+        let most = most.min(raise_limit()?);
+        Ok(Connects {
+            policy,
+            from,
+            pacer: Pacer::new(rate, 1, clock.now()),
+            clock,
+            allowed: 0,
+            turn: 0,
+            open: (0..most).map(|_| None).collect(),
+            free: (0..most as u32).rev().collect(),
+            at_once: Vec::new(),
+            epoll: Epoll::new()?,
+            reported: Vec::new(),
+        })
+    }
+
+    /// Returns the policy in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns how many connections may be begun besides those that are open.
+    pub fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Returns how many connections the rate allows now.
+    pub fn allow_new(&mut self, now: Mono) -> u64 {
+        self.allowed = self.pacer.new_probes(now);
+        self.allowed
+    }
+
+    /// Returns when the rate allows the next one.
+    pub fn next_new(&self) -> Mono {
+        self.pacer.next_new()
+    }
+
+    /// Returns the most connections that began in any second, twice: each counts as one datagram.
+    pub fn highest(&self) -> (u64, u64) {
+        self.pacer.highest()
+    }
+
+    /// Begins a connection to `to`, on behalf of `domain`. Returns its number, and where it comes from if the
+    /// system says that.
+    pub fn begin(
+        &mut self,
+        to: SocketAddr,
+        domain: &str,
+    ) -> Result<(u32, Option<SocketAddr>), NotBegun> {
+        let left = self.allowed.checked_sub(1).ok_or(NotBegun::OverRate)?;
+        self.policy
+            .check(to.ip(), domain)
+            .map_err(NotBegun::Refused)?;
+        let number = *self.free.last().ok_or(NotBegun::OverRate)?;
+        let connecting = Connecting::open(to, &self.from, self.turn).map_err(NotBegun::System)?;
+        self.turn = self.turn.wrapping_add(1);
+        self.allowed = left;
+        self.pacer.sent_new(self.clock.now(), 1);
+        self.free.pop();
+        if connecting.has_failed() {
+            self.at_once.push(number);
+        } else {
+            let watched = self.epoll.add(number, &connecting, EventFlags::OUT);
+            if let Err(error) = watched {
+                self.free.push(number);
+                return Err(NotBegun::System(error));
+            }
+        }
+        let local = connecting.local();
+        self.open[number as usize] = Some(connecting);
+        Ok((number, local))
+    }
+
+    /// Closes the connections that ended since the last call, and calls `each` with how.
+    pub fn read(&mut self, mut each: impl FnMut(u32, Ended)) {
+        if self.reported.is_empty() {
+            self.wait(0);
+        }
+        let ended = std::mem::take(&mut self.reported);
+        for number in self.at_once.drain(..).chain(ended) {
+            let slot = &mut self.open[number as usize];
+            let Some(result) = slot.as_mut().and_then(Connecting::ended) else {
+                continue;
+            };
+            // Dropping the descriptor resets what is open and takes it out of the epoll set.
+            *slot = None;
+            self.free.push(number);
+            each(number, result);
+        }
+    }
+
+    /// Gives a connection up.
+    pub fn close(&mut self, number: u32) {
+        if let Some(slot) = self.open.get_mut(number as usize)
+            && slot.take().is_some()
+        {
+            self.at_once.retain(|other| *other != number);
+            self.reported.retain(|other| *other != number);
+            self.free.push(number);
+        }
+    }
+
+    /// Sleeps until a connection ends, at most `longest`.
+    pub fn wait(&mut self, longest: Mono) {
+        let longest = if self.at_once.is_empty() { longest } else { 0 };
+        self.reported.extend(self.epoll.wait::<EVENTS>(longest));
+    }
+}
+
+#[cfg(test)]
+mod tests;

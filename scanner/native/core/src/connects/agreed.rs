@@ -1,0 +1,166 @@
+//! What the two ends of a connection agreed on, as the kernel tells it (TCP_INFO of tcp(7)).
+
+/// Places in `struct tcp_info` of linux/tcp.h, in bytes; fields are only ever added at its end.
+const STATE: usize = 0;
+const OPTIONS: usize = 5;
+const SCALES: usize = 6;
+const SND_MSS: usize = 16;
+const RTT: usize = 68;
+const TOTAL_RETRANS: usize = 100;
+const SEGS_OUT: usize = 136;
+/// So much of it is needed.
+pub(super) const LENGTH: usize = 140;
+
+/// Bits of `tcpi_options`.
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+const WINDOW_SCALING: u8 = 4;
+const ECN: u8 = 8;
+/// Room that the option of timestamps takes in every segment, with its padding (RFC 7323 A).
+const TIMESTAMPS_BYTES: u32 = 12;
+
+/// What was agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub timestamps: bool,
+    pub sack: bool,
+    /// Shift of the server's window; `None`: no window scaling.
+    pub wscale: Option<u8>,
+    pub ecn: bool,
+    /// Bytes of data and options of the largest segment to the server: the smaller of its MSS option and of
+    /// what the MTU of the path leaves.
+    pub mss: u32,
+    /// `None`: the kernel has no round-trip time.
+    pub rtt_us: Option<u32>,
+    /// SYNs sent again; those after the first offer no ECN (RFC 3168 6.1.1.1).
+    pub syn_retransmissions: u32,
+}
+
+/// `struct tcp_info`, its beginning.
+pub(super) struct Info(pub [u8; LENGTH]);
+
+impl Info {
+    fn number(&self, at: usize) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.0[at..at + 4]);
+        u32::from_ne_bytes(bytes)
+    }
+
+    /// Returns the state of the connection, a number of the kernel's.
+    pub fn state(&self) -> u8 {
+        self.0[STATE]
+    }
+
+    /// Returns whether any segment has left.
+    pub fn has_sent(&self) -> bool {
+        self.number(SEGS_OUT) > 0
+    }
+
+    /// Returns what was agreed; of a connection that is or was open.
+    pub fn agreed(&self) -> Agreed {
+        let has = |bit: u8| self.0[OPTIONS] & bit != 0;
+        // Two fields of four bits; C's compilers place the first in the low bits on little-endian machines.
+        let scale = if cfg!(target_endian = "little") {
+            self.0[SCALES] & 0x0f
+        } else {
+            self.0[SCALES] >> 4
+        };
+        let options = if has(TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
+        Agreed {
+            timestamps: has(TIMESTAMPS),
+            sack: has(SACK),
+            wscale: has(WINDOW_SCALING).then_some(scale),
+            ecn: has(ECN),
+            mss: self.number(SND_MSS) + options,
+            rtt_us: Some(self.number(RTT)).filter(|rtt| *rtt > 0),
+            syn_retransmissions: self.number(TOTAL_RETRANS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bit_and_each_number_is_its_own() {
+        let nothing = Agreed {
+            timestamps: false,
+            sack: false,
+            wscale: None,
+            ecn: false,
+            mss: 0,
+            rtt_us: None,
+            syn_retransmissions: 0,
+        };
+        let at = |place: usize, value: u32, options: u8| {
+            let mut info = Info([0; LENGTH]);
+            info.0[place..place + 4].copy_from_slice(&value.to_ne_bytes());
+            info.0[OPTIONS] |= options;
+            info.agreed()
+        };
+        for (info, expected) in [
+            (at(SND_MSS, 0, 0), nothing),
+            (
+                at(SND_MSS, 1460, 0),
+                Agreed {
+                    mss: 1460,
+                    ..nothing
+                },
+            ),
+            (
+                at(SND_MSS, 1448, 1),
+                Agreed {
+                    mss: 1460,
+                    timestamps: true,
+                    ..nothing
+                },
+            ),
+            (
+                at(SND_MSS, 0, 2),
+                Agreed {
+                    sack: true,
+                    ..nothing
+                },
+            ),
+            (
+                at(SND_MSS, 0, 8),
+                Agreed {
+                    ecn: true,
+                    ..nothing
+                },
+            ),
+            (
+                at(SND_MSS, 0, 4),
+                Agreed {
+                    wscale: Some(0),
+                    ..nothing
+                },
+            ),
+            (
+                at(RTT, 1234, 0),
+                Agreed {
+                    rtt_us: Some(1234),
+                    ..nothing
+                },
+            ),
+            (
+                at(TOTAL_RETRANS, 3, 0),
+                Agreed {
+                    syn_retransmissions: 3,
+                    ..nothing
+                },
+            ),
+        ] {
+            assert_eq!(info, expected);
+        }
+    }
+
+    #[test]
+    fn a_segment_that_left_is_told() {
+        let mut info = Info([0; LENGTH]);
+        assert!(!info.has_sent());
+        info.0[SEGS_OUT] = 1;
+        assert!(info.has_sent());
+    }
+}

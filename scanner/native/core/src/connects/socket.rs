@@ -1,0 +1,151 @@
+//! One connection, never blocking.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+
+use super::agreed::{Info, LENGTH};
+use super::{Ended, Origin};
+
+/// Most SYNs of a connection.
+pub const SYNS: u32 = 4;
+
+/// The state of a connection whose end the kernel has not seen (TCP_ESTABLISHED, TCP_CLOSE_WAIT).
+const OPEN: [u8; 2] = [1, 8];
+
+/// A connection that was begun.
+pub struct Connecting {
+    socket: OwnedFd,
+    failed: Option<Errno>,
+}
+
+impl Connecting {
+    /// Begins to connect, from one of the sources in turn; fails if nothing was sent.
+    pub fn open(to: SocketAddr, from: &Origin, turn: usize) -> io::Result<Connecting> {
+        let (family, wanted) = if to.is_ipv4() {
+            (AddressFamily::INET, true)
+        } else {
+            (AddressFamily::INET6, false)
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let now = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        set(&socket, libc::SOL_SOCKET, libc::SO_LINGER, &now)?;
+        set(&socket, libc::IPPROTO_TCP, libc::TCP_SYNCNT, &(SYNS - 1))?;
+        let sources = from.sources.iter().filter(|ip| ip.is_ipv4() == wanted);
+        let count = sources.clone().count().max(1);
+        let source = sources.clone().nth(turn % count).copied();
+        let port = from.ports.map(|(first, last)| {
+            let span = usize::from(last.saturating_sub(first)) + 1;
+            first + (turn / count % span) as u16
+        });
+        if source.is_some() || port.is_some() {
+            // One port serves for many targets: several sockets may have it, or the system chooses it when
+            // the other end is known.
+            if port.is_some() {
+                set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1)?;
+            } else {
+                set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1)?;
+            }
+            let any = if wanted {
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+            } else {
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+            };
+            let local = SocketAddr::new(source.unwrap_or(any), port.unwrap_or(0));
+            net::bind(&socket, &local)?;
+        }
+        let mut connecting = Connecting {
+            socket,
+            failed: None,
+        };
+        match net::connect(&connecting.socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            // A near host answers before the call returns.
+            Err(error) if connecting.info()?.has_sent() => connecting.failed = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(connecting)
+    }
+
+    /// Returns whether it ended already.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Returns the address and port that it comes from.
+    pub fn local(&self) -> Option<SocketAddr> {
+        net::getsockname(&self.socket).ok()?.try_into().ok()
+    }
+
+    /// Returns how it ended; `None`: not yet.
+    pub fn ended(&mut self) -> Option<Ended> {
+        let failed = |error: Errno| Some(Ended::Failed(error.into()));
+        if let Some(error) = self.failed {
+            return failed(error);
+        }
+        let error = match net::sockopt::socket_error(&self.socket) {
+            Ok(result) => result.err(),
+            Err(error) => Some(error),
+        };
+        match (error, self.info()) {
+            // A reset of an open connection: a refused one has another error.
+            (Some(Errno::CONNRESET | Errno::PIPE), Ok(info)) => Some(Ended::Open(info.agreed())),
+            (Some(error), _) => failed(error),
+            (None, Ok(info)) if OPEN.contains(&info.state()) => Some(Ended::Open(info.agreed())),
+            (None, Ok(_)) => None,
+            (None, Err(error)) => Some(Ended::Failed(error)),
+        }
+    }
+
+    fn info(&self) -> io::Result<Info> {
+        let mut info = Info([0; LENGTH]);
+        let mut length = LENGTH as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes, which `info` has.
+        let status = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info.0).cast(),
+                &raw mut length,
+            )
+        };
+        match status {
+            0 if length as usize == LENGTH => Ok(info),
+            0 => Err(io::ErrorKind::Unsupported.into()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl AsFd for Connecting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Sets an option, whose value is plain integers.
+fn set<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is of the size that is given, and the call only reads it.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,109 @@
+use std::net::{Ipv4Addr, TcpListener};
+
+use super::*;
+use crate::clock::SECOND;
+use crate::policy::Namespace;
+
+fn connects(rate: f64, most: usize) -> Connects {
+    let here = Namespace::here(&[]).unwrap();
+    let list = [("list".to_owned(), "127.0.0.9\n".to_owned())];
+    let policy = Policy::new(&["127.0.0.0/8".to_owned()], &list, &[], here).unwrap();
+    Connects::new(policy, Origin::default(), (rate, most), Clock::start()).unwrap()
+}
+
+fn begin(connects: &mut Connects, to: SocketAddr) -> u32 {
+    while connects.allow_new(connects.clock.now()) == 0 {}
+    connects.begin(to, "").unwrap().0
+}
+
+/// What came of a connection.
+fn ended(connects: &mut Connects) -> (u32, Ended) {
+    let mut found = None;
+    while found.is_none() {
+        connects.wait(SECOND);
+        connects.read(|number, ended| found = Some((number, ended)));
+    }
+    found.unwrap()
+}
+
+#[test]
+fn what_listens_answers_and_what_does_not_refuses() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut connects = connects(1000.0, 4);
+    let number = begin(&mut connects, to);
+    let (same, Ended::Open(agreed)) = ended(&mut connects) else {
+        panic!("a listener does not refuse");
+    };
+    assert_eq!((same, agreed.syn_retransmissions), (number, 0));
+    assert!(agreed.mss > 536 && agreed.rtt_us.is_some());
+    drop(listener);
+    begin(&mut connects, to);
+    let (_, Ended::Failed(error)) = ended(&mut connects) else {
+        panic!("nothing listens");
+    };
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(connects.room(), 4);
+}
+
+#[test]
+fn an_open_connection_is_reset() {
+    use std::io::Read;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut connects = connects(1000.0, 1);
+    begin(&mut connects, listener.local_addr().unwrap());
+    let mut accepted = listener.accept().unwrap().0;
+    ended(&mut connects);
+    let error = accepted.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn sources_take_turns_and_ports_are_those_of_the_range() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut connects = connects(1000.0, 4);
+    connects.from = Origin {
+        sources: ["127.0.0.2", "::1", "127.0.0.3"]
+            .map(|ip| ip.parse().unwrap())
+            .into(),
+        ports: Some((61_000, 61_001)),
+    };
+    let mut locals = Vec::new();
+    for _ in 0..4 {
+        while connects.allow_new(connects.clock.now()) == 0 {}
+        let local = connects.begin(to, "").unwrap().1.unwrap();
+        locals.push(local.to_string());
+    }
+    let expected = [
+        "127.0.0.2:61000",
+        "127.0.0.3:61000",
+        "127.0.0.2:61001",
+        "127.0.0.3:61001",
+    ];
+    assert_eq!(locals, expected);
+}
+
+#[test]
+fn lists_the_rate_and_the_room_are_kept() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut connects = connects(1.0, 1);
+    assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+    assert_eq!(connects.allow_new(connects.clock.now()), 1);
+    let listed = SocketAddr::new([127, 0, 0, 9].into(), to.port());
+    assert!(matches!(
+        connects.begin(listed, ""),
+        Err(NotBegun::Refused(Refusal::BlockList))
+    ));
+    let (number, local) = connects.begin(to, "").unwrap();
+    assert_eq!(local.unwrap().ip(), Ipv4Addr::LOCALHOST);
+    assert!(matches!(connects.begin(to, ""), Err(NotBegun::OverRate)));
+    assert_eq!((connects.room(), connects.highest().0), (0, 1));
+    connects.close(number);
+    connects.close(number);
+    assert_eq!(connects.room(), 1);
+    let mut any = false;
+    connects.read(|_, _| any = true);
+    assert!(!any, "a connection that was closed has no end");
+}

@@ -1,0 +1,195 @@
+//! A target that is asked: its connections one after the other, until one tells everything.
+
+use std::net::SocketAddr;
+
+use firstflight_core::connects::{Agreed, Ended};
+use firstflight_core::targets::TargetRef;
+
+use crate::offered::Offered;
+use crate::outcome::Outcome;
+use crate::row::{Connection, Finished};
+
+/// When a target is asked again.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub offered: Offered,
+    /// Most connections to a target.
+    pub attempts: u8,
+}
+
+/// A target with the connections that were begun.
+#[derive(Debug)]
+pub struct Asking {
+    /// Number in the list.
+    pub target: u32,
+    pub to: SocketAddr,
+    /// Connections that were begun.
+    pub connects: u8,
+    /// The last one.
+    pub connection: Connection,
+    /// An answer to a SYN that was not the first, so that nothing is known about ECN.
+    partial: Option<(Connection, Agreed)>,
+}
+
+/// What follows a connection.
+#[derive(Debug)]
+pub enum Next {
+    Done(Finished),
+    Again(Asking),
+}
+
+impl Asking {
+    /// A target whose first connection was begun.
+    pub fn begun(target: u32, to: SocketAddr, connection: Connection) -> Asking {
+        Asking {
+            target,
+            to,
+            connects: 1,
+            connection,
+            partial: None,
+        }
+    }
+
+    /// Notes another connection.
+    pub fn begun_again(mut self, connection: Connection) -> Asking {
+        self.connects += 1;
+        self.connection = connection;
+        self
+    }
+
+    /// Returns what follows, the present connection having ended.
+    pub fn ended(mut self, ended: Ended, rules: &Rules) -> Next {
+        match ended {
+            Ended::Open(agreed) if agreed.syn_retransmissions == 0 => {
+                Next::Done(self.finished(rules, Outcome::Answered, None, Some(agreed)))
+            }
+            Ended::Open(agreed) => {
+                self.partial = Some((self.connection, agreed));
+                if rules.offered.ecn && self.connects < rules.attempts {
+                    return Next::Again(self);
+                }
+                Next::Done(self.given_up(rules))
+            }
+            Ended::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules)),
+            Ended::Failed(error) => {
+                let outcome = Outcome::of(&error);
+                Next::Done(self.finished(rules, outcome, Some(error.to_string()), None))
+            }
+        }
+    }
+
+    /// Returns what is known without another connection: the last answer, or that there was none in time.
+    pub fn given_up(self, rules: &Rules) -> Finished {
+        match self.partial {
+            Some((connection, agreed)) => {
+                let answered = Asking { connection, ..self };
+                answered.finished(rules, Outcome::Answered, None, Some(agreed))
+            }
+            None => self.finished(rules, Outcome::Timeout, None, None),
+        }
+    }
+
+    fn finished(
+        self,
+        rules: &Rules,
+        outcome: Outcome,
+        detail: Option<String>,
+        agreed: Option<Agreed>,
+    ) -> Finished {
+        Finished {
+            target: TargetRef::Listed(self.target),
+            outcome,
+            detail,
+            connection: Some(self.connection),
+            connects: self.connects,
+            agreed,
+            offered: rules.offered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    const ALL: Offered = Offered {
+        timestamps: true,
+        sack: true,
+        window_scaling: true,
+        ecn: true,
+    };
+
+    fn open(syn_retransmissions: u32) -> Ended {
+        Ended::Open(Agreed {
+            timestamps: true,
+            sack: true,
+            wscale: Some(7),
+            ecn: syn_retransmissions == 0,
+            mss: 1460,
+            rtt_us: None,
+            syn_retransmissions,
+        })
+    }
+
+    fn refused() -> Ended {
+        Ended::Failed(Error::from(ErrorKind::ConnectionRefused))
+    }
+
+    #[test]
+    fn a_target_is_asked_again_while_a_lost_syn_hides_its_ecn() {
+        let without_ecn = Offered { ecn: false, ..ALL };
+        for (offered, attempts, ends, connects, outcome, lost) in [
+            (ALL, 3, vec![open(0)], 1, Outcome::Answered, Some(0)),
+            (
+                ALL,
+                3,
+                vec![open(1), open(0)],
+                2,
+                Outcome::Answered,
+                Some(0),
+            ),
+            (
+                ALL,
+                2,
+                vec![open(1), open(2)],
+                2,
+                Outcome::Answered,
+                Some(2),
+            ),
+            (ALL, 1, vec![open(1)], 1, Outcome::Answered, Some(1)),
+            (without_ecn, 3, vec![open(1)], 1, Outcome::Answered, Some(1)),
+            (
+                ALL,
+                3,
+                vec![open(1), refused()],
+                2,
+                Outcome::Answered,
+                Some(1),
+            ),
+            (ALL, 3, vec![refused()], 1, Outcome::Refused, None),
+        ] {
+            let rules = Rules { offered, attempts };
+            let at = |sent_at| Connection {
+                sent_at,
+                local: None,
+            };
+            let mut asking = Some(Asking::begun(0, ([192, 0, 2, 1], 443).into(), at(1)));
+            let mut done = None;
+            for end in ends {
+                let now = asking.take().unwrap();
+                match now.ended(end, &rules) {
+                    Next::Done(finished) => done = Some(finished),
+                    Next::Again(again) => asking = Some(again.begun_again(at(2))),
+                }
+            }
+            let done = done.unwrap();
+            let retransmissions = done.agreed.map(|agreed| agreed.syn_retransmissions);
+            assert_eq!(
+                (done.connects, done.outcome, retransmissions),
+                (connects, outcome, lost)
+            );
+        }
+    }
+}

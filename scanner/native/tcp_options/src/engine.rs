@@ -1,0 +1,329 @@
+//! The run: one thread that begins connections and reads what they agreed, until all targets are done.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use firstflight_core::clock::{Clock, Mono, SECOND, wall};
+use firstflight_core::conclusion::RunResult;
+use firstflight_core::connects::{Connects, NotBegun};
+use firstflight_core::feed::Pauses;
+use firstflight_core::progress::{Limit, Now, Progress};
+use firstflight_core::records::{Outcome as _, Writer};
+use firstflight_core::signals::Signals;
+use firstflight_core::targets::{Backlog, Standing, TargetList, TargetRef};
+use firstflight_core::timers::Timers;
+
+use crate::asking::{Asking, Next, Rules};
+use crate::counts::Counts;
+use crate::outcome::Outcome;
+use crate::row::{Connection, Finished};
+
+/// Longest sleep, so that signals are noticed.
+const LONGEST_WAIT: Mono = 100_000_000;
+/// Connections beyond what was allowed are a defect of this engine.
+const OVER_RATE: &str = "the rate did not allow it, which is a defect of the engine";
+
+/// The parts of a run.
+pub struct Parts {
+    pub clock: Clock,
+    /// What is to be connected to, in the order to do it.
+    pub list: Arc<TargetList>,
+    pub backlog: Backlog,
+    pub pauses: Pauses,
+    pub connects: Connects,
+    pub rules: Rules,
+    /// From the SYN to the end.
+    pub timeout: Mono,
+    pub writer: Writer<Finished>,
+    pub progress: Progress,
+    pub counts: Counts,
+}
+
+/// A run.
+pub struct Engine {
+    parts: Parts,
+    /// By number of the connection, with a number that is never given twice.
+    open: Vec<Option<(u64, Asking)>>,
+    in_flight: usize,
+    begun: u64,
+    /// (connection, its own number).
+    windows: Timers<(u32, u64)>,
+    /// Targets to be asked again, and when at the earliest.
+    again: VecDeque<(Mono, Asking)>,
+    stopping: bool,
+}
+
+impl Engine {
+    /// Begins nothing yet.
+    pub fn new(parts: Parts) -> Engine {
+        Engine {
+            open: (0..parts.connects.room()).map(|_| None).collect(),
+            in_flight: 0,
+            begun: 0,
+            windows: Timers::new(parts.timeout),
+            again: VecDeque::new(),
+            stopping: false,
+            parts,
+        }
+    }
+
+    /// Works until all is done, or a signal came and the open connections have ended (a second one: at once).
+    pub fn run(mut self, signals: &Signals) -> RunResult<Counts> {
+        let mut failed = false;
+        while !self.is_done() {
+            self.stopping |= signals.stop();
+            self.stopping |= self.parts.pauses.read(self.parts.backlog.groups_mut());
+            failed = self.parts.writer.has_failed();
+            if failed || signals.stop_now() {
+                self.stopping = true;
+                break;
+            }
+            self.read();
+            self.expire();
+            if self.stopping {
+                self.end_waiting();
+            } else {
+                self.ask_again();
+                self.ask_new();
+            }
+            self.parts.writer.submit();
+            self.report_progress();
+            self.wait();
+        }
+        let interrupted = self.stopping && !failed && self.parts.pauses.broken().is_none();
+        self.finish(interrupted)
+    }
+
+    fn is_done(&self) -> bool {
+        let all_begun = self.parts.backlog.is_empty() && self.again.is_empty();
+        (self.stopping || all_begun) && self.in_flight == 0 && self.again.is_empty()
+    }
+
+    fn read(&mut self) {
+        let mut ended = Vec::new();
+        self.parts
+            .connects
+            .read(|number, how| ended.push((number, how)));
+        for (number, how) in ended {
+            let Some(asking) = self.take(number) else {
+                continue;
+            };
+            match asking.ended(how, &self.parts.rules) {
+                Next::Done(finished) => self.record(finished),
+                Next::Again(asking) => self.again.push_back((0, asking)),
+            }
+        }
+    }
+
+    /// Gives up connections whose time is over; what was read before is no longer among them.
+    fn expire(&mut self) {
+        let now = self.parts.clock.now();
+        while let Some((number, own)) = self.windows.pop(now) {
+            let place = &self.open[number as usize];
+            if place.as_ref().is_none_or(|(other, _)| *other != own) {
+                continue;
+            }
+            self.parts.connects.close(number);
+            if let Some(asking) = self.take(number) {
+                self.record(asking.given_up(&self.parts.rules));
+            }
+        }
+    }
+
+    fn take(&mut self, number: u32) -> Option<Asking> {
+        let (_, asking) = self.open.get_mut(number as usize)?.take()?;
+        self.in_flight -= 1;
+        Some(asking)
+    }
+
+    /// Begins the connections of targets that are asked again: they count against the same limits and rate as
+    /// first ones, and wait while their network is paused.
+    fn ask_again(&mut self) {
+        for _ in 0..self.again.len() {
+            let now = self.parts.clock.now();
+            if self.room() == 0 || self.parts.connects.allow_new(now) == 0 {
+                return;
+            }
+            let Some((when, asking)) = self.again.pop_front() else {
+                return;
+            };
+            let list = self.parts.list.clone();
+            let details = list.get(asking.target);
+            let backlog = &mut self.parts.backlog;
+            let later = match backlog.groups().standing(details.group) {
+                Standing::Free if when > now => when,
+                Standing::Free => match backlog.take(asking.to.ip(), now, false) {
+                    Ok(()) => {
+                        self.connect_again(asking, details.domain);
+                        continue;
+                    }
+                    Err(at) => at,
+                },
+                Standing::Paused => now + SECOND,
+                Standing::Refused => {
+                    self.record(asking.given_up(&self.parts.rules));
+                    continue;
+                }
+            };
+            self.again.push_back((later, asking));
+        }
+    }
+
+    fn connect_again(&mut self, asking: Asking, domain: &str) {
+        let sent_at = wall();
+        match self.parts.connects.begin(asking.to, domain) {
+            Ok((number, local)) => {
+                self.parts.counts.again += 1;
+                self.place(number, asking.begun_again(Connection { sent_at, local }));
+            }
+            Err(_) => self.record(asking.given_up(&self.parts.rules)),
+        }
+    }
+
+    /// Begins connections to the next targets of the list.
+    fn ask_new(&mut self) {
+        let room = self.room() as u64;
+        let now = self.parts.clock.now();
+        let list = self.parts.list.clone();
+        for _ in 0..self.parts.connects.allow_new(now).min(room) {
+            let mut blocked = Vec::new();
+            let policy = self.parts.connects.policy();
+            let next = self
+                .parts
+                .backlog
+                .next(now, policy, |target, why| blocked.push((target, why)));
+            for (target, why) in blocked {
+                self.unsent(target, Outcome::Blocked, why);
+            }
+            let Some((target, to)) = next else { return };
+            let sent_at = wall();
+            match self.parts.connects.begin(to, list.get(target).domain) {
+                Ok((number, local)) => {
+                    self.place(
+                        number,
+                        Asking::begun(target, to, Connection { sent_at, local }),
+                    );
+                }
+                Err(NotBegun::Refused(why)) => {
+                    self.unsent(target, Outcome::Blocked, why.to_string());
+                }
+                Err(NotBegun::System(error)) => {
+                    let why = format!("the system refused to connect: {error}");
+                    self.unsent(target, Outcome::SendFailed, why);
+                }
+                Err(NotBegun::OverRate) => {
+                    self.unsent(target, Outcome::SendFailed, OVER_RATE.to_owned());
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, number: u32, asking: Asking) {
+        self.begun += 1;
+        self.parts.counts.connections += 1;
+        self.in_flight += 1;
+        self.open[number as usize] = Some((self.begun, asking));
+        self.windows
+            .start(self.parts.clock.now(), (number, self.begun));
+    }
+
+    fn unsent(&mut self, target: u32, outcome: Outcome, why: String) {
+        self.record(Finished {
+            target: TargetRef::Listed(target),
+            outcome,
+            detail: Some(why),
+            connection: None,
+            connects: 0,
+            agreed: None,
+            offered: self.parts.rules.offered,
+        });
+    }
+
+    fn record(&mut self, finished: Finished) {
+        let outcome = finished.outcome;
+        self.parts.counts.tally.record(outcome, outcome.was_sent());
+        self.parts.writer.push(finished);
+    }
+
+    /// Returns how many more connections may be open.
+    fn room(&self) -> usize {
+        if self.parts.writer.is_behind() || self.stopping {
+            return 0;
+        }
+        self.parts.connects.room()
+    }
+
+    fn end_waiting(&mut self) {
+        for (_, asking) in std::mem::take(&mut self.again) {
+            self.record(asking.given_up(&self.parts.rules));
+        }
+    }
+
+    fn finish(mut self, interrupted: bool) -> RunResult<Counts> {
+        self.end_waiting();
+        let Parts {
+            backlog,
+            connects,
+            pauses,
+            writer,
+            progress,
+            mut counts,
+            ..
+        } = self.parts;
+        counts.tally.not_done += (backlog.len() + self.in_flight) as u64;
+        progress.finish();
+        let written = writer.finish();
+        RunResult {
+            counts,
+            highest: connects.highest(),
+            interrupted,
+            written: match pauses.broken() {
+                None => written,
+                Some(failure) => written.and(Err(failure)),
+            },
+        }
+    }
+
+    fn report_progress(&mut self) {
+        let now = Now {
+            done: self.parts.counts.tally.records(),
+            left: Some(self.parts.backlog.len() as u64),
+            in_flight: self.in_flight,
+            limit: self.limit(),
+        };
+        self.parts.progress.tick(&now);
+    }
+
+    /// Returns why no more connections began.
+    fn limit(&self) -> Limit {
+        let now = self.parts.clock.now();
+        let Parts {
+            backlog,
+            connects,
+            writer,
+            ..
+        } = &self.parts;
+        match backlog.next_at() {
+            _ if writer.is_behind() => Limit::Writing,
+            _ if self.stopping || backlog.is_empty() => Limit::LastAnswers,
+            _ if connects.room() == 0 => Limit::InFlight,
+            None => Limit::Paused,
+            Some(at) if at > now => Limit::Networks,
+            Some(_) if connects.next_new() > now => Limit::Rate,
+            Some(_) => Limit::Machine,
+        }
+    }
+
+    /// Sleeps until something is due or comes.
+    fn wait(&mut self) {
+        let now = self.parts.clock.now();
+        let may_begin = self.room() > 0;
+        let again = self.again.iter().map(|(when, _)| *when).min();
+        let next = self.parts.backlog.next_at().into_iter().chain(again).min();
+        let next = next.filter(|_| may_begin);
+        let next = next.map(|at| at.max(self.parts.connects.next_new()));
+        let due = [next, self.windows.next(), Some(now + LONGEST_WAIT)];
+        let due = due.into_iter().flatten().min().unwrap_or(now);
+        self.parts.connects.wait(due.saturating_sub(now));
+    }
+}

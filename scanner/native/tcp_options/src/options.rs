@@ -1,0 +1,73 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use firstflight_core::arguments::{SendingArguments, positive, seconds};
+use firstflight_core::records::OutputArguments;
+
+/// Opens one TCP connection per target, reads which options were agreed, and resets it: one row per target.
+#[derive(Parser, Debug)]
+#[command(
+    name = "firstflight-tcp-options",
+    bin_name = "firstflight tcp-options",
+    version,
+    about,
+    after_help = "\
+Example:
+  firstflight tcp-options --targets targets.csv --rate 100 --contact 'research@example.org' \\
+    --blocklist blocklist.txt > tcp_options.jsonl
+
+Options that this machine does not offer (sysctls net.ipv4.tcp_ecn, tcp_sack, tcp_window_scaling and
+tcp_timestamps of the network namespace, each 1 to offer it) are null in all rows; the program changes none
+of them.
+
+Exit status: 0 done; 1 done, some lines of the list were rejected; 2 wrong use, nothing sent; 3 unreadable
+input or records that cannot be written; 130 interrupted, what ended before is recorded."
+)]
+pub struct Options {
+    /// Target list: CSV with the header ip,domain,port (port empty: 443; domain may be empty); - for
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    pub targets: PathBuf,
+
+    /// Read commands about groups of targets from standard input while connecting (hold, free, refuse; see
+    /// README)
+    #[arg(long)]
+    pub feed: bool,
+
+    #[command(flatten)]
+    pub output: OutputArguments,
+
+    /// New connections per second, those that ask again included
+    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = positive)]
+    pub rate: f64,
+
+    #[command(flatten)]
+    pub sending: SendingArguments,
+
+    /// Seconds from the first SYN of a connection to its end
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    pub timeout: f64,
+
+    /// Most connections to a target: it is asked again if a SYN was lost, because the next SYN offers no ECN
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub attempts: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_definitions() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+        let options =
+            Options::try_parse_from(["firstflight-tcp-options", "--targets", "t"]).unwrap();
+        assert_eq!(
+            (options.rate, options.timeout, options.attempts),
+            (100.0, 10.0, 3)
+        );
+    }
+}

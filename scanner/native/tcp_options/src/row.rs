@@ -1,0 +1,245 @@
+//! The columns of a record, once: names, types, order. schemas/records/tcp_option.yaml describes them
+//! (`from: tcp_options`); a test compares the two.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema};
+use firstflight_core::clock::Stamp;
+use firstflight_core::connects::Agreed;
+use firstflight_core::records::{self, ArrowColumns};
+use firstflight_core::targets::{Target, TargetRef};
+use firstflight_records::{Record as _, columns};
+use serde::Serialize;
+
+use crate::offered::Offered;
+use crate::outcome::Outcome;
+
+/// Text that mostly exists already.
+type Text<'a> = Cow<'a, str>;
+
+columns! {
+    /// One record.
+    #[derive(Debug, Default, Serialize)]
+    pub struct Row<'a> {
+        /// Line of the target in the input; first column of segments, absent from JSON.
+        #[serde(skip)]
+        target: u32,
+        domain: Text<'a>,
+        ip: Text<'a>,
+        port: u16,
+        outcome: Text<'a>,
+        detail: Option<Text<'a>>,
+        sent_at: Option<i64>,
+        src_ip: Option<Text<'a>>,
+        src_port: Option<u16>,
+        connects: u8,
+        syn_retransmissions: Option<u16>,
+        mss: Option<u32>,
+        window_scaling: Option<bool>,
+        wscale: Option<u8>,
+        sack: Option<bool>,
+        timestamps: Option<bool>,
+        ecn: Option<bool>,
+        rtt_us: Option<i64>,
+    }
+}
+
+/// Rows on their way to a segment.
+pub struct Columns(ArrowColumns);
+
+impl Default for Columns {
+    fn default() -> Self {
+        Columns(ArrowColumns::new(&Row::columns()))
+    }
+}
+
+impl records::Columns for Columns {
+    type Row<'a> = Row<'a>;
+
+    fn schema() -> Arc<Schema> {
+        ArrowColumns::schema(&Row::columns())
+    }
+
+    fn push(&mut self, row: &Row<'_>) {
+        self.0.push(row);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn finish(&mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        self.0.finish(schema)
+    }
+}
+
+/// The connection that a row is about: the last one, or that which was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    pub sent_at: Stamp,
+    pub local: Option<SocketAddr>,
+}
+
+/// A target that is done.
+#[derive(Debug)]
+pub struct Finished {
+    pub target: TargetRef,
+    pub outcome: Outcome,
+    pub detail: Option<String>,
+    /// `None`: nothing was sent.
+    pub connection: Option<Connection>,
+    pub connects: u8,
+    pub agreed: Option<Agreed>,
+    pub offered: Offered,
+}
+
+impl Finished {
+    /// Whether ECN was agreed; `None` if it was not offered, or only in a SYN that may be lost.
+    fn ecn(&self) -> Option<bool> {
+        let agreed = self.agreed?;
+        let offered = self.offered.ecn && (agreed.ecn || agreed.syn_retransmissions == 0);
+        offered.then_some(agreed.ecn)
+    }
+}
+
+impl records::Record for Finished {
+    type Columns = Columns;
+
+    fn target(&self) -> &TargetRef {
+        &self.target
+    }
+
+    fn row<'a>(&'a self, target: &Target<'a>) -> Row<'a> {
+        let Offered {
+            timestamps,
+            sack,
+            window_scaling,
+            ..
+        } = self.offered;
+        let agreed = self.agreed.as_ref();
+        let local = self.connection.and_then(|connection| connection.local);
+        Row {
+            target: target.line,
+            domain: target.domain.into(),
+            ip: target.ip_text.into(),
+            port: target.port,
+            outcome: records::Outcome::name(self.outcome).into(),
+            detail: self.detail.as_deref().map(Into::into),
+            sent_at: self.connection.map(|connection| connection.sent_at),
+            src_ip: local.map(|local| local.ip().to_string().into()),
+            src_port: local.map(|local| local.port()),
+            connects: self.connects,
+            syn_retransmissions: agreed
+                .map(|agreed| u16::try_from(agreed.syn_retransmissions).unwrap_or(u16::MAX)),
+            mss: agreed.map(|agreed| agreed.mss),
+            window_scaling: agreed
+                .filter(|_| window_scaling)
+                .map(|agreed| agreed.wscale.is_some()),
+            wscale: agreed.and_then(|agreed| agreed.wscale),
+            sack: agreed.filter(|_| sack).map(|agreed| agreed.sack),
+            timestamps: agreed
+                .filter(|_| timestamps)
+                .map(|agreed| agreed.timestamps),
+            ecn: self.ecn(),
+            rtt_us: agreed.and_then(|agreed| agreed.rtt_us).map(i64::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstflight_records::difference;
+
+    #[test]
+    fn the_columns_are_those_of_the_kind() {
+        let columns = &Row::columns()[1..];
+        assert_eq!(difference("tcp_option", &["tcp_options"], columns), None);
+    }
+
+    #[test]
+    fn what_was_not_offered_is_not_known() {
+        let all = Offered {
+            timestamps: true,
+            sack: true,
+            window_scaling: true,
+            ecn: true,
+        };
+        let agreed = Agreed {
+            timestamps: false,
+            sack: false,
+            wscale: None,
+            ecn: false,
+            mss: 1460,
+            rtt_us: None,
+            syn_retransmissions: 0,
+        };
+        let shown = |offered, agreed| {
+            let finished = Finished {
+                target: TargetRef::Listed(0),
+                outcome: Outcome::Answered,
+                detail: None,
+                connection: None,
+                connects: 1,
+                agreed: Some(agreed),
+                offered,
+            };
+            let target = Target {
+                line: 2,
+                ip_text: "192.0.2.1",
+                domain: "",
+                port: 443,
+                group: 0,
+                asn: 0,
+            };
+            let row = records::Record::row(&finished, &target);
+            [row.timestamps, row.sack, row.window_scaling, row.ecn]
+        };
+        let no = Some(false);
+        for (offered, agreed, expected) in [
+            (all, agreed, [no; 4]),
+            (
+                Offered {
+                    timestamps: false,
+                    ..all
+                },
+                agreed,
+                [None, no, no, no],
+            ),
+            (Offered { sack: false, ..all }, agreed, [no, None, no, no]),
+            (
+                Offered {
+                    window_scaling: false,
+                    ..all
+                },
+                agreed,
+                [no, no, None, no],
+            ),
+            (Offered { ecn: false, ..all }, agreed, [no, no, no, None]),
+            (
+                all,
+                Agreed {
+                    syn_retransmissions: 1,
+                    ..agreed
+                },
+                [no, no, no, None],
+            ),
+            (
+                all,
+                Agreed {
+                    timestamps: true,
+                    sack: true,
+                    wscale: Some(7),
+                    ecn: true,
+                    ..agreed
+                },
+                [Some(true); 4],
+            ),
+        ] {
+            assert_eq!(shown(offered, agreed), expected, "{offered:?} {agreed:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+"""Runs the engine of the TCP option survey, and servers with given options in their own namespaces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.system import binaries
+from tests.waiting import until
+
+PORT = 443
+ALLOW = ("--allow-net", "10.77.0.0/16")
+FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
+OFFERED = {"tcp_timestamps": 1, "tcp_sack": 1, "tcp_window_scaling": 1, "tcp_ecn": 1}
+LISTENER = (
+    f"import socket; s = socket.create_server(('', {PORT}), backlog=1000); print('READY', flush=True)\n"
+    "while True: s.accept()[0].close()"
+)
+# For the first SYN alone: the quota ends within the second one.
+FIRST_SYN = "tcp flags & (syn | ack) == syn quota until 100 bytes drop"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server: its sysctls, MTU, and what its firewall does with SYNs."""
+
+    sysctls: dict[str, int] = field(default_factory=dict)
+    mtu: int = 1500
+    rule: str = ""
+    listens: bool = True
+
+
+SERVERS = {
+    "all.test": Server(),
+    "no-timestamps.test": Server({"tcp_timestamps": 0}),
+    "no-sack.test": Server({"tcp_sack": 0}),
+    "no-scaling.test": Server({"tcp_window_scaling": 0}),
+    "no-ecn.test": Server({"tcp_ecn": 0}),
+    "none.test": Server({"tcp_timestamps": 0, "tcp_sack": 0, "tcp_window_scaling": 0, "tcp_ecn": 0}),
+    "small.test": Server(mtu=1400),
+    "first-lost.test": Server(rule=FIRST_SYN),
+    "refuses.test": Server(listens=False),
+    "prohibits.test": Server(rule="reject with icmp type host-prohibited"),
+    "drops.test": Server(rule="drop"),
+}
+
+
+@dataclass
+class Done:
+    """The output of a run of the engine."""
+
+    status: int
+    rows: dict[str, dict[str, Any]]
+    messages: str
+
+
+class World:
+    """A client's namespace with a link to each server's."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+        self.client = self._namespace()
+
+    def _namespace(self) -> subprocess.Popen[str]:
+        script = "ip link set lo up && echo READY && exec sleep 3600"
+        return self._start(["unshare", "--net", "sh", "-c", script])
+
+    def _start(self, argv: Sequence[str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self._processes.append(process)
+        assert process.stdout is not None and process.stdout.readline() == "READY\n"
+        return process
+
+    @staticmethod
+    def inside(namespace: subprocess.Popen[str], *argv: object) -> list[str]:
+        """Return the command that runs another one in a namespace."""
+        return ["nsenter", "--target", str(namespace.pid), "--net", *map(str, argv)]
+
+    def sysctl(self, namespace: subprocess.Popen[str], name: str, value: object) -> None:
+        """Set a value of TCP in a namespace."""
+        script = f"echo {value} > /proc/sys/net/ipv4/{name}"
+        subprocess.run(self.inside(namespace, "sh", "-c", script), check=True)
+
+    def add(self, number: int, server: Server) -> str:
+        """Start a server; return its address."""
+        near, far, here = f"10.77.{number}.1", f"10.77.{number}.2", self._namespace()
+        steps = [
+            (self.client, f"ip link add s{number} type veth peer name eth0 netns {here.pid}"),
+            (self.client, f"ip addr add {near}/24 dev s{number}"),
+            (self.client, f"ip link set s{number} up"),
+            (here, f"ip addr add {far}/24 dev eth0"),
+            (here, f"ip link set eth0 mtu {server.mtu} up"),
+        ]
+        if server.rule:
+            chain = "{ type filter hook input priority 0; }"
+            steps += [
+                (here, "nft add table ip t"),
+                (here, f"nft add chain ip t i '{chain}'"),
+                (here, f"nft 'add rule ip t i tcp dport {PORT} {server.rule}'"),
+            ]
+        for namespace, step in steps:
+            subprocess.run(self.inside(namespace, "sh", "-c", step), check=True)
+        for name, value in server.sysctls.items():
+            self.sysctl(here, name, value)
+        if server.listens:
+            self._start(self.inside(here, sys.executable, "-c", LISTENER))
+        return far
+
+    def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> Done:
+        """Run the engine in the client's namespace over (address, name)."""
+        path = folder / "targets.csv"
+        path.write_text("ip,domain,port\n" + "".join(f"{ip},{name},\n" for ip, name in targets))
+        argv = engine("--targets", path, *ALLOW, *FAST, *options)
+        done = subprocess.run(
+            self.inside(self.client, *argv), capture_output=True, text=True, timeout=120, check=False
+        )
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return Done(done.returncode, {row["domain"]: row for row in rows}, done.stderr)
+
+    def close(self) -> None:
+        """End everything in it."""
+        for process in reversed(self._processes):
+            process.kill()
+        for process in self._processes:
+            process.wait()
+
+
+def engine(*arguments: object) -> list[str]:
+    """Return the command line of the engine."""
+    return [str(binaries.find("firstflight-tcp-options")), *map(str, arguments)]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A client that offers all options, without servers."""
+    found = World()
+    try:
+        for name, value in OFFERED.items():
+            found.sysctl(found.client, name, value)
+        yield found
+    finally:
+        found.close()
+
+
+@dataclass
+class Captured:
+    """The rows of all servers, and the capture of their packets."""
+
+    rows: dict[str, dict[str, Any]]
+    pcap: Path
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
+    """All servers asked once, with a capture beside it."""
+    folder, found = tmp_path_factory.mktemp("survey"), World()
+    try:
+        for name, value in OFFERED.items():
+            found.sysctl(found.client, name, value)
+        targets = [(found.add(number, server), name) for number, (name, server) in enumerate(SERVERS.items())]
+        pcap, log = folder / "survey.pcap", folder / "tcpdump.log"
+        with log.open("w") as messages:
+            argv = ["tcpdump", "-i", "any", "-U", "-w", pcap, "tcp"]
+            dump = subprocess.Popen(found.inside(found.client, *argv), stderr=messages)
+        until(lambda: "listening on" in log.read_text(), log.read_text)
+        try:
+            done = found.ask(folder, targets, "--timeout", 5)
+        finally:
+            dump.terminate()
+            dump.wait()
+        assert done.status == 0, done.messages
+        yield Captured(done.rows, pcap)
+    finally:
+        found.close()

@@ -1,0 +1,156 @@
+"""Each row is what the server's sysctls and firewall say, and what the capture shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from firstflight.system import binaries
+from schemas import records
+from tests.tcp_options.conftest import ALLOW, OFFERED, SERVERS, Captured, Server, World, engine
+
+OPTIONS = {
+    "timestamps": "tcp_timestamps",
+    "sack": "tcp_sack",
+    "window_scaling": "tcp_window_scaling",
+    "ecn": "tcp_ecn",
+}
+IN_CAPTURE = {"sack": "sack_permitted", "timestamps": "timestamps", "ecn": "ecn_setup"}
+UNANSWERED = {"refuses.test": "refused", "prohibits.test": "unreachable", "drops.test": "timeout"}
+ANSWERED = sorted(set(SERVERS) - set(UNANSWERED))
+
+
+def test_every_target_has_a_row_with_the_columns_of_the_kind(captured: Captured) -> None:
+    assert sorted(captured.rows) == sorted(SERVERS)
+    described = [one.name for one in records.load("tcp_option").columns if one.source == "tcp_options"]
+    for row in captured.rows.values():
+        assert list(row) == described
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_options_are_those_of_the_server(captured: Captured, name: str) -> None:
+    row, server = captured.rows[name], SERVERS[name]
+    assert row["outcome"] == "answered"
+    assert {option: row[option] for option in OPTIONS} == {
+        option: bool(server.sysctls.get(sysctl, 1)) for option, sysctl in OPTIONS.items()
+    }
+    assert row["mss"] == server.mtu - 40
+    assert (row["wscale"] is None) == (not row["window_scaling"])
+    assert row["rtt_us"] > 0 and row["syn_retransmissions"] == 0
+
+
+@pytest.mark.parametrize("name", sorted(UNANSWERED))
+def test_without_an_answer_nothing_is_known(captured: Captured, name: str) -> None:
+    row = captured.rows[name]
+    assert (row["outcome"], row["connects"]) == (UNANSWERED[name], 1)
+    unknown = (*OPTIONS, "mss", "wscale", "rtt_us", "syn_retransmissions")
+    assert [row[column] for column in unknown] == [None] * len(unknown)
+
+
+def test_a_lost_syn_is_asked_about_again(captured: Captured) -> None:
+    assert captured.rows["first-lost.test"]["connects"] == 2
+    assert {captured.rows[name]["connects"] for name in ANSWERED if name != "first-lost.test"} == {1}
+
+
+def test_the_capture_shows_the_same(captured: Captured) -> None:
+    argv = [str(binaries.find("firstflight-dissect")), str(captured.pcap), "--kind", "tcp_flow"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    rows = map(json.loads, done.stdout.splitlines())
+    flows = {(flow["server_ip"], flow["client_port"]): flow for flow in rows}
+    for name in ANSWERED:
+        row = captured.rows[name]
+        flow = flows[row["ip"], row["src_port"]]
+        for column, of_flow in (
+            ("sack", "sack_permitted"),
+            ("timestamps", "timestamps"),
+            ("ecn", "ecn_setup"),
+        ):
+            assert flow[f"{of_flow}_client"], (name, of_flow)
+            assert row[column] == flow[f"{of_flow}_server"], (name, column)
+        assert (row["mss"], row["wscale"]) == (flow["mss_server"], flow["wscale_server"]), name
+
+
+def test_a_lost_syn_without_another_try_leaves_ecn_unknown(world: World, tmp_path: Path) -> None:
+    ip = world.add(1, SERVERS["first-lost.test"])
+    row = world.ask(tmp_path, [(ip, "a.test")], "--attempts", 1).rows["a.test"]
+    assert (row["outcome"], row["connects"], row["syn_retransmissions"]) == ("answered", 1, 1)
+    assert [row[option] for option in OPTIONS] == [True, True, True, None]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_is_not_offered_is_null_and_said(world: World, tmp_path: Path, option: str) -> None:
+    sysctl = OPTIONS[option]
+    ip = world.add(1, Server())
+    world.sysctl(world.client, sysctl, 0)
+    done = world.ask(tmp_path, [(ip, "a.test")])
+    assert f"net.ipv4.{sysctl} is 1" in done.messages
+    expected = {other: None if other == option else True for other in OPTIONS}
+    assert {other: done.rows["a.test"][other] for other in OPTIONS} == expected
+
+
+def test_no_sysctl_of_the_namespace_is_changed(world: World, tmp_path: Path) -> None:
+    values = "cat " + " ".join(f"/proc/sys/net/ipv4/{name}" for name in (*OFFERED, "tcp_syn_retries"))
+    world.sysctl(world.client, "tcp_ecn", 2)
+    read = world.inside(world.client, "sh", "-c", values)
+    before = subprocess.run(read, capture_output=True, text=True, check=True).stdout
+    world.ask(tmp_path, [(world.add(1, Server()), "a.test")])
+    assert subprocess.run(read, capture_output=True, text=True, check=True).stdout == before
+
+
+def test_lists_are_kept(world: World, tmp_path: Path) -> None:
+    targets = [(world.add(number, Server()), f"n{number}.test") for number in (1, 2, 3)]
+    block, optout = tmp_path / "block.txt", tmp_path / "optout.txt"
+    block.write_text(f"{targets[0][0]}\n")
+    optout.write_text("n2.test\n")
+    rows = world.ask(tmp_path, targets, "--blocklist", block, "--optout", optout).rows
+    assert [rows[name]["outcome"] for _, name in targets] == ["blocked", "blocked", "answered"]
+    assert [rows[name]["connects"] for _, name in targets] == [0, 0, 1]
+    assert rows["n1.test"]["sent_at"] is None
+
+
+def test_segments_are_resumed(world: World, tmp_path: Path) -> None:
+    targets = [(world.add(number, Server()), f"n{number}.test") for number in (1, 2)]
+    summary, segments = tmp_path / "summary.json", tmp_path / "segments"
+    options = ("--segments", segments, "--summary", summary, "--format", "jsonl")
+    assert len(world.ask(tmp_path, targets, *options).rows) == 2
+    assert world.ask(tmp_path, targets, *options, "--resume").rows == {}
+    found = json.loads(summary.read_text())
+    assert (found["targets"], found["resumed"], found["connections"]) == (2, 2, 0)
+    assert found["outcomes"]["answered"] == 2
+
+
+def test_the_ports_and_the_source_are_those_that_are_asked_for(world: World, tmp_path: Path) -> None:
+    targets = [(world.add(1, Server()), "a.test")]
+    options = ("--ports", "61000-61001", "--source", "10.77.1.1")
+    row = world.ask(tmp_path, targets, *options).rows["a.test"]
+    assert row["src_ip"] == "10.77.1.1" and row["src_port"] in (61000, 61001)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "status", "message"),
+    [
+        ("192.0.2.1,,", ALLOW, 2, "give --contact"),
+        ("10.77.0.1,,", (*ALLOW, "--attempts", "0"), 2, "0 is not in 1..=10"),
+        ("10.77.0.1,,", (*ALLOW, "--rate", "0"), 2, "must be above 0"),
+        ("10.77.0.1,,", (*ALLOW, "--dry-run"), 0, "1 targets, 0 of them blocked"),
+        ("nonsense,,", ALLOW, 1, "1 lines of"),
+    ],
+)
+def test_what_is_refused_and_said(
+    tmp_path: Path, targets: str, options: tuple[str, ...], status: int, message: str
+) -> None:
+    path = tmp_path / "targets.csv"
+    path.write_text(f"ip,domain,port\n{targets}\n")
+    argv = engine("--targets", path, *options)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr, done.stderr
+
+
+def test_the_command_is_the_engine() -> None:
+    argv = [sys.executable, "-m", "cli", "tcp-options", "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("firstflight")
