@@ -198,6 +198,10 @@ class RunLayout:
         """Return the crawl stage's record file of download_file or crawl_page."""
         return self.stage(CRAWL) / f"{kind}.parquet"
 
+    def tcp_option(self, key: StageKey) -> Path:
+        """Return the path of the tcp_options stage's record file."""
+        return self.stage("tcp_options", key) / "tcp_option.parquet"
+
     def downloads(self, key: StageKey) -> Path:
         """Return the path of the download stage's record file."""
         return self.stage("download", key) / "download.parquet"

@@ -141,6 +141,17 @@ STAGES: tuple[Stage, ...] = (
         totals="scanner.calibrate.totals:count",
     ),
     Stage(
+        "tcp_options",
+        "scanner.tcp_options.stage",
+        Scope.KEY,
+        SCAN,
+        sends=True,
+        enabled_by="tcp_options",
+        measures="tcp_options",
+        kinds=("tcp_option",),
+        totals="scanner.tcp_options.totals:count",
+    ),
+    Stage(
         "download",
         "downloader.stage",
         Scope.KEY,

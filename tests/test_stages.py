@@ -42,7 +42,13 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
 @pytest.mark.parametrize(
     ("plan", "enabled", "sending", "later"),
     [
-        (Plan.SCAN, None, ["resolve", "probe", "handshake", "calibrate", "download"], ["dissect"]),
+        (
+            Plan.SCAN,
+            None,
+            ["resolve", "probe", "handshake", "calibrate", "tcp_options", "download"],
+            ["dissect"],
+        ),
+        (Plan.SCAN, {"capture": False, "tcp_options": True}, ["resolve", "probe", "tcp_options"], []),
         (Plan.SCAN, {"capture": False, "download": True}, ["resolve", "probe", "download"], []),
         (Plan.SCAN, {"capture": True, "handshake": True}, ["resolve", "probe", "handshake"], ["dissect"]),
         (Plan.SCAN, {"capture": True, "handshake": False}, ["resolve", "probe"], ["dissect"]),

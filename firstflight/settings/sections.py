@@ -242,6 +242,16 @@ class Crawl(Section):
     roots: FileSetting | None = None  # certificates to trust, PEM; None = Mozilla's
 
 
+class TcpOptions(Drawn):
+    """The survey of TCP options; what is not here is as in [probe]."""
+
+    share: float = Field(default=1.0, ge=0, le=1)
+    rate: Rate = 100  # new connections per second and vantage point, those that ask again included
+    timeout_s: float = Field(default=10.0, gt=0, le=60)  # from the first SYN of a connection to its end
+    attempts: int = Field(default=3, ge=1, le=10)  # connections to a target: asked again after a lost SYN
+    port: int = Field(default=443, ge=1, le=65535)
+
+
 class Download(Section):
     """Downloads under TCP option sets and over QUIC; what is not here is as in [probe]."""
 

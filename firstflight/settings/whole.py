@@ -24,6 +24,7 @@ from firstflight.settings.sections import (
     Section,
     Store,
     Targets,
+    TcpOptions,
     Vantage,
     Watch,
 )
@@ -41,6 +42,7 @@ class Settings(Section):
     handshake: Handshake = Handshake()
     calibrate: Calibrate = Calibrate()
     crawl: Crawl = Crawl()
+    tcp_options: TcpOptions = TcpOptions()
     download: Download = Download()
     watch: Watch = Watch()
     manners: Backoff = Backoff()
@@ -56,7 +58,7 @@ class Settings(Section):
         """Leave out what says nothing of them: a vantage point of an earlier version reads the rest."""
         values: dict[str, Any] = dump(self)
         optional: dict[str, Section] = {"handshake": Handshake(), "calibrate": Calibrate()}
-        optional |= {"crawl": Crawl(), "download": Download()}
+        optional |= {"crawl": Crawl(), "download": Download(), "tcp_options": TcpOptions()}
         for section, default in optional.items():
             if getattr(self, section) == default:
                 values.pop(section, None)

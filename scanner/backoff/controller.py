@@ -27,7 +27,7 @@ _COLUMNS = ("outcome", "retried", "retry", "sent_at", "ip", "asn")
 
 
 class Controller:
-    """Controls the pauses of one prober or engine of handshakes. Call `update` several times a second."""
+    """Controls the pauses of one engine. Call `update` several times a second."""
 
     def __init__(
         self, settings: Backoff, folder: Path, asn_of: Callable[[str], int | None], feed: Feed, label: str
@@ -112,9 +112,11 @@ class Controller:
         rows = rows.select([name for name in _COLUMNS if name in rows.column_names])
         rows = rows.filter(pc.and_(sent, pc.is_valid(rows["sent_at"])))
         timeouts = pc.equal(rows["outcome"], "timeout")
-        # Of a probe, and of a handshake, which follows a Retry in any case.
-        followed = rows["retried" if "retried" in rows.column_names else "retry"]
-        retries = pc.or_(followed, pc.is_in(rows["outcome"], _RETRIED))
+        retries = pc.is_in(rows["outcome"], _RETRIED)
+        # Of a probe, and of a handshake, which follows a Retry in any case; TCP has none.
+        for name in ("retried", "retry"):
+            if name in rows.column_names:
+                retries = pc.or_(rows[name], retries)
         columns = [column.to_pylist() for column in (rows["sent_at"], timeouts, retries)]
         for asn, *probe in zip(self._asns(rows), *columns, strict=True):
             if asn is not None:

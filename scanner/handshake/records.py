@@ -7,14 +7,12 @@ handshake has a row, of certificates the first copy.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from firstflight.as_map import Mapper
 from firstflight.cdn import rules as cdn_rules
@@ -30,11 +28,10 @@ from scanner.driver.rows import Rows
 from scanner.driver.segments import closed_segments
 from scanner.handshake.aliases import Aliases
 from scanner.handshake.sides import CONNECTION, KINDS, Numbers, hashes, tables
-from scanner.records import finished, merge
+from scanner.records import counts, finished, merge
 from scanner.records.provenance import provenance
 from schemas import records
 
-NOT_SENT = ("blocked", "send_failed")
 # Values of the engine's summary that the manifest holds.
 FACTS = (
     *("rate", "per_address_rate", "per_prefix_rate", "max_new_per_second", "timeout_ms", "seed"),
@@ -70,7 +67,7 @@ def write(
         if len(rows) + len(report.rejected) != plan.num_rows:
             raise FirstflightError(f"{key}: {plan.num_rows} targets, {len(rows)} of them have a handshake")
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
-    report.counts = counts(rows.blocks(len(rows), ["outcome"]))
+    report.counts = counts.of_connections(rows.blocks(len(rows), ["outcome"]))
     methods = Methods.read(cdn_rules.in_force(run.layout.as_data))
     aliases = Aliases(methods, plan, run.layout.dns_answer(key))
     paused = pauses.read_pauses(folder)
@@ -84,16 +81,6 @@ def write(
         stamped = (merge.in_order(kind, table, _repeated(stamp, table)) for table in found)
         report.facts[kind] = _write(run, key, report, kind, stamped)
     report.warnings = list(dict.fromkeys(report.warnings))
-
-
-def counts(tables: Iterator[pa.Table]) -> dict[str, int]:
-    """Return the rows for which something was sent, and the rows by outcome, sorted by name."""
-    found: Counter[str] = Counter()
-    for table in tables:
-        for entry in pc.value_counts(table["outcome"]).to_pylist():
-            found[str(entry["values"])] += int(entry["counts"])
-    sent = found.total() - sum(found[outcome] for outcome in NOT_SENT)
-    return {"sent": sent, **{name: found[name] for name in sorted(found) if found[name]}}
 
 
 def copy_summary(summary: dict[str, Any], report: StageReport) -> None:

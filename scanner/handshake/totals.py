@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from firstflight.errors import FirstflightError
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
-from scanner.handshake import records
+from scanner.records import counts
 
 
 def count(run: Run, report: StageReport) -> dict[str, int]:
@@ -19,7 +19,7 @@ def count(run: Run, report: StageReport) -> dict[str, int]:
     key = report.key(run.id)
     assert key is not None
     batches = pq.ParquetFile(run.layout.handshakes(key)).iter_batches(columns=["outcome"])
-    found = records.counts(pa.Table.from_batches([batch]) for batch in batches)
+    found = counts.of_connections(pa.Table.from_batches([batch]) for batch in batches)
     if report.counts != found:
         raise FirstflightError(f"{key}: quic_handshake.parquet does not match the stage's report")
     return {

@@ -1,4 +1,4 @@
-"""Counts probe rows by outcome."""
+"""Counts rows by outcome."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from firstflight.run.accounting import NOT_SENT
 
 
 @dataclass(frozen=True)
@@ -31,3 +33,16 @@ def of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Counts:
             by_outcome[str(entry["values"])] += int(entry["counts"])
         sent += pc.sum(pc.greater(rows["attempts"], 0).cast(pa.uint32())).as_py() or 0
     return Counts(sent, dict(by_outcome))
+
+
+def of_connections(tables: Iterable[pa.Table | pa.RecordBatch]) -> dict[str, int]:
+    """Return the rows for which something was sent, and the rows by outcome, sorted by name.
+
+    Of kinds that tell by `outcome` alone whether something was sent.
+    """
+    found: Counter[str] = Counter()
+    for table in tables:
+        for entry in pc.value_counts(table["outcome"]).to_pylist():
+            found[str(entry["values"])] += int(entry["counts"])
+    sent = found.total() - sum(found[outcome] for outcome in NOT_SENT)
+    return {"sent": sent, **{name: found[name] for name in sorted(found) if found[name]}}

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS ${database}.tcp_option ${on_cluster}
     timestamps Nullable(Bool),
     ecn Nullable(Bool),
     rtt_us Nullable(Int64) CODEC(T64, ZSTD(1)),
+    network_paused_at Nullable(DateTime64(9, 'UTC')) CODEC(T64, ZSTD(1)),
     tool_version LowCardinality(String),
     host LowCardinality(Nullable(String)),
     worker LowCardinality(Nullable(String)),

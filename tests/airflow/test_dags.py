@@ -18,7 +18,7 @@ from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
-SENDING = ("resolve", "probe", "handshake", "calibrate", "download", "watch")
+SENDING = ("resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch")
 
 
 def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from firstflight import settings
 from firstflight.as_map import CDN_MAP_FILE, RIB_FILE, Mapper
 from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
+from firstflight.run.accounting import NOT_SENT
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
@@ -56,7 +57,7 @@ def plan() -> pa.Table:
 
 def connection(n: int, outcome: str = "done", sent_at: int | None = None) -> dict[str, Any]:
     sent_at = (n + 1) * SECOND if sent_at is None else sent_at
-    sent = outcome not in joined.NOT_SENT
+    sent = outcome not in NOT_SENT
     numbers = {c.name: 0 for c in records.load("quic_handshake").columns if c.type.startswith("uint")}
     return {
         **numbers,

@@ -1,0 +1,1 @@
+"""The tcp_options stage: which TCP options servers agree to."""
