@@ -8,7 +8,7 @@ SELECT
     vantage,
     repetition,
     domain,
-    cdn,
+    ifNull(probed.probed_cdn, connected.connected_cdn) AS cdn,
     has_record,
     is_alias,
     promises_h3,
@@ -59,7 +59,7 @@ LEFT JOIN
         vantage,
         repetition,
         domain,
-        any(quic_probe.cdn) AS cdn,
+        any(cdn) AS probed_cdn,
         countIf(outcome NOT IN ('blocked', 'send_failed')) AS probes,
         countIf(outcome NOT IN ('blocked', 'send_failed', 'timeout', 'refused')) AS answered
     FROM ${database}.quic_probe
@@ -72,6 +72,7 @@ LEFT JOIN
         vantage,
         repetition,
         domain,
+        any(cdn) AS connected_cdn,
         countIf(outcome NOT IN ('blocked', 'send_failed')) AS handshakes,
         countIf(outcome = 'done') AS completed,
         countIf(outcome IN ('done', 'closed', 'version_negotiation', 'retry_loop') OR first_answer IS NOT NULL) AS spoke

@@ -187,7 +187,11 @@ def test_promises_against_answers(tmp_path: Path) -> None:
         probe("blocked", domain="blocked.example"),
         probe("iack", domain="a-only.example"),
     ]
-    handshakes = [handshake(domain="connected.example"), handshake(domain="two.example", outcome="timeout")]
+    handshakes = [
+        handshake(domain="connected.example", cdn="Fastly"),
+        # The probes say which CDN it is, where there are both.
+        handshake(domain="two.example", outcome="timeout", cdn="Fastly"),
+    ]
     files = [
         write(tmp_path / "dns_answer.parquet", answers, "dns_answer"),
         write(tmp_path / "quic_probe.parquet", probes, "quic_probe"),
@@ -213,8 +217,9 @@ def test_promises_against_answers(tmp_path: Path) -> None:
         columns += " ipv4_hints_equal ipv4_hints_differ with_ech"
         assert chosen(store, "https_promise", columns) == [
             ["Cloudflare", 6, 4, 1, 1, 1, 1, 0.5, 4, 1, 3, 1],
+            ["Fastly", 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
             ["Google", 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0],
-            [None, 2, 2, 1, 0, 1, 0, 0, 0, 0, 0, 0],
+            [None, 1, 1, 0, 0, 1, 0, None, 0, 0, 0, 0],
         ]
         names = chosen(store, "https_promise_names", "domain")
         assert [name for (name,) in names] == [
