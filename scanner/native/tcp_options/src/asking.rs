@@ -58,7 +58,7 @@ impl Asking {
     }
 
     /// Returns what follows, the present connection having ended.
-    pub fn ended(mut self, ended: Ended, rules: &Rules) -> Next {
+    pub fn after(mut self, ended: Ended, rules: &Rules) -> Next {
         match ended {
             Ended::Open(agreed) if agreed.syn_retransmissions == 0 => {
                 Next::Done(self.finished(rules, Outcome::Answered, None, Some(agreed)))
@@ -179,7 +179,7 @@ mod tests {
             let mut done = None;
             for end in ends {
                 let now = asking.take().unwrap();
-                match now.ended(end, &rules) {
+                match now.after(end, &rules) {
                     Next::Done(finished) => done = Some(finished),
                     Next::Again(again) => asking = Some(again.begun_again(at(2))),
                 }

@@ -108,7 +108,7 @@ impl Engine {
             let Some(asking) = self.take(number) else {
                 continue;
             };
-            match asking.ended(how, &self.parts.rules) {
+            match asking.after(how, &self.parts.rules) {
                 Next::Done(finished) => self.record(finished),
                 Next::Again(asking) => self.again.push_back((0, asking)),
             }

@@ -17,7 +17,7 @@ fn begin(connects: &mut Connects, to: SocketAddr) -> u32 {
 }
 
 /// What came of a connection.
-fn ended(connects: &mut Connects) -> (u32, Ended) {
+fn next_end(connects: &mut Connects) -> (u32, Ended) {
     let mut found = None;
     while found.is_none() {
         connects.wait(SECOND);
@@ -32,14 +32,14 @@ fn what_listens_answers_and_what_does_not_refuses() {
     let to = listener.local_addr().unwrap();
     let mut connects = connects(1000.0, 4);
     let number = begin(&mut connects, to);
-    let (same, Ended::Open(agreed)) = ended(&mut connects) else {
+    let (same, Ended::Open(agreed)) = next_end(&mut connects) else {
         panic!("a listener does not refuse");
     };
     assert_eq!((same, agreed.syn_retransmissions), (number, 0));
     assert!(agreed.mss > 536 && agreed.rtt_us.is_some());
     drop(listener);
     begin(&mut connects, to);
-    let (_, Ended::Failed(error)) = ended(&mut connects) else {
+    let (_, Ended::Failed(error)) = next_end(&mut connects) else {
         panic!("nothing listens");
     };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
@@ -53,7 +53,7 @@ fn an_open_connection_is_reset() {
     let mut connects = connects(1000.0, 1);
     begin(&mut connects, listener.local_addr().unwrap());
     let mut accepted = listener.accept().unwrap().0;
-    ended(&mut connects);
+    next_end(&mut connects);
     let error = accepted.read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
