@@ -39,7 +39,7 @@ pub enum NotBegun {
 
 /// How a connection ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum Verdict {
     /// The server answered the SYN with a SYN-ACK.
     Open(Agreed),
     /// The kernel gave the connection up, or somebody refused it.
@@ -155,14 +155,14 @@ impl Connects {
     }
 
     /// Closes the connections that ended since the last call, and calls `each` with how.
-    pub fn read(&mut self, mut each: impl FnMut(u32, Ended)) {
+    pub fn read(&mut self, mut each: impl FnMut(u32, Verdict)) {
         if self.reported.is_empty() {
             self.wait(0);
         }
         let ended = std::mem::take(&mut self.reported);
         for number in self.at_once.drain(..).chain(ended) {
             let slot = &mut self.open[number as usize];
-            let Some(result) = slot.as_mut().and_then(Connecting::ended) else {
+            let Some(result) = slot.as_mut().and_then(Connecting::verdict) else {
                 continue;
             };
             // Dropping the descriptor resets what is open and takes it out of the epoll set.

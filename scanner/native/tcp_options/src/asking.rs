@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use firstflight_core::connects::{Agreed, Ended};
+use firstflight_core::connects::{Agreed, Verdict};
 use firstflight_core::targets::TargetRef;
 
 use crate::offered::Offered;
@@ -58,20 +58,20 @@ impl Asking {
     }
 
     /// Returns what follows, the present connection having ended.
-    pub fn after(mut self, ended: Ended, rules: &Rules) -> Next {
+    pub fn after(mut self, ended: Verdict, rules: &Rules) -> Next {
         match ended {
-            Ended::Open(agreed) if agreed.syn_retransmissions == 0 => {
+            Verdict::Open(agreed) if agreed.syn_retransmissions == 0 => {
                 Next::Done(self.finished(rules, Outcome::Answered, None, Some(agreed)))
             }
-            Ended::Open(agreed) => {
+            Verdict::Open(agreed) => {
                 self.partial = Some((self.connection, agreed));
                 if rules.offered.ecn && self.connects < rules.attempts {
                     return Next::Again(self);
                 }
                 Next::Done(self.given_up(rules))
             }
-            Ended::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules)),
-            Ended::Failed(error) => {
+            Verdict::Failed(_) if self.partial.is_some() => Next::Done(self.given_up(rules)),
+            Verdict::Failed(error) => {
                 let outcome = Outcome::of(&error);
                 Next::Done(self.finished(rules, outcome, Some(error.to_string()), None))
             }
@@ -121,8 +121,8 @@ mod tests {
         ecn: true,
     };
 
-    fn open(syn_retransmissions: u32) -> Ended {
-        Ended::Open(Agreed {
+    fn open(syn_retransmissions: u32) -> Verdict {
+        Verdict::Open(Agreed {
             timestamps: true,
             sack: true,
             wscale: Some(7),
@@ -133,8 +133,8 @@ mod tests {
         })
     }
 
-    fn refused() -> Ended {
-        Ended::Failed(Error::from(ErrorKind::ConnectionRefused))
+    fn refused() -> Verdict {
+        Verdict::Failed(Error::from(ErrorKind::ConnectionRefused))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::agreed::{Info, LENGTH};
-use super::{Ended, Origin};
+use super::{Origin, Verdict};
 
 /// Most SYNs of a connection.
 pub const SYNS: u32 = 4;
@@ -85,8 +85,8 @@ impl Connecting {
     }
 
     /// Returns how it ended; `None`: not yet.
-    pub fn ended(&mut self) -> Option<Ended> {
-        let failed = |error: Errno| Some(Ended::Failed(error.into()));
+    pub fn verdict(&mut self) -> Option<Verdict> {
+        let failed = |error: Errno| Some(Verdict::Failed(error.into()));
         if let Some(error) = self.failed {
             return failed(error);
         }
@@ -96,11 +96,11 @@ impl Connecting {
         };
         match (error, self.info()) {
             // A reset of an open connection: a refused one has another error.
-            (Some(Errno::CONNRESET | Errno::PIPE), Ok(info)) => Some(Ended::Open(info.agreed())),
+            (Some(Errno::CONNRESET | Errno::PIPE), Ok(info)) => Some(Verdict::Open(info.agreed())),
             (Some(error), _) => failed(error),
-            (None, Ok(info)) if OPEN.contains(&info.state()) => Some(Ended::Open(info.agreed())),
+            (None, Ok(info)) if OPEN.contains(&info.state()) => Some(Verdict::Open(info.agreed())),
             (None, Ok(_)) => None,
-            (None, Err(error)) => Some(Ended::Failed(error)),
+            (None, Err(error)) => Some(Verdict::Failed(error)),
         }
     }
 

@@ -17,7 +17,7 @@ fn begin(connects: &mut Connects, to: SocketAddr) -> u32 {
 }
 
 /// What came of a connection.
-fn next_end(connects: &mut Connects) -> (u32, Ended) {
+fn next_end(connects: &mut Connects) -> (u32, Verdict) {
     let mut found = None;
     while found.is_none() {
         connects.wait(SECOND);
@@ -32,14 +32,14 @@ fn what_listens_answers_and_what_does_not_refuses() {
     let to = listener.local_addr().unwrap();
     let mut connects = connects(1000.0, 4);
     let number = begin(&mut connects, to);
-    let (same, Ended::Open(agreed)) = next_end(&mut connects) else {
+    let (same, Verdict::Open(agreed)) = next_end(&mut connects) else {
         panic!("a listener does not refuse");
     };
     assert_eq!((same, agreed.syn_retransmissions), (number, 0));
     assert!(agreed.mss > 536 && agreed.rtt_us.is_some());
     drop(listener);
     begin(&mut connects, to);
-    let (_, Ended::Failed(error)) = next_end(&mut connects) else {
+    let (_, Verdict::Failed(error)) = next_end(&mut connects) else {
         panic!("nothing listens");
     };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
