@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import sys
 import tempfile
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from downloader.option_sets import OptionSet
     from downloader.session import Limits
     from downloader.targets import Target
-    from firstflight.egress.permitted import Permitted
 
 DEFAULT_SETS = "bl,ws14,all14,quiche"
 
@@ -120,7 +118,7 @@ def command(context: click.Context, /, **_: object) -> None:
             terminal.echo(f"line {one.line}: {one.reason}", err=True)
         else:
             targets.append(one)
-    _check(targets, permitted, limits)
+    downloads.check(targets, permitted, given["contact"])
     budget = downloads.budget(len(targets), len(sets), limits)
     if given["dry_run"]:
         terminal.echo(f"{budget}; nothing was sent")
@@ -142,23 +140,6 @@ def command(context: click.Context, /, **_: object) -> None:
     if rejected:
         terminal.echo(f"{rejected} lines rejected", err=True)
         context.exit(1)
-
-
-def _check(targets: list[Target], permitted: Permitted, limits: Limits) -> None:
-    """Raise UsageError if something cannot be contacted from here at all; nothing was sent then."""
-    from firstflight.system import netns
-
-    for target in targets:
-        if not target.ip:
-            continue
-        ip = ipaddress.ip_address(target.ip)
-        if not limits.contact and permitted.needs_contact(int(ip), int(ip), ip.version):
-            raise UsageError(f"--contact is needed: {ip} is not inside --allow-net; nothing was sent")
-        if ip.version == 6 and not netns.forwards(6):
-            raise UsageError(
-                f"{ip}: this machine does not forward IPv6, which namespaces with TCP settings need: "
-                "sysctl net.ipv6.conf.all.forwarding=1, or name IPv4 addresses only"
-            )
 
 
 def _download(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from downloader.flows import Flows
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
 from downloader.targets import Target
+from firstflight.egress.permitted import Permitted
+from firstflight.errors import UsageError
+from firstflight.system import netns
 
 Next = Callable[[], Target | None]
 
@@ -23,6 +27,25 @@ def budget(targets: int, sets: int, limits: Limits) -> str:
         f"{targets} files, {sets} downloads of each: at most {downloads * limits.max_bytes / 2**20:.0f} MiB "
         f"and {hours:.1f} hours"
     )
+
+
+def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None:
+    """Raise UsageError if a target cannot be contacted from here at all; nothing was sent then.
+
+    What the lists forbid becomes a row, `blocked`.
+    """
+    for target in targets:
+        if not target.ip:
+            continue
+        ip = ipaddress.ip_address(target.ip)
+        if not contact.strip() and permitted.needs_contact(int(ip), int(ip), ip.version):
+            raise UsageError(f"a contact is needed: {ip} is in no network that is allowed; nothing was sent")
+        if ip.version == 6 and not netns.forwards(6):
+            raise UsageError(
+                f"{ip}: this machine does not forward IPv6, which namespaces with TCP settings need: "
+                "sysctl net.ipv6.conf.all.forwarding=1, or name IPv4 addresses only; nothing was sent"
+            )
+        permitted.why_not(target.ip, target.domain)
 
 
 def run(

@@ -85,6 +85,7 @@ class Session:
         self._limits = limits
         self._watch = watch
         self._stack = ExitStack()
+        self._has_begun = False
 
     def __enter__(self) -> Self:
         mark = lab.MARK if lab.is_lab() else ""
@@ -124,8 +125,9 @@ class Session:
             for position, one in enumerate(chosen):
                 answer = None
                 if not why:
-                    if position:
+                    if self._has_begun:
                         self._pause()
+                    self._has_begun = True
                     self.captures[one.name].check()
                     answer = self.workers[one.name].download(self._request(target, one))
                     first = outcome.of(answer, None, one, None)

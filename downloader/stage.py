@@ -24,7 +24,6 @@ from downloader.session import Limits
 from downloader.shared_limits import Turn
 from downloader.targets import Target
 from firstflight.as_map import CDN_MAP_FILE, OTHERS, Mapper
-from firstflight.egress import lists
 from firstflight.egress.permitted import Permitted
 from firstflight.errors import FirstflightError, Interrupted, UsageError
 from firstflight.layout import StageKey
@@ -51,16 +50,23 @@ def stage(run: Run, key: StageKey) -> None:
     settings = run.settings.download
     if not settings.enabled:
         raise UsageError("download.enabled is false in the settings of this run: nothing was sent")
+    if not key.shard.is_whole:
+        # One download at a time from a vantage point: its shards would disturb each other.
+        raise UsageError(
+            f"{key.vantage} has {key.shard.of} shards, and downloads cannot be divided: use settings with "
+            "shards = 1 for them; nothing was sent"
+        )
     with run.stage(NAME, key) as report:
-        probe = run.settings.probe
-        lists.check(probe.blocklist, probe.optout)
         mapper = Mapper(run.layout.as_data)
         folder = run.layout.stage(NAME, key)
         sets = option_sets.chosen(",".join(settings.sets))
         plan = _plan(run, key, mapper, report)
-        _check(run, plan)
+        probe = run.settings.probe
+        permitted = Permitted(probe.blocklist, probe.optout, [str(net) for net in probe.allow_net])
+        downloads.check(plan, permitted, run.settings.campaign.contact)
         report.rows_in = len(plan) * len(sets)
-        seed = int(run.manifest["seed"]) ^ key.repetition
+        # Each run of downloads has an order of its own, also at each vantage point.
+        seed = draw.number(int(run.manifest["seed"]), f"{key.vantage} {key.repetition}") >> 1
         report.facts |= {"sets": ",".join(one.name for one in sets), "seed": seed}
         stopped: Interrupted | None = None
         try:
@@ -96,15 +102,6 @@ def _plan(run: Run, key: StageKey, mapper: Mapper, report: StageReport) -> list[
     if not chosen:
         report.warnings.append("there is no file to download")
     return chosen
-
-
-def _check(run: Run, plan: Sequence[Target]) -> None:
-    """Raise NotTheLab or InputError before anything is sent; blocked targets become rows later."""
-    probe = run.settings.probe
-    permitted = Permitted(probe.blocklist, probe.optout, [str(net) for net in probe.allow_net])
-    for target in plan:
-        if target.ip:
-            permitted.why_not(target.ip, target.domain)
 
 
 def _download(

@@ -100,14 +100,17 @@ class Worker:
                 stderr=log,
                 env=environment,
             )
-        line = self._line(_START_S) or b""
         try:
+            line = self._line(_START_S) or b""
             self.version = str(json.loads(line)["ready"])
         except (ValueError, KeyError, TypeError) as error:
             self._kill()
             raise UsageError(
                 f"the download client {self.option_set.client} does not start: {self._last_message()}"
             ) from error
+        except BaseException:
+            self._kill()
+            raise
 
     def _line(self, limit_s: float) -> bytes | None:
         """Return the client's next line, a part of it if it ended, None if the time is over."""

@@ -25,6 +25,7 @@ _V4 = "169.254.{}.{}"
 _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
 _MOST = 64
+_NETWORKS = 256 * _MOST
 _OFFLOADS = ("gro", "gso", "tso")
 
 
@@ -55,6 +56,7 @@ class Masqueraded:
         self._mark = mark
         self._stack = ExitStack()
         self._holder = 0
+        self._network = 0
 
     def __enter__(self) -> Self:
         if not forwards(4):
@@ -96,6 +98,7 @@ class Masqueraded:
         self._holder = holder.pid
 
     def _link(self) -> None:
+        self._network = _free_network((os.getpid() * _MOST + self._place) % _NETWORKS)
         # Short names (15 characters at most), not those of another process of this namespace.
         outer = f"ff{os.getpid()}.{self._place}"
         v4, v6 = self._addresses(2)
@@ -151,9 +154,21 @@ class Masqueraded:
                 raise FirstflightError(f"nft does not masquerade: {answer.decode(errors='replace').strip()}")
 
     def _addresses(self, end: int) -> tuple[str, str]:
-        # Of the process, so that two of them in one namespace do not meet: 16,384 /30 networks, 64 a process.
-        network = (os.getpid() % 256) * _MOST + self._place
+        network = self._network
         return _V4.format(network // _MOST, network % _MOST * 4 + end), _V6.format(network, end)
+
+
+def _free_network(first: int) -> int:
+    """Return a number from `first` on whose /30 network no interface here has an address of."""
+    shown = subprocess.run(
+        ["ip", "-4", "-o", "address", "show"], capture_output=True, text=True, check=False
+    ).stdout
+    taken = {word.partition("/")[0] for word in shown.split()}
+    for offset in range(_NETWORKS):
+        network = (first + offset) % _NETWORKS
+        if _V4.format(network // _MOST, network % _MOST * 4 + 1) not in taken:
+            return network
+    raise UsageError("all networks for links of namespaces are taken: end what uses them")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

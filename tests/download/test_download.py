@@ -232,7 +232,7 @@ def test_without_contact_nothing_is_sent(world: World, tmp_path: Path) -> None:
     targets.write_text("url,ip\nhttps://example.com/,203.0.113.9\n")
     done = world.run("download", "--targets", targets)
     assert done.returncode == 2
-    assert "--contact is needed" in done.stderr
+    assert "a contact is needed: 203.0.113.9" in done.stderr
 
 
 def test_a_budget_without_sending(world: World, tmp_path: Path) -> None:

@@ -181,6 +181,16 @@ def test_the_stop_file_ends_it_with_a_row_for_each_begun(world: World, run: Call
     assert report.state == "interrupted"
 
 
+def test_a_vantage_point_with_shards_is_refused(world: World, run: Callable[..., Run]) -> None:
+    made = run()
+    divided = json.loads(made.layout.settings.read_text())
+    divided["vantage"][0]["shards"] = 2
+    made.layout.settings.write_text(json.dumps(divided))
+    done = world.run("stage", "download", "--run", made.id, *HERE, "--shard", "1/2")
+    assert done.returncode == 2
+    assert "here has 2 shards, and downloads cannot be divided" in done.stderr
+
+
 def test_a_campaign_without_it_sends_nothing(world: World, run: Callable[..., Run]) -> None:
     made = run("")
     off = json.loads(made.layout.settings.read_text())
