@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import InputPath
+from cli.options import InputPath, egress
 from firstflight.errors import Interrupted, UsageError
 from firstflight.system import stdout, terminal
 
@@ -37,29 +37,7 @@ def _rate(_: click.Context, parameter: click.Parameter, value: float) -> float:
 @click.option(
     "--contact", default="", metavar="TEXT", help="Whom to ask about the crawl, sent in User-Agent; needed."
 )
-@click.option(
-    "--blocklist",
-    "blocklists",
-    multiple=True,
-    type=InputPath(),
-    metavar="FILE",
-    help="Addresses never to contact (repeatable).",
-)
-@click.option(
-    "--optout",
-    "optouts",
-    multiple=True,
-    type=InputPath(),
-    metavar="FILE",
-    help="Names and networks that opted out (repeatable).",
-)
-@click.option(
-    "--allow-net",
-    "allow",
-    multiple=True,
-    metavar="CIDR",
-    help="Private network, or the lab's, that may be contacted without contact (repeatable).",
-)
+@egress
 @click.option(
     "--rate",
     type=click.FloatRange(min=0.01),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import InputPath
+from cli.options import InputPath, egress
 from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 
@@ -74,17 +74,7 @@ DEFAULT_SETS = "bl,ws14,all14,quiche"
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Of the drawn orders.")
 @click.option("--roots", type=InputPath(), metavar="FILE", help="PEM file of trusted roots [Mozilla's].")
 @click.option("--contact", default="", metavar="TEXT", help="Whom to ask; needed for public addresses.")
-@click.option(
-    "--blocklist", "blocklists", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)"
-)
-@click.option("--optout", "optouts", multiple=True, type=InputPath(), metavar="FILE", help="(repeatable)")
-@click.option(
-    "--allow-net",
-    "allow",
-    multiple=True,
-    metavar="CIDR",
-    help="Private network, or the lab's, that may be contacted without contact (repeatable).",
-)
+@egress
 @click.option("--dry-run", is_flag=True, help="Print the budget; send nothing.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from firstflight.errors import InputError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 output_format = click.option(
     "--format",
@@ -32,3 +35,34 @@ class InputPath(click.Path):
                 f"cannot read {value}: there is no such {'file' if self.file_okay else 'folder'}"
             )
         return super().convert(value, param, ctx)
+
+
+def egress(command: _Command) -> _Command:
+    """Add the lists in force to a command that sends: parameters `blocklists`, `optouts` and `allow`."""
+    for option in (
+        click.option(
+            "--allow-net",
+            "allow",
+            multiple=True,
+            metavar="CIDR",
+            help="Private network, or the lab's, that may be contacted without contact (repeatable).",
+        ),
+        click.option(
+            "--optout",
+            "optouts",
+            multiple=True,
+            type=InputPath(),
+            metavar="FILE",
+            help="Names and networks that opted out (repeatable).",
+        ),
+        click.option(
+            "--blocklist",
+            "blocklists",
+            multiple=True,
+            type=InputPath(),
+            metavar="FILE",
+            help="Addresses never to contact (repeatable).",
+        ),
+    ):
+        command = option(command)
+    return command

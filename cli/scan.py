@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import InputPath
+from cli.options import InputPath, egress
 from firstflight.errors import UsageError
 from firstflight.system import stdout, terminal
 
@@ -52,29 +52,7 @@ _ONLY = {
 @click.option(
     "--contact", default="", metavar="TEXT", help="Whom to ask about the scan; needed for public addresses."
 )
-@click.option(
-    "--blocklist",
-    "blocklists",
-    multiple=True,
-    type=InputPath(),
-    metavar="FILE",
-    help="Addresses never to contact (repeatable).",
-)
-@click.option(
-    "--optout",
-    "optouts",
-    multiple=True,
-    type=InputPath(),
-    metavar="FILE",
-    help="Names and networks that opted out (repeatable).",
-)
-@click.option(
-    "--allow-net",
-    "allow",
-    multiple=True,
-    metavar="CIDR",
-    help="Private network, or the lab's, that may be contacted without contact (repeatable).",
-)
+@egress
 @click.option("--dry-run", is_flag=True, help="Print what would be done; send nothing.")
 @click.option(
     "--network", "networks", multiple=True, metavar="CIDR", help="zmap: IPv4 network to sweep (repeatable)."
