@@ -14,7 +14,7 @@ import pytest
 from tests.campaign_loopback.world import FIRSTFLIGHT, ROOT, World
 
 PACKAGES = [
-    *("cli", "crawler", "dags", "dissector", "firstflight", "lab"),
+    *("cli", "crawler", "dags", "dissector", "downloader", "firstflight", "lab"),
     *("orchestration", "reports", "scanner", "schemas", "store"),
 ]
 ENTRY = '    Stage("tally", "tally", Scope.KEY, SCAN, kinds=()),\n'
@@ -126,7 +126,8 @@ def test_a_schedule_has_a_task_for_it_that_runs_it(
     )
     assert done.returncode == 0, done.stderr
     names, pool, gave, off = json.loads(done.stdout.splitlines()[-1])
-    assert names == ["resolve", "probe", "handshake", "calibrate", "dissect", "tally", "load"]
+    measure = ["resolve", "probe", "handshake", "calibrate", "tcp_options", "download"]
+    assert names == [*measure, "dissect", "tally", "load"]
     assert pool == "default_pool"  # it sends nothing
     assert gave["rows"] > 0 and tally(run, "east").is_file()
     assert off == {"rows": 0}, "the settings do not enable it"
