@@ -56,6 +56,12 @@ def cpu_s(pid: int) -> float:
     return ticks(pid)[0] / TICKS_PER_S
 
 
+def cpu_ns(pid: int) -> int:
+    """Return the CPU time of a running process's present threads in nanoseconds (Linux: schedstat)."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+
 def ticks(pid: int) -> tuple[int, int]:
     """Return the clock ticks (user and system) of a running process, and of its children that have ended.
 

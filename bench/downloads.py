@@ -1,0 +1,143 @@
+"""Measure the download clients: `python -m bench downloads`.
+
+Each client downloads the same file of 20 MB from the same host, behind the lab's link without a rate, in
+namespaces of their own; curl's command does so beside them. A round is one process of each, in turn, so that
+a busy machine slows all. CPU time is what the kernel charged to the process (user + system) from the moment
+it was ready; of curl's command, whose start cannot be told from its work, less that of a small download.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import campaign_world, process
+from downloader.clients.contract import Answer, Request
+from downloader.option_sets import SETS
+from downloader.worker import command
+from tests.download.world import NAME, SERVER_V4, SIZES, World
+
+RTT_US = 10_000
+FILE = "twenty"
+MB = SIZES[FILE] / 1e6
+# Megabytes per CPU second: our libcurl for TCP beside curl's command, and the QUIC client alone.
+LEAST_OF_CURL, LEAST_QUIC = 0.9, 350.0
+COMMAND = "curl's command"
+_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one process did. `cpu_s` is of all downloads, `wall_s` from the first request to the end."""
+
+    downloads: int
+    cpu_s: float
+    wall_s: float
+
+    @property
+    def mb_per_cpu_s(self) -> float:
+        """Millions of bytes of bodies per CPU second."""
+        return self.downloads * MB / self.cpu_s
+
+
+def of_client(world: World, name: str, downloads: int) -> Speed:
+    """Measure the client of a set, as the stage runs it. SystemExit if a download is not complete."""
+    one = SETS[name]
+    argv = world.enter("v", command(one.client, ["allow-net=198.18.0.0/15"]))
+    request = Request(
+        url=world.url(FILE),
+        host=NAME,
+        ip=SERVER_V4,
+        port=443,
+        path=f"/{FILE}",
+        user_agent="firstflight-bench",
+        timeout_s=_TIMEOUT_S,
+        max_bytes=1 << 30,
+        roots=str(world.roots),
+        http=one.http,
+    )
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        assert client.stdin is not None and client.stdout is not None
+        client.stdout.readline()
+        cpu, began = process.cpu_ns(client.pid), time.monotonic()
+        for _ in range(downloads):
+            client.stdin.write(request.line())
+            client.stdin.flush()
+            answer = Answer.of(client.stdout.readline())
+            if answer.end != "complete" or answer.body_bytes != SIZES[FILE]:
+                raise SystemExit(f"bench: {name}: {answer.end}, {answer.body_bytes} bytes, {answer.detail}")
+        used = Speed(downloads, (process.cpu_ns(client.pid) - cpu) / 1e9, time.monotonic() - began)
+        client.stdin.close()
+    return used
+
+
+def of_curl(world: World, downloads: int) -> Speed:
+    """Measure curl's command with one connection per download, as the clients have it."""
+
+    def used(file: str, times: int) -> process.Used:
+        connection = ["--connect-to", f"::{SERVER_V4}:443", "--cacert", str(world.roots)]
+        headers = ["--http1.1", "--header", "Connection: close", "--header", "Accept-Encoding: identity"]
+        files = [word for _ in range(times) for word in ("--output", "/dev/null", world.url(file))]
+        return process.run(world.enter("v", ["curl", "--silent", "--fail", *connection, *headers, *files]))
+
+    start, all_of_them = used("small", 1), used(FILE, downloads)
+    return Speed(downloads, all_of_them.cpu_s - start.cpu_s, all_of_them.wall_s - start.wall_s)
+
+
+def measure(world: World, names: Sequence[str], downloads: int, rounds: int) -> dict[str, list[Speed]]:
+    """Return what each client and curl's command did in each round."""
+    ways: dict[str, Callable[[], Speed]] = {COMMAND: lambda: of_curl(world, downloads)}
+    for name in names:
+        ways[name] = lambda name=name: of_client(world, name, downloads)  # type: ignore[misc]
+    found: dict[str, list[Speed]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            found[name].append(way())
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; return 1 if a client misses its goal."""
+    parser = argparse.ArgumentParser(prog="bench downloads")
+    parser.add_argument("--sets", nargs="+", default=["bl", "quiche", "libcurl"], choices=sorted(SETS))
+    parser.add_argument("--downloads", type=int, default=10, help="of 20 MB, by each process")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(arguments)
+    campaign_world.enter_namespace("bench.downloads", sys.argv[1:])
+    with tempfile.TemporaryDirectory(prefix="firstflight-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with World(folder, RTT_US) as world:
+            found = measure(world, options.sets, options.downloads, options.rounds)
+    missed = 0
+    for name, speeds in found.items():
+        values = [one.mb_per_cpu_s for one in speeds]
+        ratios = [v / of.mb_per_cpu_s for v, of in zip(values, found[COMMAND], strict=True)]
+        middle, ratio = statistics.median(values), statistics.median(ratios)
+        wall = statistics.median(one.downloads * MB / one.wall_s for one in speeds)
+        print(
+            f"{name}: {middle:,.0f} MB per CPU second ({min(values):,.0f} to {max(values):,.0f}), "
+            f"{ratio:.2f} of curl's command, {wall:,.0f} MB per second of time",
+            flush=True,
+        )
+        if name == "quiche":
+            missed += middle < LEAST_QUIC
+        elif name in SETS and SETS[name].protocol == "tcp":
+            missed += ratio < LEAST_OF_CURL
+    print(
+        f"goals: TCP {LEAST_OF_CURL} of curl's command, quiche {LEAST_QUIC:.0f} MB per CPU second; "
+        f"{options.rounds} rounds of {options.downloads} downloads of {MB:.0f} MB, round trip "
+        f"{RTT_US / 1000:.0f} ms; {process.load()}"
+    )
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
