@@ -26,6 +26,9 @@ _V6 = "fd66:6972:7374:{:x}::{}"
 _FORWARD = {4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}
 _MOST = 64
 _NETWORKS = 256 * _MOST
+# The outer end of a link has its network's number: the kernel gives a name once in a namespace.
+_OUTER = "ff-net{}"
+_EXISTS = "File exists"  # EEXIST in the words of ip(8)
 _OFFLOADS = ("gro", "gso", "tso")
 
 
@@ -98,12 +101,11 @@ class Masqueraded:
         self._holder = holder.pid
 
     def _link(self) -> None:
-        self._network = _free_network((os.getpid() * _MOST + self._place) % _NETWORKS)
-        # Short names (15 characters at most), not those of another process of this namespace.
-        outer = f"ff{os.getpid()}.{self._place}"
+        first = (os.getpid() * _MOST + self._place) % _NETWORKS
+        self._network = _take_network(first, self.interface, self._holder)
+        outer = _OUTER.format(self._network)
         v4, v6 = self._addresses(2)
         outer_v4, outer_v6 = self._addresses(1)
-        _run("ip", "link", "add", outer, "type", "veth", "peer", self.interface, "netns", str(self._holder))
         _run("ip", "address", "add", f"{outer_v4}/30", "dev", outer)
         _run("ip", "address", "add", f"{outer_v6}/64", "dev", outer, "nodad")
         for name, netns in ((outer, False), (self.interface, True)):
@@ -127,7 +129,7 @@ class Masqueraded:
     def _rules(self, stack: ExitStack) -> None:
         """Masquerade what comes from the link, as long as the nft process runs that owns the table."""
         v4, v6 = self._addresses(2)
-        table = f"inet firstflight_{os.getpid()}_{self._place}"
+        table = f"inet firstflight_{self._network}"
         lines = [
             f"add table {table} {{ flags owner; }}",
             f"add chain {table} nat {{ type nat hook postrouting priority srcnat; }}",
@@ -158,15 +160,27 @@ class Masqueraded:
         return _V4.format(network // _MOST, network % _MOST * 4 + end), _V6.format(network, end)
 
 
-def _free_network(first: int) -> int:
-    """Return a number from `first` on whose /30 network no interface here has an address of."""
+def _take_network(first: int, inner: str, holder: int) -> int:
+    """Make the link to `inner` in the namespace of process `holder`; return the number of its /30 network.
+
+    The number is the first from `first` on whose network no interface here has an address of, and whose link
+    does not exist: of two processes that choose the same one, the kernel refuses the second.
+    """
     shown = subprocess.run(
         ["ip", "-4", "-o", "address", "show"], capture_output=True, text=True, check=False
     ).stdout
     taken = {word.partition("/")[0] for word in shown.split()}
     for offset in range(_NETWORKS):
         network = (first + offset) % _NETWORKS
-        if _V4.format(network // _MOST, network % _MOST * 4 + 1) not in taken:
+        if _V4.format(network // _MOST, network % _MOST * 4 + 1) in taken:
+            continue
+        outer = _OUTER.format(network)
+        try:
+            _run("ip", "link", "add", outer, "type", "veth", "peer", inner, "netns", str(holder))
+        except UsageError as error:
+            if _EXISTS not in str(error):
+                raise
+        else:
             return network
     raise UsageError("all networks for links of namespaces are taken: end what uses them")
 
