@@ -9,9 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.segments import rows_of
+from tests.turns import check_turns
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31
@@ -255,13 +254,4 @@ def test_turns_keep_two_probers_apart(silent: Silent, tmp_path: Path) -> None:
     for index, (folder, process) in enumerate(running):
         assert process.wait(timeout=120) == 0
         sent += [(row["sent_at"], index) for row in rows_of(folder)]
-    sent.sort()
-    assert [index for _, index in sent].count(0) == 20 == [index for _, index in sent].count(1)
-    # Limit and slack hold for the times of the prober's decisions; the kernel stamps somewhat later, which
-    # changes single gaps but not their median.
-    gaps: dict[bool, list[int]] = {True: [], False: []}
-    for (before, who), (after, other) in pairwise(sent):
-        gaps[who == other].append(after - before)
-    assert median(gaps[True]) > 45 * MS
-    assert len(gaps[False]) >= 3 and median(gaps[False]) > 250 * MS
-    assert min(gaps[False]) > 0
+    check_turns(sent, 20)

@@ -16,11 +16,12 @@ from firstflight.system import binaries
 from tests.waiting import until
 
 PORT = 443
-ALLOW = ("--allow-net", "10.77.0.0/16")
+ALLOW = ("--allow-net", "10.77.0.0/16", "--allow-net", "fd77::/16")
 FAST = ("--per-address-rate", "0", "--per-prefix-rate", "0", "--rate", "500")
 OFFERED = {"tcp_timestamps": 1, "tcp_sack": 1, "tcp_window_scaling": 1, "tcp_ecn": 1}
 LISTENER = (
-    f"import socket; s = socket.create_server(('', {PORT}), backlog=1000); print('READY', flush=True)\n"
+    f"import socket; s = socket.create_server(('', {PORT}), family=socket.AF_INET6, backlog=1000, "
+    "dualstack_ipv6=True); print('READY', flush=True)\n"
     "while True: s.accept()[0].close()"
 )
 # For the first SYN alone: the quota ends within the second one.
@@ -89,13 +90,15 @@ class World:
         subprocess.run(self.inside(namespace, "sh", "-c", script), check=True)
 
     def add(self, number: int, server: Server) -> str:
-        """Start a server; return its address."""
+        """Start a server; return its IPv4 address (`v6` has the other one)."""
         near, far, here = f"10.77.{number}.1", f"10.77.{number}.2", self._namespace()
         steps = [
             (self.client, f"ip link add s{number} type veth peer name eth0 netns {here.pid}"),
             (self.client, f"ip addr add {near}/24 dev s{number}"),
             (self.client, f"ip link set s{number} up"),
+            (self.client, f"ip addr add fd77:0:0:{number}::1/64 dev s{number} nodad"),
             (here, f"ip addr add {far}/24 dev eth0"),
+            (here, f"ip addr add {self.v6(number)}/64 dev eth0 nodad"),
             (here, f"ip link set eth0 mtu {server.mtu} up"),
         ]
         if server.rule:
@@ -112,6 +115,11 @@ class World:
         if server.listens:
             self._start(self.inside(here, sys.executable, "-c", LISTENER))
         return far
+
+    @staticmethod
+    def v6(number: int) -> str:
+        """Return the IPv6 address of a server."""
+        return f"fd77:0:0:{number}::2"
 
     def ask(self, folder: Path, targets: Sequence[tuple[str, str]], *options: object) -> Done:
         """Run the engine in the client's namespace over (address, name)."""

@@ -101,6 +101,25 @@ def test_no_sysctl_of_the_namespace_is_changed(world: World, tmp_path: Path) -> 
     assert subprocess.run(read, capture_output=True, text=True, check=True).stdout == before
 
 
+def test_options_by_ipv6_are_those_of_the_server(world: World, tmp_path: Path) -> None:
+    """IPv6 has the same settings; its header takes 20 bytes more from the MTU."""
+    for number, server in enumerate((Server(mtu=1400), Server({"tcp_sack": 0}), Server(listens=False))):
+        world.add(number, server)
+    targets = [(World.v6(number), f"n{number}.test") for number in range(3)]
+    targets.append((World.v6(9), "away.test"))
+    (tmp_path / "block.txt").write_text("fd77:0:0:9::/64\n")
+    rows = world.ask(tmp_path, targets, "--blocklist", tmp_path / "block.txt").rows
+    found = {name: (row["outcome"], row["mss"], row["sack"], row["ecn"]) for name, row in rows.items()}
+    assert found == {
+        "n0.test": ("answered", 1340, True, True),
+        "n1.test": ("answered", 1440, False, True),
+        "n2.test": ("refused", None, None, None),
+        "away.test": ("blocked", None, None, None),
+    }
+    assert [rows[f"n{number}.test"]["ip"] for number in range(3)] == [World.v6(n) for n in range(3)]
+    assert rows["n0.test"]["src_ip"] == "fd77::1"
+
+
 def test_lists_are_kept(world: World, tmp_path: Path) -> None:
     targets = [(world.add(number, Server()), f"n{number}.test") for number in (1, 2, 3)]
     block, optout = tmp_path / "block.txt", tmp_path / "optout.txt"
