@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from firstflight.as_map import Mapper
-from firstflight.errors import Interrupted, UsageError
+from firstflight.errors import Interrupted
 from firstflight.layout import StageKey
-from firstflight.run.provenance import ruleset_hash
 from firstflight.run.run import Run
 from firstflight.system import files
 from firstflight.system.progress import Progress
+from scanner import drawn
 from scanner.calibrate import engines, pairs, records
 from scanner.calibrate.engines import NAME
 from scanner.calibrate.pairs import STEPS
-from scanner.driver import choose, draw, process, rules
+from scanner.driver import choose, process
 from scanner.driver.segments import closed_segments
 from scanner.records import finished
 
@@ -37,34 +37,18 @@ def stage(run: Run, key: StageKey) -> None:
     Reads dns_answer.parquet and as_data/; writes calibration.parquet into the stage's folder. Raises
     FirstflightError, UsageError if the settings do not enable it; SIGINT shuts down gracefully.
     """
-    settings = run.settings
-    if not settings.calibrate.enabled:
-        raise UsageError("calibrate.enabled is false in the settings of this run: nothing was sent")
+    drawn.check_enabled(run, NAME)
     folder = run.layout.stage(NAME, key)
     with run.stage(NAME, key) as report:
-        rules.check_lists(run)
-        mapper = Mapper(run.layout.as_data)
-        plan = draw.plan(run, key, NAME, mapper, folder)
-        report.rows_in = plan.num_rows
         begun = bool(pairs.done(folder)) or (folder / "blocks").is_dir()
-        choose.write_targets(
-            plan,
-            settings.probe.port,
-            folder / "targets.csv",
-            mapper.asn,
-            probed_already=begun,
-            done="contacted",
-        )
-        in_force = rules.rule_files(run)
-        rules.copy_into_run(run, in_force)
+        port = run.settings.probe.port
+        found = drawn.prepare(run, key, NAME, report, port=port, begun=begun, done="contacted")
         stopped: Interrupted | None = None
-        if plan.num_rows == 0:
-            report.warnings.append("no name with an address was drawn (calibrate.share, cdn, limit)")
         try:
-            _send(run, key, plan, mapper)
+            _send(run, key, found.plan, found.mapper)
         except Interrupted as error:
             stopped = error
-        records.write(run, key, plan, ruleset_hash(in_force), report, mapper, stopped is not None)
+        records.write(run, key, found.plan, found.ruleset, report, found.mapper, stopped is not None)
         if stopped is not None:
             raise stopped
     # Not before the report says that the stage is done: without them it would contact all again.

@@ -17,7 +17,6 @@ import pyarrow as pa
 from firstflight.as_map import Mapper
 from firstflight.cdn import rules as cdn_rules
 from firstflight.cdn.methods import Methods
-from firstflight.errors import FirstflightError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
@@ -59,13 +58,7 @@ def write(
     rows = Rows(closed, folder)
     summary = files.read_json(folder / "summary.json")
     copy_summary(summary, report)
-    if stopped:
-        report.facts["not_connected"] = plan.num_rows - len(rows)
-    else:
-        reason = "rejected by the handshake engine; handshake.log says why"
-        report.rejected = finished.rejected(rows.targets, plan.num_rows, summary, reason)
-        if len(rows) + len(report.rejected) != plan.num_rows:
-            raise FirstflightError(f"{key}: {plan.num_rows} targets, {len(rows)} of them have a handshake")
+    finished.account(key, report, rows.targets, plan.num_rows, summary, stage="handshake", stopped=stopped)
     common = provenance(run, key, report.tool_version, ruleset, run.layout.handshakes(key))
     report.counts = counts.of_connections(rows.blocks(len(rows), ["outcome"]))
     methods = Methods.read(cdn_rules.in_force(run.layout.as_data))

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firstflight.errors import FirstflightError
-from firstflight.run.report import Rejected
+from firstflight.layout import StageKey
+from firstflight.run.report import Rejected, StageReport
 from firstflight.system import files
 from scanner.driver.choose import FIRST_LINE
 
@@ -31,6 +32,29 @@ def rejected(
     if np.count_nonzero(without) != summary["rejected"]:
         return []  # rows are missing for another reason: the sums will not hold
     return [Rejected(line=int(place) + FIRST_LINE, reason=reason) for place in np.flatnonzero(without)]
+
+
+def account(
+    key: StageKey,
+    report: StageReport,
+    with_row: npt.NDArray[np.uint32],
+    targets: int,
+    summary: dict[str, Any],
+    *,
+    stage: str,
+    stopped: bool,
+) -> None:
+    """Enter into the report of `stage` which targets have no row, and why; arguments as of `rejected`.
+
+    `stopped`: the next start does the rest. FirstflightError if a target is missing without having been
+    rejected.
+    """
+    if stopped:
+        report.facts["not_connected"] = targets - len(with_row)
+        return
+    report.rejected = rejected(with_row, targets, summary, f"rejected by the engine; {stage}.log says why")
+    if len(with_row) + len(report.rejected) != targets:
+        raise FirstflightError(f"{key}: {targets} targets, {len(with_row)} of them have a row")
 
 
 def remove_segments(out: Path, rows: int | None, segments: Path) -> None:

@@ -191,7 +191,7 @@ def test_rejected_lines_are_counted_and_lost_ones_are_a_fault(run: Run, key: Sta
     report = written(run, key)
     assert [line.line for line in report.rejected] == [3, 4]
     summary(folder, rejected=1)
-    with pytest.raises(FirstflightError, match="4 targets, 2 of them have a handshake"):
+    with pytest.raises(FirstflightError, match="4 targets, 2 of them have a row"):
         written(run, key)
 
 
