@@ -87,6 +87,7 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 as declared, one line per CDN.")
 @click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
 @click.option("--files", is_flag=True, help="What a crawl must find, one line per name with a web site.")
+@click.option("--paths", is_flag=True, help="Round-trip time, rate and queue of each path, one line each.")
 def truth(
     state: str | None,
     behaviour: Path | None,
@@ -94,6 +95,7 @@ def truth(
     as_table1: bool,
     certificates: bool,
     files: bool,
+    paths: bool,
 ) -> None:
     """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
     from dataclasses import asdict
@@ -114,6 +116,8 @@ def truth(
         rows = HandshakeTruth(net, place.folder).certificates()
     elif files:
         rows = file_sites.truth()
+    elif paths:
+        rows = declared.paths(net)
     for row in rows:
         terminal.echo(terminal.as_json(row))
 

@@ -174,6 +174,37 @@ class OverrideEntry(_Entry):
     delay_ms: float = Field(gt=0, le=2000)
 
 
+class LineEntry(_Entry):
+    """One direction of a bottleneck: bits per second, and how much its drop-tail queue takes."""
+
+    rate_bps: int = Field(ge=8_000, le=1_000_000_000_000)
+    queue_packets: int | None = Field(default=None, ge=1, le=1_000_000)
+    queue_bytes: int | None = Field(default=None, ge=1500, le=1_000_000_000)
+
+    @model_validator(mode="after")
+    def _limited(self) -> LineEntry:
+        if self.queue_packets is None and self.queue_bytes is None:
+            raise ValueError("a rate needs `queue_packets` or `queue_bytes`, or both")
+        return self
+
+
+class BottleneckEntry(_Entry):
+    """A host's access, which all its paths share, or with `peer` one path alone, by direction."""
+
+    host: str
+    peer: str | None = None
+    to_host: LineEntry | None = None
+    from_host: LineEntry | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> BottleneckEntry:
+        if self.to_host is None and self.from_host is None:
+            raise ValueError(f"{self.host}: a bottleneck needs `to_host` or `from_host`, or both")
+        if self.host == self.peer:
+            raise ValueError(f"{self.host}: `peer` is the host itself")
+        return self
+
+
 class Behaviour(_Entry):
     """The whole behaviour file."""
 
@@ -190,6 +221,7 @@ class Behaviour(_Entry):
     answer: tuple[AnswerEntry, ...] = ()
     special: tuple[SpecialEntry, ...]
     override: tuple[OverrideEntry, ...] = ()
+    bottleneck: tuple[BottleneckEntry, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Behaviour:
@@ -202,6 +234,7 @@ class Behaviour(_Entry):
                     raise ValueError(f"rtt_ms.{one}.{other}: no such host")
                 if not 1 <= rtt <= 250:
                     raise ValueError(f"rtt_ms.{one}.{other}: must be 1 to 250 ms")
+        self._check_bottlenecks(hosts)
         if sum(answer.share for answer in self.answer) > 1:
             raise ValueError("answer: the shares are more than 1 together")
         special = [s.domain for s in self.special]
@@ -211,6 +244,34 @@ class Behaviour(_Entry):
             if cdn.varying and len(cdn.varying.iack) != self.epochs:
                 raise ValueError(f"{cdn.name}: `varying.iack` needs one number per epoch")
         return self
+
+    def _check_bottlenecks(self, hosts: list[str]) -> None:
+        paths: set[frozenset[str]] = set()
+        for each in self.bottleneck:
+            named = [each.host] if each.peer is None else [each.host, each.peer]
+            for host in named:
+                if host not in hosts:
+                    raise ValueError(f"bottleneck: no host {host!r}")
+            if frozenset(named) in paths:
+                raise ValueError(f"bottleneck: {' and '.join(named)} twice")
+            paths.add(frozenset(named))
+        leave = [each.host for each in self.bottleneck if each.peer is None and each.from_host]
+        reach = [each.host for each in self.bottleneck if each.peer is None and each.to_host]
+        own = {
+            pair
+            for each in self.bottleneck
+            if each.peer is not None
+            for pair, line in (
+                ((each.host, each.peer), each.from_host),
+                ((each.peer, each.host), each.to_host),
+            )
+            if line
+        }
+        for pair in ((one, other) for one in leave for other in reach if one != other):
+            if pair not in own:
+                raise ValueError(
+                    f"bottleneck: packets from {pair[0]} to {pair[1]} pass two: give that path one of its own"
+                )
 
 
 def read(path: Path) -> Behaviour:

@@ -7,7 +7,7 @@ changes nothing else.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -16,7 +16,7 @@ from firstflight.errors import UsageError
 from lab import answers, behaviour, file_sites
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
-from lab.model import Answer, CertificateName, DnsRecord, Drop, Endpoint, Host, HostKind, Route
+from lab.model import Answer, Bottleneck, CertificateName, DnsRecord, Drop, Endpoint, Host, HostKind, Route
 
 DEFAULT = Path(__file__).with_name("internet.toml")
 
@@ -44,6 +44,7 @@ class Internet:
     drops: tuple[Drop, ...]
     epochs: int
     cdns: tuple[str, ...]
+    bottlenecks: tuple[Bottleneck, ...] = ()
     _records: tuple[DnsRecord, ...] = field(repr=False, default=())
     _moved: dict[int, dict[str, str]] = field(repr=False, default_factory=dict)
     _rtt_us: dict[frozenset[str], int] = field(repr=False, default_factory=dict)
@@ -62,6 +63,14 @@ class Internet:
     def rtt_us(self, one: str, other: str) -> int:
         """Return the round-trip time that the link emulator keeps between two hosts, in microseconds."""
         return self._rtt_us.get(frozenset((one, other)), self._default_rtt_us)
+
+    def bottleneck(self, source: str, destination: str) -> Bottleneck | None:
+        """Return what limits packets from one host to another: the path's own, else that of a host."""
+        for ends in ((source, destination), (source, None), (None, destination)):
+            for each in self.bottlenecks:
+                if (each.from_host, each.to_host) == ends and source != destination:
+                    return each
+        return None
 
     def host(self, name: str) -> Host:
         """Return a host by name; UsageError lists the known ones."""
@@ -104,6 +113,16 @@ def _edges(spec: Behaviour) -> list[CdnEntry | OddEntry]:
     edges: list[CdnEntry | OddEntry] = list(spec.cdn)
     edges.append(spec.odd)
     return edges
+
+
+def _bottlenecks(spec: Behaviour) -> Iterator[Bottleneck]:
+    for each in spec.bottleneck:
+        for line, source, destination in (
+            (each.to_host, each.peer, each.host),
+            (each.from_host, each.host, each.peer),
+        ):
+            if line is not None:
+                yield Bottleneck(source, destination, line.rate_bps, line.queue_packets, line.queue_bytes)
 
 
 @dataclass(frozen=True)
@@ -332,6 +351,7 @@ def expand(spec: Behaviour) -> Internet:
         drops=tuple(Drop(str(ip), s.drop) for s in spec.special if s.drop for ip in (*s.a, *s.aaaa)),
         epochs=spec.epochs,
         cdns=tuple(cdn.name for cdn in spec.cdn),
+        bottlenecks=tuple(_bottlenecks(spec)),
         _records=tuple(build.records),
         _moved=build.moved,
         _rtt_us={

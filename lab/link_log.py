@@ -1,13 +1,14 @@
-"""The link emulator's log: each packet's arrival, planned release and lateness.
+"""The link emulator's log: each packet's arrival, planned release, wait at a bottleneck, and lateness.
 
 Three clocks stamp a packet on its way from one host to another, all of them the kernel's realtime clock:
 
-    captured when it leaves <= arrived_ns,    arrived_ns + delay = release_ns
+    captured when it leaves <= arrived_ns,    arrived_ns + wait_ns + delay = release_ns
     release_ns <= captured when it is received <= release_ns + late_ns
 
-The first inequality holds because the sender's kernel stamps the packet before passing it on, the last one
-because `late_ns` is taken after the receiver's kernel got it (lab/link/README.md). So every packet bounds the
-error of the stamps at both ends, on a busy machine too.
+`wait_ns` is the queue's and the packet's own transmission, 0 without a bottleneck. The first inequality
+holds because the sender's kernel stamps the packet before passing it on, the last one because `late_ns` is
+taken after the receiver's kernel got it (lab/link/README.md). So every packet bounds the error of the stamps
+at both ends, on a busy machine too.
 """
 
 from __future__ import annotations
@@ -25,15 +26,28 @@ ANSWER_WINDOW_NS = 4_000_000_000  # a probe's packets arrive within its answer w
 
 @dataclass(frozen=True, order=True)
 class Passage:
-    """One packet through the link; times in ns since 1970, `late_ns` None for a packet that was dropped."""
+    """One packet through the link; times in ns since 1970, lengths in bytes of IP.
+
+    `late_ns` and `wait_ns` are None for a packet that was dropped; `dropped_by` is then `rule` (as declared)
+    or `queue` (it found the queue full), else empty. A dropped packet's release is its arrival and the delay.
+    """
 
     arrived_ns: int
     release_ns: int
     late_ns: int | None
+    wait_ns: int | None = None
+    dropped_by: str = ""
+    ip_length: int = 0
 
     def holds(self, received_ns: int) -> bool:
         """Return whether a receive stamp is possible for this packet."""
         return self.late_ns is not None and 0 <= received_ns - self.release_ns <= self.late_ns
+
+
+def rows(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the lines of `lateness.csv` by column; a last line that is still being written is left out."""
+    with path.open(newline="", encoding="ascii") as lines:
+        yield from csv.DictReader(line for line in lines if line.endswith("\n"))
 
 
 class LinkLog:
@@ -41,14 +55,21 @@ class LinkLog:
 
     def __init__(self, path: Path) -> None:
         flows: dict[Flow, list[Passage]] = defaultdict(list)
-        with path.open(newline="", encoding="ascii") as lines:
-            for row in csv.DictReader(lines):
-                if row["fate"] is None or not row["arrived_ns"]:
-                    continue  # a line that is still being written
-                late = int(row["late_ns"]) if row["late_ns"] else None
-                flow = (row["src"], row["dst"], int(row["sport"]), int(row["dport"]))
-                flows[flow].append(Passage(int(row["arrived_ns"]), int(row["release_ns"]), late))
+        for row in rows(path):
+            passage = Passage(
+                int(row["arrived_ns"]),
+                int(row["release_ns"]),
+                int(row["late_ns"]) if row["late_ns"] else None,
+                int(row["wait_ns"]) if row["wait_ns"] else None,
+                row["dropped_by"],
+                int(row["ip_length"]),
+            )
+            flows[row["src"], row["dst"], int(row["sport"]), int(row["dport"])].append(passage)
         self._flows = {flow: sorted(packets) for flow, packets in flows.items()}
+
+    def flows(self) -> Iterator[tuple[Flow, list[Passage]]]:
+        """Yield every flow with its packets in the order of their arrival."""
+        yield from self._flows.items()
 
     def first_since(self, flow: Flow, left_ns: int) -> Passage:
         """Return the packet of the flow that left its host at `left_ns`: the first that arrived since.
@@ -62,10 +83,10 @@ class LinkLog:
         return packets[at]
 
     def delays(self) -> Iterator[tuple[str, str, int]]:
-        """Yield (source, destination, ns from arrival to planned release) of every packet."""
+        """Yield (source, destination, ns from arrival to release without its wait) of every packet."""
         for (src, dst, *_), packets in self._flows.items():
             for packet in packets:
-                yield src, dst, packet.release_ns - packet.arrived_ns
+                yield src, dst, packet.release_ns - packet.arrived_ns - (packet.wait_ns or 0)
 
     def lateness_ns(self) -> Iterator[int]:
         """Return `late_ns` of every packet that was sent."""

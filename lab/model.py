@@ -92,6 +92,21 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Bottleneck:
+    """A rate in bits per second and a drop-tail queue, which packets `from_host` `to_host` pass.
+
+    With one end None, all packets that leave or reach the other end share it. The queue is limited by
+    packets, by bytes of IP, or by both; the packet in transmission counts.
+    """
+
+    from_host: str | None
+    to_host: str | None
+    rate_bps: int
+    queue_packets: int | None = None
+    queue_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Service:
     """A program that the lab keeps running on one host.
 

@@ -94,7 +94,7 @@ def _host_commands(host: Host, gateway: str) -> list[str]:
 
 
 def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
-    """Write lab/link's configuration: hosts and addresses, delays, and drops."""
+    """Write lab/link's configuration: hosts and addresses, delays, bottlenecks, and drops."""
     hosts = []
     for number, host in enumerate(internet.hosts, start=1):
         gateway, own = macs(number)
@@ -115,6 +115,16 @@ def write_link_config(internet: Internet, file: Path, lateness: Path) -> None:
         "hosts": hosts,
         "rtt_us": pairs,
         "drops": [{"ip": drop.ip, "rule": drop.rule} for drop in internet.drops],
+        "bottlenecks": [
+            {
+                "from": each.from_host,
+                "to": each.to_host,
+                "rate_bps": each.rate_bps,
+                "queue_packets": each.queue_packets,
+                "queue_bytes": each.queue_bytes,
+            }
+            for each in internet.bottlenecks
+        ],
     }
     file.write_text(json.dumps(config), encoding="utf-8")
 

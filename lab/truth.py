@@ -1,4 +1,4 @@
-"""The expected results of a campaign: one line per (vantage point, name, address), and Table 1 as declared.
+"""The expected results of a campaign: one line per (vantage point, name, address); paths and Table 1.
 
 Computed from the behaviour file that `lab up` stored; no measuring stage reads it.
 """
@@ -68,6 +68,36 @@ def lines(internet: Internet, state: Path | None = None) -> Iterator[dict[str, A
                     "handshake_at_least": endpoint and handshakes.at_least(endpoint, vantage),
                     "http3_response": endpoint and handshakes.response(endpoint),
                 }
+
+
+def paths(internet: Internet) -> Iterator[dict[str, Any]]:
+    """Return what the link does between each vantage point and each other host, one dict per pair.
+
+    `rtt_us` is the round-trip time without any wait; `to_vantage` and `from_vantage` are the bottleneck of
+    that direction: `rate_bps` (IP packets, bits per second), `queue_packets`, `queue_bytes` (null: no such
+    limit) and `shared`, whether all paths of a host share it; null where nothing limits.
+    """
+
+    def one(source: str, destination: str) -> dict[str, Any] | None:
+        found = internet.bottleneck(source, destination)
+        if found is None:
+            return None
+        return {
+            "rate_bps": found.rate_bps,
+            "queue_packets": found.queue_packets,
+            "queue_bytes": found.queue_bytes,
+            "shared": found.from_host is None or found.to_host is None,
+        }
+
+    for vantage in (host.name for host in internet.hosts if host.kind == "vantage"):
+        for host in (host.name for host in internet.hosts if host.name != vantage):
+            yield {
+                "vantage": vantage,
+                "host": host,
+                "rtt_us": internet.rtt_us(vantage, host),
+                "to_vantage": one(host, vantage),
+                "from_vantage": one(vantage, host),
+            }
 
 
 def table1(internet: Internet) -> list[Table1Row]:

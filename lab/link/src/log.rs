@@ -7,16 +7,30 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,fate,arrived_ns\n";
+const HEADER: &str = "release_ns,src,dst,protocol,sport,dport,ip_length,late_ns,fate,arrived_ns,wait_ns,dropped_by\n";
 const FLUSH_NS: u64 = 100_000_000;
 const FLUSH_BYTES: usize = 1 << 16;
 
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate {
-    Sent { late_ns: u64 },
+    Sent {
+        late_ns: u64,
+    },
+    /// By a rule of the configuration.
     Dropped,
+    /// The queue before the line was full.
+    QueueFull,
     Failed,
+}
+
+/// The times of a packet: it is released its path's delay and `wait_ns` (queue and transmission) after its arrival.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// The kernel's receive stamp.
+    pub arrived_ns: u64,
+    pub release_ns: u64,
+    pub wait_ns: u64,
 }
 
 /// Collects lines and passes them to the writer at least every 100 ms.
@@ -50,8 +64,13 @@ impl Log {
         })
     }
 
-    /// Adds the line of a packet with these arrival and release times.
-    pub fn add(&mut self, (arrived_ns, release_ns): (u64, u64), packet: &Packet, fate: Fate) {
+    /// Adds the line of a packet with these times; a dropped one has no wait.
+    pub fn add(&mut self, times: Times, packet: &Packet, fate: Fate) {
+        let Times {
+            arrived_ns,
+            release_ns,
+            wait_ns,
+        } = times;
         if self.lines.is_empty() {
             self.since_ns = release_ns;
         }
@@ -63,16 +82,21 @@ impl Log {
             dst_port,
             ip_length,
         } = packet;
-        let (late, word) = match fate {
-            Fate::Sent { late_ns } => (late_ns.to_string(), "sent"),
-            Fate::Dropped => (String::new(), "dropped"),
-            Fate::Failed => (String::new(), "failed"),
+        let (late, word, wait, by) = match fate {
+            Fate::Sent { late_ns } => (late_ns.to_string(), "sent", Some(wait_ns), ""),
+            Fate::Dropped => (String::new(), "dropped", None, "rule"),
+            Fate::QueueFull => (String::new(), "dropped", None, "queue"),
+            Fate::Failed => (String::new(), "failed", Some(wait_ns), ""),
         };
         // Writing to memory cannot fail.
-        let _ = writeln!(
+        let _ = write!(
             self.lines,
-            "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word},{arrived_ns}"
+            "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word},{arrived_ns},"
         );
+        let _ = match wait {
+            Some(wait) => writeln!(self.lines, "{wait},{by}"),
+            None => writeln!(self.lines, ",{by}"),
+        };
     }
 
     /// Returns the deadline for passing lines on.

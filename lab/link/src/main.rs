@@ -1,5 +1,6 @@
 //! The lab's link emulator; see README.md beside this crate.
 
+mod bottleneck;
 mod clock;
 mod config;
 mod drops;
@@ -9,9 +10,9 @@ mod queue;
 mod socket;
 
 use clock::now_ns;
-use config::{Config, Mac};
+use config::{Bottlenecks, Config, Mac};
 use drops::Drops;
-use log::{Fate, Log};
+use log::{Fate, Log, Times};
 use queue::Queue;
 use socket::{Arrival, Receiver, Sender};
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ const SPIN_NS: u64 = 25_000;
 const BATCH: usize = 64;
 
 const HELP: &str = "\
-Delays and drops what passes between the lab's hosts (lab/link/README.md).
+Delays, limits and drops what passes between the lab's hosts (lab/link/README.md).
 
 Usage: firstflight-link --config FILE [--realtime]
 
@@ -46,6 +47,7 @@ struct Emulator {
     port_of_interface: HashMap<i32, usize>,
     owners: HashMap<IpAddr, usize>,
     delays_ns: Vec<Vec<u64>>,
+    bottlenecks: Bottlenecks,
     drops: Drops,
     queue: Queue,
     log: Log,
@@ -73,6 +75,7 @@ impl Emulator {
             port_of_interface,
             owners: config.owners()?,
             delays_ns: config.delays()?,
+            bottlenecks: config.bottlenecks()?,
             drops: Drops::new(&config.drops),
             queue: Queue::default(),
             log: Log::create(&config.lateness)
@@ -91,13 +94,23 @@ impl Emulator {
         let Some(&to) = self.owners.get(&packet.dst) else {
             return;
         };
-        let release_ns = arrival.at_ns + self.delays_ns[from][to];
-        if self.drops.takes(&packet, arrival.at_ns) {
-            self.log
-                .add((arrival.at_ns, release_ns), &packet, Fate::Dropped);
-        } else {
-            self.queue
-                .push((arrival.at_ns, release_ns), to, packet, arrival.frame);
+        let (arrived_ns, delay_ns) = (arrival.at_ns, self.delays_ns[from][to]);
+        let times = |wait_ns| Times {
+            arrived_ns,
+            release_ns: arrived_ns + wait_ns + delay_ns,
+            wait_ns,
+        };
+        if self.drops.takes(&packet, arrived_ns) {
+            self.log.add(times(0), &packet, Fate::Dropped);
+            return;
+        }
+        let wait_ns = match self.bottlenecks.of_path[from][to] {
+            None => Some(0),
+            Some(line) => self.bottlenecks.lines[line].admit(arrived_ns, packet.ip_length),
+        };
+        match wait_ns {
+            Some(wait_ns) => self.queue.push(times(wait_ns), to, packet, arrival.frame),
+            None => self.log.add(times(0), &packet, Fate::QueueFull),
         }
     }
 
@@ -111,7 +124,7 @@ impl Emulator {
         waiting.frame[6..12].copy_from_slice(&port.gateway);
         let fate = match sender.send(port.interface, &waiting.frame) {
             Ok(()) => Fate::Sent {
-                late_ns: now_ns().saturating_sub(waiting.release_ns),
+                late_ns: now_ns().saturating_sub(waiting.times.release_ns),
             },
             Err(error) => {
                 eprintln!(
@@ -121,8 +134,7 @@ impl Emulator {
                 Fate::Failed
             }
         };
-        let times = (waiting.arrived_ns, waiting.release_ns);
-        self.log.add(times, &waiting.packet, fate);
+        self.log.add(waiting.times, &waiting.packet, fate);
         self.queue.recycle(waiting);
         true
     }

@@ -1,15 +1,14 @@
 //! Packets in transit, in the order of their release; buffers are reused.
 
 use crate::frame::Packet;
+use crate::log::Times;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A frame that waits for its release.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The kernel's receive stamp.
-    pub arrived_ns: u64,
-    pub release_ns: u64,
+    pub times: Times,
     pub to: usize,
     pub packet: Packet,
     pub frame: Vec<u8>,
@@ -26,20 +25,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Copies in a frame that arrived at `arrived_ns` and leaves through port `to` at `release_ns`.
-    pub fn push(
-        &mut self,
-        (arrived_ns, release_ns): (u64, u64),
-        to: usize,
-        packet: Packet,
-        frame: &[u8],
-    ) {
+    /// Copies in a frame that leaves through port `to` at its release.
+    pub fn push(&mut self, times: Times, to: usize, packet: Packet, frame: &[u8]) {
         let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(2048));
         buffer.clear();
         buffer.extend_from_slice(frame);
         let waiting = Some(Waiting {
-            arrived_ns,
-            release_ns,
+            times,
             to,
             packet,
             frame: buffer,
@@ -51,7 +43,8 @@ impl Queue {
             self.slots.push(waiting);
             self.slots.len() - 1
         };
-        self.order.push(Reverse((release_ns, self.arrivals, slot)));
+        let order = (times.release_ns, self.arrivals, slot);
+        self.order.push(Reverse(order));
         self.arrivals += 1;
     }
 
@@ -88,13 +81,18 @@ mod tests {
         let packet = parse(&udp([198, 18, 0, 1], 1, [198, 18, 0, 2], 2)).expect("a whole datagram");
         let mut queue = Queue::default();
         for (release_ns, to) in [(30, 0), (10, 1), (10, 2), (20, 3)] {
-            queue.push((release_ns - 10, release_ns), to, packet, &[0; 60]);
+            let times = Times {
+                arrived_ns: release_ns - 10,
+                release_ns,
+                wait_ns: 0,
+            };
+            queue.push(times, to, packet, &[0; 60]);
         }
         assert_eq!(queue.next_ns(), Some(10));
         assert!(queue.pop_due(9).is_none());
         let mut order = Vec::new();
         while let Some(waiting) = queue.pop_due(25) {
-            assert_eq!(waiting.arrived_ns, waiting.release_ns - 10);
+            assert_eq!(waiting.times.arrived_ns, waiting.times.release_ns - 10);
             order.push(waiting.to);
             queue.recycle(waiting);
         }
