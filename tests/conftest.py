@@ -53,6 +53,7 @@ TIMING = (
         "tests/end_to_end/test_truth.py",
     ),
     *("tests/end_to_end/test_table1.py::test_trace", "tests/lab_network/test_link.py"),
+    *("tests/lab_network/test_bottleneck.py", "tests/download/test_throughput.py"),
     *("tests/lab_network/test_up_and_down.py", "tests/lab_network/test_hosts.py"),
     *("tests/lab_servers/test_first_answers.py", "tests/lab_servers/test_rogue.py::test_the_delay"),
     *("tests/lab_servers/test_outcomes.py", "tests/lab_services/test_names.py", "tests/prober/"),

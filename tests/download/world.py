@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ SERVER_V4, SERVER_V6 = "198.18.9.2", "2001:db8:9::2"
 RTT_US = 20_000
 NAME = "files.download.test"
 TCP_ONLY = 8443  # a port without QUIC
-SIZES = {"small": 150_000, "one": 1_000_000, "two": 2_000_000, "twenty": 20_000_000}
+SIZES = {"small": 150_000, "one": 1_000_000, "two": 2_000_000, "five": 5_000_000, "twenty": 20_000_000}
 _GATEWAYS = {"v": "02:ff:01:00:00:01", "s": "02:ff:01:00:00:02"}
 _OWN = {"v": "02:ff:00:00:00:01", "s": "02:ff:00:00:00:02"}
 _PREPARE = """
@@ -57,9 +57,13 @@ http {{
 class World:
     """Context manager around all of it; `run` runs a program at the vantage point."""
 
-    def __init__(self, folder: Path, rtt_us: int = RTT_US) -> None:
+    def __init__(
+        self, folder: Path, rtt_us: int = RTT_US, bottlenecks: Sequence[Mapping[str, object]] = ()
+    ) -> None:
+        """Prepare a world whose link has this round-trip time, and bottlenecks as in its configuration."""
         self.folder = folder
         self.rtt_us = rtt_us
+        self.bottlenecks = list(bottlenecks)
         self.roots = Path()
         self._stack = ExitStack()
         self._holders: dict[str, int] = {}
@@ -84,6 +88,11 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def lateness(self) -> Path:
+        """Return the link's log."""
+        return self.folder / "lateness"
 
     def enter(self, name: str, argv: Sequence[str]) -> list[str]:
         """Return the argument list that runs a program in a namespace: core, v(antage point) or s(erver)."""
@@ -147,11 +156,12 @@ class World:
             for end, addresses in (("v", (VANTAGE_V4, VANTAGE_V6)), ("s", (SERVER_V4, SERVER_V6)))
         ]
         config = {
-            "lateness": str(self.folder / "lateness"),
+            "lateness": str(self.lateness),
             "default_rtt_us": 0,
             "hosts": hosts,
             "rtt_us": [("v", "s", self.rtt_us)],
             "drops": [],
+            "bottlenecks": self.bottlenecks,
         }
         file = self.folder / "link.json"
         file.write_text(json.dumps(config))
