@@ -50,6 +50,9 @@ _HOST_SYSCTLS = {
     "ipv6/conf/default/router_solicitations": "0",
     "ipv6/icmp/ratelimit": "0",
 }
+# Downloads put each set of TCP options into a namespace behind the vantage host's. What is forwarded
+# leaves by eth0 to the core, where the link emulator passes on only what is for an address of the lab.
+_VANTAGE_SYSCTLS = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
 
 
 def raise_network(internet: Internet) -> None:
@@ -60,7 +63,7 @@ def raise_network(internet: Internet) -> None:
         _run([program("ip", "iproute2"), "netns", "add", host.name])
     for number, host in enumerate(internet.hosts, start=1):
         with inside(host.name):
-            _sysctls(_HOST_SYSCTLS)
+            _sysctls(_HOST_SYSCTLS | (_VANTAGE_SYSCTLS if host.kind == "vantage" else {}))
         gateway, own = macs(number)
         _ip(
             [

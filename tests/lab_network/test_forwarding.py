@@ -1,0 +1,64 @@
+"""Vantage hosts forward for namespaces inside them, which reach the lab's hosts and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tests.lab_network.running import Lab
+
+SETTINGS = ("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding")
+INSIDE = ("198.18.0.80", "2001:db8:0:80::1")  # the web host
+OUTSIDE = ("203.0.113.1", "198.51.100.7", "2001:db8:ffff::1")
+CONNECT = """
+import json, socket, sys
+made = {}
+for ip in sys.argv[1:]:
+    try:
+        with socket.create_connection((ip, 443), timeout=1):
+            made[ip] = "connected"
+    except OSError as error:
+        made[ip] = str(error)
+print(json.dumps(made))
+"""
+MASQUERADED = """
+import subprocess, sys
+from firstflight.system.netns import Masqueraded
+with Masqueraded(0, {"ipv4/tcp_sack": "0"}) as space:
+    argv = space.inside([sys.executable, "-c", *sys.argv[1:]])
+    subprocess.run(argv, check=True)
+"""
+
+
+def hosts(lab: Lab) -> list[str]:
+    """Return the names of all hosts."""
+    return list(json.loads((lab.state / "lab.json").read_text())["hosts"])
+
+
+def in_core(lab: Lab, *argv: str) -> str:
+    """Run a program in the namespace where all cables end; return what it prints."""
+    pid = json.loads((lab.state / "lab.json").read_text())["pid"]
+    entered = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv]
+    return subprocess.run(entered, capture_output=True, text=True, check=True).stdout
+
+
+def test_only_vantage_hosts_forward(lab: Lab) -> None:
+    forwarding = {host for host in hosts(lab) if "1" in lab.run("exec", host, "cat", *SETTINGS)}
+    assert forwarding == {"hamburg", "los_angeles", "sao_paulo", "hong_kong"}
+    assert in_core(lab, "cat", *SETTINGS).split() == ["0", "0"]
+
+
+def test_every_cable_ends_in_a_host(lab: Lab) -> None:
+    links = [line.split(": ")[1].split("@")[0] for line in in_core(lab, "ip", "-o", "link").splitlines()]
+    assert sorted(links) == sorted([*hosts(lab), "lo"])
+    assert in_core(lab, "ip", "-4", "-o", "address", "show", "scope", "global") == ""
+    assert in_core(lab, "ip", "route", "show", "default") == ""
+
+
+def test_a_masqueraded_namespace_reaches_the_lab_and_nothing_else(lab: Lab) -> None:
+    made = json.loads(lab.python("hamburg", MASQUERADED, CONNECT, *INSIDE, *OUTSIDE))
+    assert made == dict.fromkeys(INSIDE, "connected") | dict.fromkeys(OUTSIDE, "timed out")
+    # The host's own settings are as before, and nothing is left of the namespace.
+    assert lab.run("exec", "hamburg", "cat", "/proc/sys/net/ipv4/tcp_sack") == "1\n"
+    links = lab.run("exec", "hamburg", "ip", "-o", "link")
+    assert sorted(line.split(": ")[1].split("@")[0] for line in links.splitlines()) == ["eth0", "lo"]
