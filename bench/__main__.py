@@ -13,6 +13,7 @@ MEASUREMENTS = {
     "prober": "the native prober: targets per CPU second, memory, rate kept",
     "resolve": "the engine of the resolve stage: names per CPU second, beside zdns and hickory-resolver",
     "crawl": "the crawl: names and requests per CPU second, memory at 1,000 and 10,000 names",
+    "tcp_options": "the engine of the TCP option survey: connections per CPU second",
     "downloads": "the download clients: megabytes per CPU second, beside curl's command",
     "campaign": "a campaign over a long list: CPU time, memory and disk of each stage",
     "lab": "times over the lab: stamps of prober, captures and link compared with each other",
