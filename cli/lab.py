@@ -88,6 +88,7 @@ def exec_(state: str | None, host: str, argv: tuple[str, ...]) -> None:
 @click.option("--certificates", is_flag=True, help="Each certificate that servers send, one line each.")
 @click.option("--files", is_flag=True, help="What a crawl must find, one line per name with a web site.")
 @click.option("--paths", is_flag=True, help="Round-trip time, rate and queue of each path, one line each.")
+@click.option("--downloads", is_flag=True, help="What downloads must give, one line per name with a file.")
 def truth(
     state: str | None,
     behaviour: Path | None,
@@ -96,11 +97,12 @@ def truth(
     certificates: bool,
     files: bool,
     paths: bool,
+    downloads: bool,
 ) -> None:
     """Print the expected result of each probe: for the last started lab, else by the behaviour file."""
     from dataclasses import asdict
 
-    from lab import file_sites, internet
+    from lab import file_sites, internet, mirror_truth
     from lab import truth as declared
     from lab.handshake_truth import HandshakeTruth
     from lab.state import locate
@@ -118,6 +120,8 @@ def truth(
         rows = file_sites.truth()
     elif paths:
         rows = declared.paths(net)
+    elif downloads:
+        rows = mirror_truth.lines(net)
     for row in rows:
         terminal.echo(terminal.as_json(row))
 

@@ -17,6 +17,7 @@ from firstflight.errors import UsageError
 from lab import stacks
 from lab.model import CertificateName, DropRule, HostKind
 
+TcpSetting = Literal["ecn", "sack", "timestamps", "window_scaling"]
 DnsStatus = Literal["NOERROR", "NXDOMAIN", "SERVFAIL"]
 
 
@@ -25,12 +26,13 @@ class _Entry(BaseModel):
 
 
 class HostEntry(_Entry):
-    """A host that is not an edge."""
+    """A host that is not an edge; `tcp`: its settings net.ipv4.tcp_NAME that differ from the others'."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,14}$")
     kind: HostKind
     v4: IPv4Address
     v6: IPv6Address
+    tcp: dict[TcpSetting, int] = Field(default_factory=dict)
 
 
 class Distribution(_Entry):

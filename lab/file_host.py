@@ -39,13 +39,8 @@ def records(sites: Sequence[FileSite]) -> list[DnsRecord]:
 def services(state: Path, host: str, sites: Sequence[FileSite], authority: Authority) -> list[Service]:
     """Write all files below STATE/files and return nginx and the odd server, to run on `host`."""
     folder = state / "files"
-    (folder / "tmp").mkdir(parents=True, exist_ok=True)
     served = [site for site in sites if site.kind == "files"]
-    for site in served:
-        _write_tree(folder, site)
-    config = folder / "nginx.conf"
-    config.write_text(_nginx(folder, served, authority, as_root=os.geteuid() == 0))
-    nginx = (program("nginx", "nginx-light"), "-e", "stderr", "-p", f"{folder}/", "-c", str(config))
+    server = nginx(folder, "files-nginx", host, served, authority, as_root=os.geteuid() == 0)
     odd = [site for site in sites if site.kind == "odd"]
     named = [name for site in odd for name in (site.name, f"www.{site.name}")]
     named += [f"{label}.{ZONE}" for label in BEHAVIOURS if f"{label}.{ZONE}" not in named]
@@ -58,9 +53,22 @@ def services(state: Path, host: str, sites: Sequence[FileSite], authority: Autho
     }
     (folder / "odd.json").write_text(json.dumps(given))
     return [
-        Service("files-nginx", host, nginx, r"start worker process \d+", cwd=folder),
+        server,
         Service("odd-files", host, _python("lab.odd_files", str(folder / "odd.json")), r"^READY$"),
     ]
+
+
+def nginx(
+    folder: Path, name: str, host: str, sites: Sequence[FileSite], authority: Authority, *, as_root: bool
+) -> Service:
+    """Write configuration and files of `sites` below `folder`; return nginx as service `name` on `host`."""
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    for site in sites:
+        _write_tree(folder, site)
+    config = folder / "nginx.conf"
+    config.write_text(_nginx(folder, sites, authority, as_root=as_root))
+    argv = (program("nginx", "nginx-light"), "-e", "stderr", "-p", f"{folder}/", "-c", str(config))
+    return Service(name, host, argv, r"start worker process \d+", cwd=folder)
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:

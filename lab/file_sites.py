@@ -152,18 +152,22 @@ def truth() -> Iterator[dict[str, object]]:
 
     `size` of a lower bound is the least one: a client keeps a little more than it asks for.
     """
-    for site in sites():
-        yield {
-            "domain": site.name,
-            "ip": site.ip,
-            "url": site.url,
-            "outcome": site.outcome,
-            "status": site.status,
-            "method": site.method,
-            "size": site.size,
-            "size_is_lower_bound": site.is_lower_bound,
-            "depth": site.depth,
-        }
+    return map(line, sites())
+
+
+def line(site: FileSite) -> dict[str, object]:
+    """Return what a crawl must find at one site."""
+    return {
+        "domain": site.name,
+        "ip": site.ip,
+        "url": site.url,
+        "outcome": site.outcome,
+        "status": site.status,
+        "method": site.method,
+        "size": site.size,
+        "size_is_lower_bound": site.is_lower_bound,
+        "depth": site.depth,
+    }
 
 
 def sites(first: str = str(_FIRST)) -> list[FileSite]:

@@ -13,7 +13,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from firstflight.errors import UsageError
-from lab import answers, behaviour, file_sites
+from lab import answers, behaviour, file_sites, mirror_sites
 from lab.behaviour import Behaviour, CdnEntry, OddEntry, SpecialEntry
 from lab.draw import quantiles, symmetric_pairs
 from lab.model import Answer, Bottleneck, CertificateName, DnsRecord, Drop, Endpoint, Host, HostKind, Route
@@ -102,8 +102,10 @@ def _edge_host(name: str, block4: IPv4Network, block6: IPv6Network, more: Iterab
     return Host(name, "edge", str(block4[-2]), str(block6[0xFFFF]), tuple(dict.fromkeys(more)))
 
 
-def _served(kind: HostKind) -> tuple[str, ...]:
+def _served(name: str, kind: HostKind) -> tuple[str, ...]:
     """Return the further addresses of a host that is no edge."""
+    if kind == "mirror":
+        return tuple(site.ip for site in mirror_sites.on(name) if site.ip is not None)
     if kind != "files":
         return ()
     return tuple(site.ip for site in file_sites.sites() if site.ip is not None and not site.is_unserved)
@@ -334,7 +336,10 @@ def expand(spec: Behaviour) -> Internet:
             f"the behaviour file overrides {sorted(unknown)[0]!r}, which is no name with an address"
         )
 
-    hosts = [Host(h.name, h.kind, str(h.v4), str(h.v6), _served(h.kind)) for h in spec.host]
+    hosts = [
+        Host(h.name, h.kind, str(h.v4), str(h.v6), _served(h.name, h.kind), tuple(h.tcp.items()))
+        for h in spec.host
+    ]
     for part in _edges(spec):
         more = (e.ip for e in build.endpoints if e.host == part.host)
         hosts.append(_edge_host(part.host, part.block4, part.block6, more))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-HostKind = Literal["vantage", "centre", "dns", "web", "files", "edge"]
+HostKind = Literal["vantage", "centre", "dns", "web", "files", "mirror", "edge"]
 
 # Packets that the link drops on purpose, per edge address. `odd_flows`: the first, third, fifth ... flow
 # (five-tuple) from each client; `first_answer`: the first datagram of every flow from edge to client.
@@ -22,7 +22,8 @@ class Host:
     """One network namespace, joined to the link emulator by `eth0`.
 
     `v4` and `v6` are the main addresses, which packets leave from by default; `more` holds the other
-    addresses (an edge has hundreds), all assigned to eth0 as /32 and /128.
+    addresses (an edge has hundreds), all assigned to eth0 as /32 and /128. `tcp`: settings net.ipv4.tcp_NAME
+    that differ from the other hosts'.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Host:
     v4: str
     v6: str
     more: tuple[str, ...] = ()
+    tcp: tuple[tuple[str, int], ...] = ()
 
 
 # `small` and `large` are right; the others have one flaw each, which a client may notice:

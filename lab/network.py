@@ -63,7 +63,8 @@ def raise_network(internet: Internet) -> None:
         _run([program("ip", "iproute2"), "netns", "add", host.name])
     for number, host in enumerate(internet.hosts, start=1):
         with inside(host.name):
-            _sysctls(_HOST_SYSCTLS | (_VANTAGE_SYSCTLS if host.kind == "vantage" else {}))
+            settings = {f"ipv4/tcp_{name}": str(value) for name, value in host.tcp}
+            _sysctls(_HOST_SYSCTLS | (_VANTAGE_SYSCTLS if host.kind == "vantage" else {}) | settings)
         gateway, own = macs(number)
         _ip(
             [

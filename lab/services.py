@@ -18,6 +18,8 @@ from lab import (
     file_host,
     file_sites,
     list_host,
+    mirror_host,
+    mirror_sites,
     routeviews,
     routing,
     web,
@@ -35,13 +37,14 @@ def services(internet: Internet, state: Path) -> list[Service]:
     """Write all configuration and content for epoch 1 and return the services, in the order to start them.
 
     They are: named, the announcing BIRD (host `dns`), nginx, the collecting BIRD, and the publisher of its
-    tables (host `web`), and the two servers of files (host `files`, if there is one).
+    tables (host `web`), the two servers of files (host `files`, if there is one), and those of
+    the hosts of kind `mirror`.
     Raises UsageError if a program is missing or the Internet cannot be served this way.
     """
     state = state.resolve()
     names, site = _only(internet, "dns"), _only(internet, "web")
     today = datetime.now(UTC).date()
-    for left_over in ("dns", "web", "bird", "files"):
+    for left_over in ("dns", "web", "bird", "files", mirror_host.FOLDER):
         shutil.rmtree(state / left_over, ignore_errors=True)
 
     lists = list_host.lists([domain for _, domain in internet.names], today)
@@ -70,6 +73,12 @@ def services(internet: Internet, state: Path) -> list[Service]:
         for host in internet.hosts
         if host.kind == "files"
         for service in file_host.services(state, host.name, file_sites.sites(), authority)
+    ]
+    files += [
+        service
+        for host in internet.hosts
+        if host.kind == "mirror"
+        for service in mirror_host.services(state, host.name, mirror_sites.on(host.name), authority)
     ]
     v4, v6 = routing.split_families(internet.routes)
     server, collector = routing.routing_services(internet.routes, state, names, site)
@@ -127,6 +136,9 @@ def _records(internet: Internet, epoch: int, site: Host) -> list[DnsRecord]:
         records += [DnsRecord(name, "A", 3600, site.v4), DnsRecord(name, "AAAA", 3600, site.v6)]
     if any(host.kind == "files" for host in internet.hosts):
         records += file_host.records(file_sites.sites())
+    for host in internet.hosts:
+        if host.kind == "mirror":
+            records += file_host.records(mirror_sites.on(host.name))
     return records
 
 
