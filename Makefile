@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site build demo airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
+.PHONY: help setup setup-demo setup-site build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ build: setup ## The same as setup.
 
 demo: setup-demo ## Raise the lab, run the instant-ACK campaign, print Table 1 beside the truth, write a page.
 	@deploy/demo.sh
+
+demo-downloads: setup-demo ## Raise the lab, crawl, ask for TCP options, download, print Tables 1 and 2 beside published values.
+	@deploy/demo_downloads.sh
 
 airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
 	@.venv/bin/python -m lab.site
