@@ -32,9 +32,9 @@ class Running:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("lab-services")
     internet = load()
-    world = World(
-        folder, [host(internet, kind) for kind in ("dns", "web", "files")], host(internet, "dns").v4
-    )
+    hosts = [host(internet, kind) for kind in ("dns", "web", "files")]
+    hosts += [one for one in internet.hosts if one.kind == "mirror"]
+    world = World(folder, hosts, host(internet, "dns").v4)
     try:
         world.start(services(internet, folder / "state"))
         yield Running(world, internet, folder / "state")
