@@ -17,7 +17,7 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import LOOPBACK, argv, arrivals, datagrams
 from tests.segments import rows_of
-from tests.turns import check_turns
+from tests.shared_limits import check_turns
 
 Silent = Callable[[str], socket.socket]
 FIRST = 1 << 31

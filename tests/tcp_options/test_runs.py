@@ -15,8 +15,8 @@ import pytest
 from scanner.backoff.pauses import REFUSED_DETAIL
 from tests.prober.conftest import FAST, LOOPBACK, Target, write_targets
 from tests.segments import rows_of
+from tests.shared_limits import check_turns
 from tests.tcp_options.conftest import engine
-from tests.turns import check_turns
 from tests.waiting import until
 
 COUNT = 120
