@@ -16,6 +16,7 @@
 //! | [`feed`] | commands while a run goes on: planned probes, paused groups |
 //! | [`records`] | segments, JSON lines, the summary, counts, resuming |
 //! | [`arguments`] | options that engines share |
+//! | [`program`] | command line in, exit status out |
 //! | [`conclusion`] | summary, report and exit status of a run |
 //! | [`cid`] | connection IDs by which an engine knows its probes |
 //! | [`signals`], [`progress`], [`timers`], [`clock`], [`random`] | |
@@ -37,6 +38,7 @@ pub mod feed;
 pub mod inputs;
 mod messages;
 pub mod policy;
+pub mod program;
 pub mod progress;
 pub mod random;
 pub mod rate_limit;

@@ -12,7 +12,7 @@ use crate::exchange::{Exchange, VERSION};
 use crate::outcome::Outcome;
 use crate::row::{Columns, Row, Text};
 use firstflight_core::clock::Stamp;
-use firstflight_core::records::{self, Record};
+use firstflight_core::records::{self, Outcome as _, Record};
 use firstflight_core::targets::{Target, TargetRef};
 
 /// Returns a value for an int64 column, at most the largest that fits.

@@ -19,21 +19,10 @@ mod summary;
 
 use std::process::ExitCode;
 
-use firstflight_usage::tell;
-use options::{Options, with_version_option};
+use firstflight_core::program;
+use options::with_version_option;
 
 fn main() -> ExitCode {
     let arguments = with_version_option(std::env::args_os());
-    let parsed = firstflight_usage::parse_from(arguments, "firstflight probe", "firstflight probe");
-    let options: Options = match parsed {
-        Ok(options) => options,
-        Err(status) => return status,
-    };
-    match setup::run(&options) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            tell!("firstflight probe: {failure}");
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    program::execute_from(arguments, "firstflight probe", setup::run)
 }

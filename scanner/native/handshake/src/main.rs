@@ -19,20 +19,8 @@ mod tls;
 
 use std::process::ExitCode;
 
-use firstflight_usage::tell;
-use options::Options;
+use firstflight_core::program;
 
 fn main() -> ExitCode {
-    let parsed = firstflight_usage::parse("firstflight handshake", "firstflight handshake");
-    let options: Options = match parsed {
-        Ok(options) => options,
-        Err(status) => return status,
-    };
-    match setup::run(&options) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            tell!("firstflight handshake: {failure}");
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    program::execute("firstflight handshake", setup::run)
 }

@@ -1,22 +1,21 @@
 //! The closed lists of outcomes and stages (docs/definitions.md, 'A handshake').
 
-use std::fmt;
+use firstflight_core::outcomes;
 
-use firstflight_core::records;
-
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Done,
-    HandshakeFailed,
-    RetryLoop,
-    VersionNegotiation,
-    Closed,
-    Timeout,
-    Refused,
-    Malformed,
-    Blocked,
-    SendFailed,
+outcomes! {
+    /// How a connection ended.
+    pub enum Outcome {
+        Done = "done",
+        HandshakeFailed = "handshake_failed",
+        RetryLoop = "retry_loop",
+        VersionNegotiation = "version_negotiation",
+        Closed = "closed",
+        Timeout = "timeout",
+        Refused = "refused",
+        Malformed = "malformed",
+        Blocked = "blocked",
+        SendFailed = "send_failed",
+    }
 }
 
 /// How far a connection came.
@@ -43,48 +42,6 @@ impl Stage {
             Stage::Confirmed => "confirmed",
             Stage::Response => "response",
         }
-    }
-}
-
-impl records::Outcome for Outcome {
-    const ALL: &'static [Outcome] = &[
-        Outcome::Done,
-        Outcome::HandshakeFailed,
-        Outcome::RetryLoop,
-        Outcome::VersionNegotiation,
-        Outcome::Closed,
-        Outcome::Timeout,
-        Outcome::Refused,
-        Outcome::Malformed,
-        Outcome::Blocked,
-        Outcome::SendFailed,
-    ];
-    const BLOCKED: Outcome = Outcome::Blocked;
-    const SEND_FAILED: Outcome = Outcome::SendFailed;
-
-    fn name(self) -> &'static str {
-        match self {
-            Outcome::Done => "done",
-            Outcome::HandshakeFailed => "handshake_failed",
-            Outcome::RetryLoop => "retry_loop",
-            Outcome::VersionNegotiation => "version_negotiation",
-            Outcome::Closed => "closed",
-            Outcome::Timeout => "timeout",
-            Outcome::Refused => "refused",
-            Outcome::Malformed => "malformed",
-            Outcome::Blocked => "blocked",
-            Outcome::SendFailed => "send_failed",
-        }
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(records::Outcome::name(*self))
     }
 }
 

@@ -5,19 +5,9 @@
 
 use std::process::ExitCode;
 
-use firstflight_resolve::{Options, PROGRAM, run};
-use firstflight_usage::tell;
+use firstflight_core::program;
+use firstflight_resolve::{PROGRAM, run};
 
 fn main() -> ExitCode {
-    let options: Options = match firstflight_usage::parse(PROGRAM, PROGRAM) {
-        Ok(options) => options,
-        Err(status) => return status,
-    };
-    match run(&options) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            tell!("{PROGRAM}: {failure}");
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    program::execute(PROGRAM, run)
 }

@@ -15,20 +15,8 @@ mod summary;
 
 use std::process::ExitCode;
 
-use firstflight_usage::tell;
-use options::Options;
+use firstflight_core::program;
 
 fn main() -> ExitCode {
-    let parsed = firstflight_usage::parse("firstflight tcp-options", "firstflight tcp-options");
-    let options: Options = match parsed {
-        Ok(options) => options,
-        Err(status) => return status,
-    };
-    match setup::run(&options) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            tell!("firstflight tcp-options: {failure}");
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    program::execute("firstflight tcp-options", setup::run)
 }

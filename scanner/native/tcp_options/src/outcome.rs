@@ -1,19 +1,19 @@
 //! The closed list of outcomes (docs/definitions.md, 'TCP options').
 
-use std::fmt;
 use std::io::{Error, ErrorKind};
 
-use firstflight_core::records;
+use firstflight_core::outcomes;
 
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Answered,
-    Refused,
-    Timeout,
-    Unreachable,
-    Blocked,
-    SendFailed,
+outcomes! {
+    /// How a connection ended.
+    pub enum Outcome {
+        Answered = "answered",
+        Refused = "refused",
+        Timeout = "timeout",
+        Unreachable = "unreachable",
+        Blocked = "blocked",
+        SendFailed = "send_failed",
+    }
 }
 
 impl Outcome {
@@ -25,40 +25,6 @@ impl Outcome {
             // What ICMP messages become (icmp(7)): network, host, protocol, source route, prohibited.
             _ => Outcome::Unreachable,
         }
-    }
-}
-
-impl records::Outcome for Outcome {
-    const ALL: &'static [Outcome] = &[
-        Outcome::Answered,
-        Outcome::Refused,
-        Outcome::Timeout,
-        Outcome::Unreachable,
-        Outcome::Blocked,
-        Outcome::SendFailed,
-    ];
-    const BLOCKED: Outcome = Outcome::Blocked;
-    const SEND_FAILED: Outcome = Outcome::SendFailed;
-
-    fn name(self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Refused => "refused",
-            Outcome::Timeout => "timeout",
-            Outcome::Unreachable => "unreachable",
-            Outcome::Blocked => "blocked",
-            Outcome::SendFailed => "send_failed",
-        }
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(records::Outcome::name(*self))
     }
 }
 

@@ -1,52 +1,23 @@
 //! The outcomes and the rows of an echo ping.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::builder::{PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use firstflight_core::outcomes;
 use firstflight_core::records::{self, Record};
 use firstflight_core::targets::{Target, TargetRef};
 use serde::Serialize;
 
-/// How a ping was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Answered,
-    Timeout,
-    SendFailed,
-    Blocked,
-}
-
-impl records::Outcome for Outcome {
-    const ALL: &'static [Outcome] = &[
-        Outcome::Answered,
-        Outcome::Timeout,
-        Outcome::SendFailed,
-        Outcome::Blocked,
-    ];
-    const BLOCKED: Outcome = Outcome::Blocked;
-    const SEND_FAILED: Outcome = Outcome::SendFailed;
-
-    fn name(self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Timeout => "timeout",
-            Outcome::SendFailed => "send_failed",
-            Outcome::Blocked => "blocked",
-        }
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(records::Outcome::name(*self))
+outcomes! {
+    /// How a ping was answered.
+    pub enum Outcome {
+        Answered = "answered",
+        Timeout = "timeout",
+        SendFailed = "send_failed",
+        Blocked = "blocked",
     }
 }
 

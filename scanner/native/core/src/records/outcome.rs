@@ -31,39 +31,51 @@ pub trait Outcome: Copy + Eq + Debug + Display + Send + 'static {
     }
 }
 
+/// Declares an engine's closed list of outcomes, each with its word in records, in the order of definition. `Blocked` and
+/// `SendFailed`, which every list has, are among them.
+#[macro_export]
+macro_rules! outcomes {
+    ($(#[$about:meta])* pub enum $name:ident { $($outcome:ident = $word:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($outcome),+
+        }
+
+        impl $crate::records::Outcome for $name {
+            const ALL: &'static [$name] = &[$($name::$outcome),+];
+            const BLOCKED: $name = $name::Blocked;
+            const SEND_FAILED: $name = $name::SendFailed;
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($name::$outcome => $word),+
+                }
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str($crate::records::Outcome::name(*self))
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// The shortest list of outcomes.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Word {
-        Answered,
-        Blocked,
-        SendFailed,
-    }
-
-    impl Outcome for Word {
-        const ALL: &'static [Word] = &[Word::Answered, Word::Blocked, Word::SendFailed];
-        const BLOCKED: Word = Word::Blocked;
-        const SEND_FAILED: Word = Word::SendFailed;
-
-        fn name(self) -> &'static str {
-            match self {
-                Word::Answered => "answered",
-                Word::Blocked => "blocked",
-                Word::SendFailed => "send_failed",
-            }
-        }
-
-        fn index(self) -> usize {
-            self as usize
-        }
-    }
-
-    impl Display for Word {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str(self.name())
+    crate::outcomes! {
+        /// The shortest list of outcomes.
+        pub enum Word {
+            Answered = "answered",
+            Blocked = "blocked",
+            SendFailed = "send_failed",
         }
     }
 
@@ -72,6 +84,7 @@ pub(crate) mod tests {
         for word in Word::ALL {
             assert_eq!(Word::from_name(word.name()), Some(*word));
             assert_eq!(Word::ALL[word.index()], *word);
+            assert_eq!(word.to_string(), word.name());
         }
         assert_eq!(Word::from_name("lost"), None);
         assert!(Word::Answered.was_sent() && !Word::Blocked.was_sent());
