@@ -93,10 +93,14 @@ impl Log {
             self.lines,
             "{release_ns},{src},{dst},{protocol},{src_port},{dst_port},{ip_length},{late},{word},{arrived_ns},"
         );
-        let _ = match wait {
-            Some(wait) => writeln!(self.lines, "{wait},{by}"),
-            None => writeln!(self.lines, ",{by}"),
-        };
+        if wait == Some(0) {
+            // Nearly all lines of a link without rates: not worth formatting.
+            self.lines.extend_from_slice(b"0,\n");
+        } else if let Some(wait) = wait {
+            let _ = writeln!(self.lines, "{wait},{by}");
+        } else {
+            let _ = writeln!(self.lines, ",{by}");
+        }
     }
 
     /// Returns the deadline for passing lines on.
