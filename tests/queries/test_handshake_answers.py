@@ -1,0 +1,118 @@
+"""Named queries over what servers showed and answered in handshakes, on rows made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.queries.test_handshakes import ask, handshake, load
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def sent(domain: str, *parameters: tuple[str, str | None, Any], **values: Any) -> dict[str, Any]:
+    text = json.dumps([dict(zip(("id", "name", "value"), one, strict=True)) for one in parameters])
+    return handshake(domain, transport_parameters=text, **values)
+
+
+def test_parameters_and_their_values_are_counted_per_cdn(tmp_path: Path) -> None:
+    idle, flag = ("0x01", "max_idle_timeout"), ("0x0c", "disable_active_migration", True)
+    cut = sent("c.example", (*idle, 5000))
+    cut["transport_parameters"] = cut["transport_parameters"][:-1] + ',{"more":3}]'
+    load(
+        tmp_path,
+        [
+            sent("a.example", (*idle, 30000), ("0x3127", None, "09")),
+            sent("b.example", (*idle, 30000), flag, vantage="hong_kong"),
+            # Twice the same, as some server sends.
+            sent("b.example", (*idle, 30000), flag, flag),
+            cut,
+            sent("d.example", flag, cdn=None, asn=None),
+            sent("e.example", cdn="Others"),
+            handshake("f.example"),
+        ],
+    )
+    columns = "of_cdn id name handshakes share_of_cdn distinct_values common_value common_share"
+    first = ["Cloudflare", *idle, 4, 1, 2, "30000", 0.75]
+    others = [["Others", *flag[:2], 1, 0.5, 1, "true", 1]]
+    assert ask("handshake_parameters", columns) == [
+        first,
+        ["Cloudflare", *flag[:2], 2, 0.5, 1, "true", 1],
+        ["Cloudflare", "0x3127", None, 1, 0.25, 1, '"09"', 1],
+        *others,
+    ]
+    assert ask("handshake_parameters", columns, cdn="Others") == others
+    assert ask("handshake_parameters", columns, limit="1") == [first]
+    assert ask("handshake_parameters", "handshakes", vantage="hong_kong") == [[1], [1]]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
+        assert ask("handshake_parameters", "id", **day) == []
+
+
+def showed(domain: str, leaf: str, size: int, **values: Any) -> dict[str, Any]:
+    given = {"certificate_uncompressed_bytes": size, "chain_length": 2, "ocsp_stapled": False}
+    return handshake(domain, **given | {"leaf_sha256": leaf * 64, "certificate_bytes": size} | values)
+
+
+def test_certificates_are_described_per_cdn(tmp_path: Path) -> None:
+    load(
+        tmp_path,
+        [
+            showed("a.example", "a", 3000, verified=True, name_matches=True),
+            showed("b.example", "a", 3000, verified=False, name_matches=True, ocsp_stapled=True),
+            showed(
+                "c.example", "b", 900, certificate_uncompressed_bytes=2000, certificate_compression="brotli"
+            ),
+            showed("d.example", "c", 4000, cdn=None, chain_length=3, vantage="hong_kong", ocsp_stapled=None),
+            # Not completed, without a certificate.
+            showed("e.example", "d", 9000, outcome="timeout"),
+            handshake("f.example"),
+        ],
+    )
+    columns = (
+        "of_cdn handshakes leaves chain_length_p50 bytes_p10 bytes_p50 bytes_p90 uncompressed_p50 "
+        "compressed_share ocsp_share verified_share name_matches_share"
+    )
+    third = pytest.approx(1 / 3)
+    others = ["Others", 1, 1, 3, 4000, 4000, 4000, 4000, 0, None, None, None]
+    assert ask("handshake_certificates", columns) == [
+        ["Cloudflare", 3, 2, 2, 900, 3000, 3000, 3000, third, third, 0.5, 1],
+        others,
+    ]
+    assert ask("handshake_certificates", columns, cdn="Others") == [others]
+    assert ask("handshake_certificates", columns, vantage="hong_kong") == [others]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
+        assert ask("handshake_certificates", "leaves", **day) == []
+
+
+def test_edge_locations_are_counted_per_vantage_point_and_cdn(tmp_path: Path) -> None:
+    def at(domain: str, place: str | None, rtt_us: int | None, **values: Any) -> dict[str, Any]:
+        return handshake(domain, edge_location=place, rtt_min_us=rtt_us, **values)
+
+    load(
+        tmp_path,
+        [
+            at("a.example", "HAM", 1_000),
+            at("b.example", "HAM", 3_000),
+            at("b.example", "HAM", 2_000, ip="198.18.48.2"),
+            at("c.example", "FRA", None),
+            at("d.example", "FRA", 9_000, cdn=None, asn=None),
+            at("a.example", "HKG", 500, vantage="hong_kong"),
+            at("e.example", None, 100),
+        ],
+    )
+    columns = "vantage_point of_cdn location handshakes names addresses share rtt_min_p50_us"
+    hamburg = [
+        ["hamburg", "Cloudflare", "HAM", 3, 2, 2, 0.75, 2_000],
+        ["hamburg", "Cloudflare", "FRA", 1, 1, 1, 0.25, None],
+        ["hamburg", "Others", "FRA", 1, 1, 1, 1, 9_000],
+    ]
+    hong_kong = ["hong_kong", "Cloudflare", "HKG", 1, 1, 1, 1, 500]
+    assert ask("edge_locations", columns) == [*hamburg, hong_kong]
+    assert ask("edge_locations", columns, vantage="hamburg") == hamburg
+    assert ask("edge_locations", columns, cdn="Others") == hamburg[2:]
+    assert ask("edge_locations", columns, limit="1") == hamburg[:1]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}):
+        assert ask("edge_locations", "location", **day) == []
