@@ -33,7 +33,7 @@ MATCHING: frozenset[CertificateName] = frozenset({"small", "large", "self_signed
 # Null unless the handshake is complete.
 OF_COMPLETE = (
     *("transport_parameters", "min_ack_delay_us", "min_ack_delay_id", "max_datagram_frame_size"),
-    *("migration_disabled", "preferred_address", "cipher", "group", "alpn"),
+    *("migration_disabled", "preferred_address", "stack", "cipher", "group", "alpn"),
     *("tickets", "early_data", "tokens"),
     *("certificate_compression", "certificate_bytes", "certificate_uncompressed_bytes", "chain_sha256"),
     *("leaf_sha256", "chain_length", "ocsp_stapled", "signature_valid", "verified", "name_matches"),
@@ -210,6 +210,7 @@ class HandshakeTruth:
             "max_datagram_frame_size": None,
             "migration_disabled": False,
             "preferred_address": False,
+            "stack": endpoint.stack,
             "cipher": shown.cipher,
             "group": "secp384r1" if endpoint.mode == "hello_retry" else "X25519",
             "alpn": endpoint.alpn,

@@ -131,6 +131,7 @@ RELATIONS: dict[str, Callable[[Row], bool]] = {
     **dict.fromkeys(("bytes_first_flight", "datagrams_first_flight", "bytes_sent_unvalidated"), bytes_add_up),
     "bytes_received_unvalidated": limited,
     "retransmissions": lambda row: (row["retransmissions"] > 0) >= (row["outcome"] == "timeout"),
+    "stack_fingerprint": complete("stack_fingerprint"),
     "verify_error": lambda row: (row["verify_error"] is not None) == (row["verified"] is False),
     "ttl": lambda row: row["ttl"] in (None, 64) and (row["ttl"] is not None or row["outcome"] != "done"),
     "tool_version": lambda row: row["tool_version"].endswith(f"+{COPIED}"),
@@ -161,7 +162,6 @@ ELSEWHERE = {
     "detail": "text for people; outcome, stage, alert and close code have what it explains",
     "discarded": "depends on which packets overtake the keys that open them",
     "after_close": "depends on when the server's last packets cross the close",
-    "stack": "the table of known stacks has its own test",
     "bytes_received_handshake": "depends on what is sent again; its unit test counts a flight",
     "network_paused_at": "no network is paused here; tests/backoff pauses one",
     **dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from lab import stacks
 from lab.servers import CHAIN_BYTES
+from tests.dissect.conftest import FIXTURES as INTEROP
+from tests.dissect.conftest import rows
 from tests.lab_servers.running import Running, endpoint, running
 
 from .conftest import HOST, Done, connect
@@ -60,6 +63,30 @@ def test_every_handshake_is_complete(done: tuple[str, Done]) -> None:
         assert CHAIN_BYTES[size] - 10 <= row["certificate_bytes"] <= CHAIN_BYTES[size] + 80, row
         assert row["discarded"] == 0 and row["detail"] is None, row
         assert row["http"] == "no_response" and row["settings_us"] >= row["handshake_us"], "none is declared"
+
+
+FINGERPRINTS = {
+    "quiche": {"00,01,03=65527,04,06,07,08,09,0a=3,0b=25,0f"},
+    "quic-go": {"g,05,06,07,04,08,09,01,03=1452,0b=26,02,00,0e=4,0f"},
+    "aioquic": {"00,01,02,04,05,06,07,08,09,0a=3,0b=25,0e=8,0f,11"},
+}
+
+
+def test_each_stack_is_known_by_its_transport_parameters(done: tuple[str, Done]) -> None:
+    """Whatever the mode: a Retry, which adds a parameter, does not enter."""
+    stack, found = done
+    assert {row["stack_fingerprint"] for row in found.rows} == FINGERPRINTS[stack]
+    assert {row["stack"] for row in found.rows} == {stack}
+
+
+def test_captured_parameters_are_those_of_the_captures() -> None:
+    """The cases of the table's own test, which has no dissector."""
+    captured = json.loads((Path(__file__).parent / "stacks.json").read_text())
+    captures = sorted(INTEROP.glob("*.pcap"))
+    assert [path.stem for path in captures] == sorted(captured)
+    for path in captures:
+        (row,) = rows(path, "--kind", "quic_connection")
+        assert json.loads(row["transport_parameters_server"]) == captured[path.stem], path
 
 
 def test_nothing_comes_before_its_declared_delay(done: tuple[str, Done]) -> None:

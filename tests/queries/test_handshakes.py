@@ -84,3 +84,42 @@ def test_false_instant_acks_are_counted(tmp_path: Path) -> None:
     given = {"cdn": "Others", "by_vantage": "true", "by_day": "true"}
     found = ask("false_iack", "day vantage iack_any_ack_share", **given)
     assert found == [["2026-11-20", "hamburg", 1]]
+
+
+def stacked(domain: str, stack: str | None, fingerprint: str | None, **values: Any) -> dict[str, Any]:
+    return handshake(domain, stack=stack, stack_fingerprint=fingerprint, **values)
+
+
+def test_unknown_stacks_are_grouped_by_their_parameters(tmp_path: Path) -> None:
+    load(
+        tmp_path,
+        [
+            stacked("a.example", "quiche", "00,01,03=1350"),
+            stacked("a.example", "quiche", "00,01,03=65527", ip="198.18.48.2"),
+            stacked("b.example", "quiche", "00,01,03=1350", vantage="hong_kong"),
+            # One server that permutes, and one with another value.
+            stacked("c.example", None, "g,01,0e=2,04"),
+            stacked("d.example", None, "04,0e=2,g,01"),
+            stacked("e.example", None, "04,0e=2,01,g"),
+            stacked("f.example", None, "01,04,0e=3,g"),
+            stacked("g.example", None, "01,04,0e=3,g", cdn="Others"),
+            stacked("h.example", "quinn", "04,01", cdn=None, asn=None),
+            stacked("h.example", "quinn", "01,04", cdn=None, asn=None),
+            # Not completed, or of another scanner.
+            stacked("i.example", None, None),
+        ],
+    )
+    columns = "of_cdn named parameters handshakes names addresses fingerprints share_of_cdn example"
+    known = ["Cloudflare", "quiche", None, 3, 2, 2, 2, pytest.approx(3 / 7), "00,01,03=1350"]
+    permuted = ["Cloudflare", None, "01,04,0e=2,g", 3, 3, 1, 3, pytest.approx(3 / 7), "04,0e=2,01,g"]
+    other = ["Cloudflare", None, "01,04,0e=3,g", 1, 1, 1, 1, pytest.approx(1 / 7), "01,04,0e=3,g"]
+    of_others = [
+        ["Others", "quinn", None, 2, 1, 1, 2, pytest.approx(2 / 3), "01,04"],
+        ["Others", None, "01,04,0e=3,g", 1, 1, 1, 1, pytest.approx(1 / 3), "01,04,0e=3,g"],
+    ]
+    assert ask("handshake_stacks", columns) == [known, permuted, other, *of_others]
+    assert ask("handshake_stacks", columns, cdn="Others") == of_others
+    assert ask("handshake_stacks", "handshakes", vantage="hong_kong") == [[1]]
+    assert ask("handshake_stacks", "handshakes", limit="1") == [[3]]
+    for day in ({"until": "2026-11-19"}, {"since": "2026-11-21"}, {"run": "newest", "cdn": "Akamai"}):
+        assert ask("handshake_stacks", "handshakes", **day) == []

@@ -1,5 +1,6 @@
 //! Transport parameters (RFC 9000 18), in the order sent.
 
+mod fingerprint;
 mod json;
 
 use crate::{ConnectionId, Error, Reader, Writer};
@@ -66,10 +67,16 @@ pub fn describe(parameter: u64) -> Option<(&'static str, ValueKind)> {
         id::MAX_DATAGRAM_FRAME_SIZE => ("max_datagram_frame_size", Integer),
         id::GREASE_QUIC_BIT => ("grease_quic_bit", Flag),
         other if id::MIN_ACK_DELAY.contains(&other) => ("min_ack_delay", Integer),
-        // Reserved to be ignored (RFC 9000 18.1).
-        other if other >= 27 && (other - 27).is_multiple_of(31) => ("grease", Bytes),
+        other if is_reserved(other) => ("grease", Bytes),
         _ => return None,
     })
+}
+
+/// Whether a parameter is reserved to be ignored (RFC 9000 18.1). A code point of min_ack_delay has the form of
+/// those, and is not.
+fn is_reserved(parameter: u64) -> bool {
+    let of_their_form = parameter >= 27 && (parameter - 27).is_multiple_of(31);
+    of_their_form && !id::MIN_ACK_DELAY.contains(&parameter)
 }
 
 /// The parameters of one endpoint; iterate for `(id, value)` in the order sent. The iteration ends after an

@@ -22,6 +22,7 @@ use crate::connection::observed::{By, Observed};
 use crate::connection::{Connection, VERSION};
 use crate::outcome::Outcome;
 use crate::row::{CertificateColumns, Columns, ResponseColumns, Row, Text};
+use crate::stack;
 
 /// Most transport parameters, and bytes of them, in a record.
 const MOST_PARAMETERS: usize = 64;
@@ -237,6 +238,9 @@ fn negotiated<'a>(row: &mut Row<'a>, connection: &'a Connection) {
             .as_json(MOST_PARAMETERS, MOST_PARAMETER_BYTES)
             .into(),
     );
+    let fingerprint = parameters.fingerprint(MOST_PARAMETERS);
+    row.stack = fingerprint.as_deref().and_then(stack::name).map(Text::from);
+    row.stack_fingerprint = fingerprint.map(Text::from);
     let there = |id| parameters.find(id).ok().map(|value| value.is_some());
     row.migration_disabled = there(id::DISABLE_ACTIVE_MIGRATION);
     row.preferred_address = there(id::PREFERRED_ADDRESS);

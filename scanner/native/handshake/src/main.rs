@@ -14,6 +14,7 @@ mod outcome;
 mod request;
 mod row;
 mod setup;
+mod stack;
 mod summary;
 mod tls;
 

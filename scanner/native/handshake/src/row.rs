@@ -80,6 +80,7 @@ columns! {
         migration_disabled: Option<bool>,
         preferred_address: Option<bool>,
         stack: Option<Text<'a>>,
+        stack_fingerprint: Option<Text<'a>>,
         cipher: Option<Text<'a>>,
         group: Option<Text<'a>>,
         alpn: Option<Text<'a>>,

@@ -4,6 +4,7 @@
 mod key_updates;
 mod noise;
 mod paths;
+mod permuted;
 mod rules;
 
 use std::collections::VecDeque;
