@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 [
                     *(binaries.find("firstflight-tcp-options"), "--targets", targets),
                     *("--allow-net", "127.0.0.0/8", "--per-address-rate", "0", "--per-prefix-rate", "0"),
-                    *("--rate", rate, "--segments", folder / f"segments-{rate}", "--summary", summary),
+                    *("--rate", str(rate), "--segments", folder / f"segments-{rate}", "--summary", summary),
                 ]
             )
             answered = json.loads(summary.read_text())["outcomes"].get("answered", 0)
