@@ -1,28 +1,22 @@
-//! One download: a QUIC connection to one address, one HTTP/3 GET, its body counted and dropped.
+//! One download: a QUIC connection to one address, one HTTP/3 request, its body counted and dropped.
 
+use crate::connection::{self, DATAGRAM_BYTES};
 use crate::contract::{Answer, End, Request};
+use crate::response::{self, Failed};
 use crate::socket::Socket;
+use quiche::RecvInfo;
 use quiche::h3::{self, NameValue};
-use quiche::{ConnectionId, RecvInfo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Flow control: as much as the fastest of the paths here needs (docs/definitions.md, "Downloads").
-const CONNECTION_WINDOW: u64 = 25_165_824;
-const STREAM_WINDOW: u64 = 16_777_216;
-const CONTROL_WINDOW: u64 = 1 << 20;
-const DATAGRAM_BYTES: usize = 1350;
 const H3_NO_ERROR: u64 = 0x100;
 const BODY_CHUNK: usize = 64 << 10;
-const MOST_HEADERS: usize = 100;
-const LONGEST_HEADER: usize = 500;
+/// Most bytes of a header section (RFC 9114 4.2.2).
+const HEADER_SECTION: u64 = 64 << 10;
 /// TLS alerts (RFC 8446 6) that say that the certificate was not accepted, as QUIC carries them.
 const BAD_CERTIFICATE: [u64; 6] = [0x12a, 0x12b, 0x12c, 0x12d, 0x12e, 0x130];
-
-type Failed = (End, String);
 
 /// Downloads, and says how it ended. `keys`: where TLS secrets are appended.
 pub fn run(request: &Request, keys: Option<&Path>) -> Answer {
@@ -62,7 +56,7 @@ impl Transfer<'_> {
         let local = socket.local().map_err(refused)?;
         self.answer.client_ip = Some(local.ip());
         self.answer.client_port = Some(local.port());
-        let mut quic = self.connection(local, server, keys)?;
+        let mut quic = connection::open(self.request, local, server, keys)?;
         let end = self.exchange(&mut quic, &mut socket, server, local);
         self.answer.duration_us.get_or_insert(self.elapsed_us());
         (self.answer.receive_buffer, self.answer.udp_drops) = socket.state();
@@ -70,44 +64,6 @@ impl Transfer<'_> {
         let _ = quic.close(true, H3_NO_ERROR, b"");
         let _ = flush(&mut quic, &socket);
         end
-    }
-
-    fn connection(
-        &self,
-        local: SocketAddr,
-        server: SocketAddr,
-        keys: Option<&Path>,
-    ) -> Result<quiche::Connection, Failed> {
-        let failed = |error: quiche::Error| (End::Failed, format!("quiche: {error}"));
-        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).map_err(failed)?;
-        let protocols = h3::APPLICATION_PROTOCOL;
-        config.set_application_protos(protocols).map_err(failed)?;
-        config.verify_peer(self.request.verify);
-        config
-            .load_verify_locations_from_file(&self.request.roots)
-            .map_err(failed)?;
-        config.set_max_idle_timeout((self.request.timeout_s * 1000.0) as u64);
-        config.set_max_send_udp_payload_size(DATAGRAM_BYTES);
-        config.set_initial_max_data(CONNECTION_WINDOW);
-        config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
-        config.set_initial_max_stream_data_uni(CONTROL_WINDOW);
-        config.set_initial_max_streams_uni(16);
-        config.set_max_connection_window(CONNECTION_WINDOW);
-        config.set_max_stream_window(STREAM_WINDOW);
-        config.set_disable_active_migration(true);
-        config.log_keys();
-        let mut scid = [0_u8; 8];
-        rustix::rand::getrandom(&mut scid, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| (End::Failed, error.to_string()))?;
-        let scid = ConnectionId::from_ref(&scid);
-        let name = Some(self.request.host.as_str());
-        let mut quic = quiche::connect(name, &scid, local, server, &mut config).map_err(failed)?;
-        if let Some(path) = keys {
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            let file = opened.map_err(|error| (End::Failed, format!("key log: {error}")))?;
-            quic.set_keylog(Box::new(file));
-        }
-        Ok(quic)
     }
 
     /// Exchanges datagrams until the body is there, the limit is reached, or nothing more can come.
@@ -174,7 +130,8 @@ impl Transfer<'_> {
 
     fn ask(&mut self, quic: &mut quiche::Connection) -> Result<h3::Connection, Failed> {
         let failed = |error: h3::Error| (End::Failed, format!("HTTP/3: {error}"));
-        let config = h3::Config::new().map_err(failed)?;
+        let mut config = h3::Config::new().map_err(failed)?;
+        config.set_max_field_section_size(HEADER_SECTION);
         let mut http = h3::Connection::with_transport(quic, &config).map_err(failed)?;
         let authority = match self.request.port {
             443 => self.request.host.clone(),
@@ -182,7 +139,7 @@ impl Transfer<'_> {
         };
         let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
         let headers = [
-            header(":method", "GET"),
+            header(":method", self.request.method.name()),
             header(":scheme", "https"),
             header(":authority", &authority),
             header(":path", &self.request.path),
@@ -203,26 +160,27 @@ impl Transfer<'_> {
     ) -> Result<Option<End>, Failed> {
         loop {
             match http.poll(quic) {
-                Ok((_, h3::Event::Headers { list, .. })) => self.headers(&list),
+                Ok((_, h3::Event::Headers { list, .. })) => self.headers(&list)?,
                 Ok((stream, h3::Event::Data)) => {
                     while let Ok(read) = http.recv_body(quic, stream, body) {
-                        self.answer.body_bytes += read as u64;
-                        if self.answer.body_bytes >= self.request.max_bytes {
-                            self.answer.body_bytes = self.request.max_bytes;
-                            return Ok(Some(End::Limit));
+                        let limit = response::take_body(&mut self.answer, read, self.request);
+                        if limit.is_some() {
+                            return Ok(limit);
                         }
                     }
                 }
                 Ok((_, h3::Event::Finished)) => {
-                    let expected = self.answer.content_length;
-                    let short = expected.is_some_and(|length| self.answer.body_bytes < length);
-                    return Ok(Some(if short { End::Short } else { End::Complete }));
+                    return response::end(&self.answer, self.request.method).map(Some);
                 }
                 Ok((_, h3::Event::Reset(code))) => {
                     return Err((
                         End::Reset,
                         format!("the server reset the stream: {code:#x}"),
                     ));
+                }
+                // Requests from this stream on are not answered (RFC 9114 5.2).
+                Ok((from, h3::Event::GoAway)) if self.stream.is_some_and(|own| own >= from) => {
+                    return Err((End::Reset, "the server goes away".to_owned()));
                 }
                 Ok((_, h3::Event::GoAway | h3::Event::PriorityUpdate)) => {}
                 Err(h3::Error::Done) => return Ok(None),
@@ -231,32 +189,18 @@ impl Transfer<'_> {
         }
     }
 
-    fn headers(&mut self, list: &[h3::Header]) {
+    fn headers(&mut self, list: &[h3::Header]) -> Result<(), Failed> {
         let elapsed = self.elapsed_us();
         self.answer.first_byte_us.get_or_insert(elapsed);
-        for header in list.iter().take(MOST_HEADERS) {
-            let text = |bytes: &[u8]| {
-                let text = String::from_utf8_lossy(bytes);
-                text.chars().take(LONGEST_HEADER).collect::<String>()
-            };
-            let (name, value) = (text(header.name()), text(header.value()));
-            if name == ":status" {
-                self.answer.status = value.parse().ok();
-                self.answer.http_version = Some("3");
-                continue;
-            }
-            if name == "content-length" {
-                self.answer.content_length = value.parse().ok();
-            }
-            self.answer.headers.entry(name).or_insert(value);
-        }
+        let fields = list.iter().map(|header| (header.name(), header.value()));
+        response::take_headers(&mut self.answer, fields)
     }
 
     /// Why a connection is closed: by the server, by a TLS alert of ours, or because nothing came.
     fn closed(&mut self, quic: &quiche::Connection) -> Failed {
         let established = self.answer.tls_us.is_some();
         if let Some(error) = quic.peer_error() {
-            let reason = String::from_utf8_lossy(&error.reason);
+            let reason = response::shortened(&error.reason);
             let detail = format!("the server closed: {:#x} {reason}", error.error_code);
             let tls = (0x100..0x200).contains(&error.error_code) && !error.is_app;
             let end = match (established, tls) {
@@ -264,7 +208,7 @@ impl Transfer<'_> {
                 (false, false) => End::ConnectFailed,
                 (true, _) => End::Reset,
             };
-            return (end, detail.chars().take(LONGEST_HEADER).collect());
+            return (end, detail);
         }
         if let Some(error) = quic.local_error() {
             if BAD_CERTIFICATE.contains(&error.error_code) {
@@ -328,3 +272,6 @@ fn cpu_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,10 +7,14 @@
 //! | --- | --- |
 //! | [`contract`] | requests and answers |
 //! | [`socket`] | UDP with a large buffer, read in batches |
-//! | [`download`] | connection, request, body, and how it ends |
+//! | [`connection`] | limits, certificates, keys of a connection |
+//! | [`download`] | connection, request, and how it ends |
+//! | [`response`] | headers and body, without I/O |
 
+mod connection;
 mod contract;
 mod download;
+mod response;
 mod socket;
 
 use crate::contract::{Answer, End, Request};
@@ -100,4 +104,37 @@ fn policy(arguments: impl Iterator<Item = String>) -> Result<Policy, Failure> {
         }
     }
     Policy::new(&allow, &blocklists, &optouts, Namespace::here(&[])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(arguments: &[&str]) -> Result<Policy, Failure> {
+        policy(arguments.iter().map(|text| (*text).to_owned()))
+    }
+
+    #[test]
+    fn lists_are_arguments() {
+        let allowed = of(&["allow-net=127.0.0.0/8"]).expect("a policy");
+        let address = "127.0.0.1".parse().expect("an address");
+        assert!(allowed.check(address, "a.test").is_ok());
+        assert!(of(&[]).expect("a policy").check(address, "a.test").is_err());
+    }
+
+    #[test]
+    fn what_is_no_list_is_one_sentence_and_a_status() {
+        for (argument, status) in [
+            ("allow-net", 2),
+            ("allow-net=no", 2),
+            ("nets=127.0.0.0/8", 2),
+            ("--blocklist", 2),
+            ("blocklist=/nonexistent", 3),
+            ("optout=", 3),
+        ] {
+            let failure = of(&[argument]).err().expect("a failure");
+            assert_eq!(failure.exit_status(), status, "{argument}: {failure}");
+            assert!(!failure.to_string().contains('\n'));
+        }
+    }
 }

@@ -1,0 +1,299 @@
+//! Downloads from a server in this process, on loopback, which answers as each case says.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::thread;
+
+use boring::asn1::Asn1Time;
+use boring::ec::{EcGroup, EcKey};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::PKey;
+use boring::x509::X509;
+
+use super::*;
+use crate::contract::Method;
+use crate::contract::tests::request;
+use quiche::ConnectionId;
+
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What a server does with the request on a stream.
+type Respond = fn(&mut h3::Connection, &mut quiche::Connection, u64);
+
+/// Certificate and key, each a PEM file, which all tests share.
+fn certificate() -> &'static (PathBuf, PathBuf) {
+    static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("a group");
+        let key = PKey::from_ec_key(EcKey::generate(&group).expect("a key")).expect("a key");
+        let mut builder = X509::builder().expect("a certificate");
+        builder.set_version(2).expect("version");
+        builder.set_pubkey(&key).expect("key");
+        let (from, to) = (Asn1Time::days_from_now(0), Asn1Time::days_from_now(1));
+        builder.set_not_before(&from.expect("time")).expect("begin");
+        builder.set_not_after(&to.expect("time")).expect("end");
+        builder
+            .sign(&key, MessageDigest::sha256())
+            .expect("signature");
+        let folder = std::env::temp_dir().join(format!("quic-download-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let files = (folder.join("chain.pem"), folder.join("key.pem"));
+        std::fs::write(&files.0, builder.build().to_pem().expect("PEM")).expect("a file");
+        std::fs::write(&files.1, key.private_key_to_pem_pkcs8().expect("PEM")).expect("a file");
+        files
+    })
+}
+
+fn server_config() -> quiche::Config {
+    let (chain, key) = certificate();
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
+    config
+        .load_cert_chain_from_pem_file(&chain.to_string_lossy())
+        .expect("a chain");
+    config
+        .load_priv_key_from_pem_file(&key.to_string_lossy())
+        .expect("a key");
+    config
+        .set_application_protos(h3::APPLICATION_PROTOCOL)
+        .expect("h3");
+    config.set_initial_max_data(1 << 20);
+    config.set_initial_max_stream_data_bidi_remote(1 << 20);
+    config.set_initial_max_stream_data_uni(1 << 20);
+    config.set_initial_max_streams_bidi(10);
+    config.set_initial_max_streams_uni(10);
+    // Header sections leave in one piece or not at all.
+    config.set_initial_congestion_window_packets(1000);
+    config
+}
+
+/// Serves one connection until it is closed.
+fn serve(socket: &UdpSocket, respond: Respond) {
+    let local = socket.local_addr().expect("an address");
+    let mut config = server_config();
+    let mut quic: Option<quiche::Connection> = None;
+    let mut http: Option<h3::Connection> = None;
+    let mut buffer = vec![0; 65_535];
+    while quic.as_ref().is_none_or(|quic| !quic.is_closed()) {
+        let wait = quic
+            .as_ref()
+            .and_then(|quic| quic.timeout())
+            .unwrap_or(SILENCE);
+        socket
+            .set_read_timeout(Some(wait.max(Duration::from_millis(1))))
+            .expect("a wait");
+        match socket.recv_from(&mut buffer) {
+            Ok((length, from)) => {
+                let quic = quic.get_or_insert_with(|| {
+                    let scid = ConnectionId::from_ref(&[7; 8]);
+                    quiche::accept(&scid, None, local, from, &mut config).expect("a connection")
+                });
+                let _ = quic.recv(&mut buffer[..length], RecvInfo { from, to: local });
+            }
+            Err(_) => match &mut quic {
+                Some(quic) => quic.on_timeout(),
+                None => return,
+            },
+        }
+        let Some(quic) = &mut quic else { return };
+        if quic.is_established() && http.is_none() {
+            let config = h3::Config::new().expect("a configuration");
+            http = h3::Connection::with_transport(quic, &config).ok();
+        }
+        while let Some(http) = &mut http
+            && let Ok((stream, event)) = http.poll(quic)
+        {
+            if let h3::Event::Headers { .. } = event {
+                respond(http, quic, stream);
+            }
+        }
+        while let Ok((length, info)) = quic.send(&mut buffer) {
+            let _ = socket.send_to(&buffer[..length], info.to);
+        }
+    }
+}
+
+/// The answer of the client about a server that does so.
+fn answer(method: Method, verify: bool, respond: Respond) -> Answer {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let asked = Request {
+        ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: socket.local_addr().expect("an address").port(),
+        timeout_s: SILENCE.as_secs_f64(),
+        roots: certificate().0.to_string_lossy().into_owned(),
+        verify,
+        method,
+        ..request(1000)
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&socket, respond));
+        run(&asked, None)
+    })
+}
+
+fn send(
+    http: &mut h3::Connection,
+    quic: &mut quiche::Connection,
+    stream: u64,
+    fields: &[(&str, &str)],
+    body: usize,
+) {
+    let header = |(name, value): &(&str, &str)| h3::Header::new(name.as_bytes(), value.as_bytes());
+    let list: Vec<h3::Header> = fields.iter().map(header).collect();
+    http.send_response(quic, stream, &list, body == 0)
+        .expect("headers");
+    if body > 0 {
+        http.send_body(quic, stream, &vec![0; body], true)
+            .expect("a body");
+    }
+}
+
+#[test]
+fn a_download_ends_as_its_server_lets_it() {
+    let cases: [(&str, Method, Respond, End, Option<u16>, u64); 10] = [
+        (
+            "whole",
+            Method::Get,
+            |h, q, s| send(h, q, s, &[(":status", "200"), ("content-length", "9")], 9),
+            End::Complete,
+            Some(200),
+            9,
+        ),
+        (
+            "head",
+            Method::Head,
+            |h, q, s| send(h, q, s, &[(":status", "200"), ("content-length", "9")], 0),
+            End::Complete,
+            Some(200),
+            0,
+        ),
+        (
+            "missing",
+            Method::Head,
+            |h, q, s| send(h, q, s, &[(":status", "404")], 0),
+            End::Complete,
+            Some(404),
+            0,
+        ),
+        (
+            "limit",
+            Method::Get,
+            |h, q, s| send(h, q, s, &[(":status", "200")], 2000),
+            End::Limit,
+            Some(200),
+            1000,
+        ),
+        (
+            "too short",
+            Method::Get,
+            |h, q, s| send(h, q, s, &[(":status", "200"), ("content-length", "10")], 9),
+            End::Short,
+            Some(200),
+            9,
+        ),
+        (
+            "too long",
+            Method::Get,
+            |h, q, s| send(h, q, s, &[(":status", "200"), ("content-length", "8")], 9),
+            End::Failed,
+            Some(200),
+            9,
+        ),
+        (
+            "no number",
+            Method::Get,
+            |h, q, s| {
+                send(
+                    h,
+                    q,
+                    s,
+                    &[(":status", "200"), ("content-length", "nine")],
+                    9,
+                )
+            },
+            End::Failed,
+            Some(200),
+            0,
+        ),
+        (
+            "giant headers",
+            Method::Get,
+            |h, q, s| {
+                let long = "x".repeat(1000);
+                send(
+                    h,
+                    q,
+                    s,
+                    &[(":status", "200")]
+                        .into_iter()
+                        .chain([("a", long.as_str()); 100])
+                        .collect::<Vec<_>>(),
+                    9,
+                );
+            },
+            End::Reset,
+            None,
+            0,
+        ),
+        (
+            "reset",
+            Method::Get,
+            |_, q, s| {
+                q.stream_shutdown(s, quiche::Shutdown::Write, 0x10c)
+                    .expect("a reset")
+            },
+            End::Reset,
+            None,
+            0,
+        ),
+        (
+            "goaway",
+            Method::Get,
+            |h, q, _| h.send_goaway(q, 0).expect("a GOAWAY"),
+            End::Reset,
+            None,
+            0,
+        ),
+    ];
+    for (name, method, respond, end, status, body) in cases {
+        let found = answer(method, false, respond);
+        assert_eq!(
+            (found.end, found.status, found.body_bytes),
+            (end, status, body),
+            "{name}: {found:?}"
+        );
+        assert_eq!(
+            found.detail.is_some(),
+            matches!(end, End::Failed | End::Reset),
+            "{name}"
+        );
+        assert!(
+            found.tls_us.is_some() && found.duration_us.is_some(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_closes_has_its_reason_in_the_answer() {
+    let found = answer(Method::Get, false, |_, quic, _| {
+        quic.close(true, 0x107, &[b'x'; 900]).expect("a close");
+    });
+    let detail = found.detail.unwrap_or_default();
+    assert_eq!(found.end, End::Reset);
+    assert!(
+        detail.starts_with("the server closed: 0x107 xxx"),
+        "{detail}"
+    );
+}
+
+#[test]
+fn a_certificate_for_no_name_is_not_accepted() {
+    let found = answer(Method::Get, true, |_, _, _| {});
+    assert_eq!(
+        (found.end, found.tls_verified),
+        (End::TlsFailed, Some(false)),
+        "{found:?}"
+    );
+}
