@@ -109,7 +109,7 @@ def command(context: click.Context, /, **_: object) -> None:
         else:
             targets.append(one)
     downloads.check(targets, permitted, given["contact"])
-    budget = downloads.budget(len(targets), len(sets), limits)
+    budget = downloads.budget(len(targets), sets, limits)
     if given["dry_run"]:
         terminal.echo(f"{budget}; nothing was sent")
         return

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from downloader import rows, session
+from downloader import http3, rows, session
 from downloader.flows import Flows
 from downloader.option_sets import OptionSet
 from downloader.session import Limits
@@ -19,14 +19,13 @@ from firstflight.system import netns
 Next = Callable[[], Target | None]
 
 
-def budget(targets: int, sets: int, limits: Limits) -> str:
+def budget(targets: int, sets: Sequence[OptionSet], limits: Limits) -> str:
     """Return what downloads will take at most, as a sentence without its end."""
-    downloads = targets * sets
-    hours = downloads * (limits.timeout_s + limits.pause_s) / 3600
-    return (
-        f"{targets} files, {sets} downloads of each: at most {downloads * limits.max_bytes / 2**20:.0f} MiB "
-        f"and {hours:.1f} hours"
-    )
+    downloads = targets * len(sets)
+    asked = targets if http3.first_quic(sets) else 0
+    hours = (downloads + asked) * (limits.timeout_s + limits.pause_s) / 3600
+    mib = downloads * limits.max_bytes / 2**20
+    return f"{targets} files, {len(sets)} downloads of each: at most {mib:.0f} MiB and {hours:.1f} hours"
 
 
 def check(targets: Iterable[Target], permitted: Permitted, contact: str) -> None:

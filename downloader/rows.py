@@ -91,8 +91,10 @@ def _row(
     one = SETS[kept["set"]]
     row: dict[str, Any] = {name: kept[name] for name in ("url", "domain", "ip", "port", "set", "position")}
     row |= {"ip": kept["ip"] or None, "client": one.client, "client_version": kept["client_version"]}
+    row["quic_capable"] = kept.get("quic_capable")
     if answer is None:
-        return row | _nothing(kept["why"])
+        detail = kept.get("no_quic") if one.protocol == "udp" and kept["why"] == "skipped" else None
+        return row | _nothing(kept["why"]) | {"detail": detail}
     flow = flows.of(answer, one.name)
     headers = answer.headers or {}
     age = headers.get("age", "")

@@ -1,6 +1,7 @@
 """One vantage point's downloads: a namespace, a capture and a client for each set, one download at a time.
 
-A run is all downloads of one name and address: the warm-up, then each set in an order drawn for the run. What
+A run is all downloads of one name and address: the warm-up, if a set is of QUIC a HEAD request for the file
+over HTTP/3, then each set in an order drawn for the run, those of QUIC only if that request succeeded. What
 a client answers is appended to ANSWERS at once; what the captures say comes when they are closed (rows.py).
 """
 
@@ -19,8 +20,9 @@ from typing import Any, Self
 
 import certifi
 
-from downloader import outcome
+from downloader import http3, outcome
 from downloader.clients.contract import Answer, Request
+from downloader.http3 import Asker, Capable
 from downloader.option_sets import WARMUP, OptionSet
 from downloader.targets import Target
 from downloader.worker import Worker
@@ -81,6 +83,7 @@ class Session:
         self.folder = folder
         self.workers: dict[str, Worker] = {}
         self.captures: dict[str, capture.Capture] = {}
+        self._asker: Asker | None = None
         self._lists = lists
         self._limits = limits
         self._watch = watch
@@ -104,6 +107,9 @@ class Session:
                 self.captures[one.name] = stack.enter_context(taken)
                 worker = Worker(one, self.folder, self._lists, inside.inside, self._watch)
                 self.workers[one.name] = stack.enter_context(worker)
+                if one == http3.first_quic(self.sets):
+                    asker = Asker(self.folder, self._lists, inside.inside, self._watch)
+                    self._asker = stack.enter_context(asker)
             self._stack = stack.pop_all()
         return self
 
@@ -119,15 +125,17 @@ class Session:
         caches and load are others.
         """
         why = "" if target.ip else "no_address"
+        capable: Capable | None = None
         done: set[str] = set()
         chosen = order(self.sets, seed, target, self._limits.fixed_order)
         try:
             for position, one in enumerate(chosen):
                 answer = None
-                if not why:
-                    if self._has_begun:
-                        self._pause()
-                    self._has_begun = True
+                if not why and position == 1:
+                    capable = self._ask(target)
+                without_quic = capable is not None and not capable.is_so and one.protocol == "udp"
+                if not why and not without_quic:
+                    self._pause()
                     self.captures[one.name].check()
                     answer = self.workers[one.name].download(self._request(target, one))
                     first = outcome.of(answer, None, one, None)
@@ -135,7 +143,9 @@ class Session:
                         why = "skipped"
                     if answer.end == "blocked":
                         why = "blocked"
-                keep(entry(target, one, position, answer, why, self.workers[one.name].version))
+                ended = why or ("skipped" if without_quic else "")
+                version_used = self.workers[one.name].version
+                keep(entry(target, one, position, answer, ended, version_used, capable))
                 done.add(one.name)
         except BaseException:
             for position, one in enumerate(chosen):
@@ -143,7 +153,19 @@ class Session:
                     keep(entry(target, one, position, None, why or "skipped", ""))
             raise
 
+    def _ask(self, target: Target) -> Capable | None:
+        """Return whether the file is there over HTTP/3; None if no set asks."""
+        one = http3.first_quic(self.sets)
+        if one is None or self._asker is None:
+            return None
+        self._pause()
+        return self._asker.ask(self._request(target, one))
+
     def _pause(self) -> None:
+        """Keep the pause to the request before, if there was one."""
+        if not self._has_begun:
+            self._has_begun = True
+            return
         end = time.monotonic() + self._limits.pause_s
         while (left := end - time.monotonic()) > 0:
             self._watch()
@@ -167,9 +189,18 @@ class Session:
 
 
 def entry(
-    target: Target, one: OptionSet, position: int, answer: Answer | None, why: str, client_version: str
+    target: Target,
+    one: OptionSet,
+    position: int,
+    answer: Answer | None,
+    why: str,
+    client_version: str,
+    capable: Capable | None = None,
 ) -> dict[str, Any]:
-    """Return the line of ANSWERS for one download; `why`: its outcome if nothing was sent."""
+    """Return the line of ANSWERS for one download; `why`: its outcome if nothing was sent.
+
+    `capable`: whether the file is there over HTTP/3, None if that was not asked.
+    """
     return {
         "line": target.line,
         "url": target.url,
@@ -180,6 +211,8 @@ def entry(
         "position": position,
         "why": why if answer is None else None,
         "client_version": client_version or None,
+        "quic_capable": None if capable is None else capable.is_so,
+        "no_quic": None if capable is None else capable.why_not,
         "answer": None if answer is None else asdict(answer),
     }
 

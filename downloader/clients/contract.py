@@ -21,7 +21,7 @@ ENDS = frozenset(
 
 @dataclass(frozen=True)
 class Request:
-    """One download. `roots`: a PEM file with the trusted roots."""
+    """One download. `roots`: a PEM file with the trusted roots; `method`: HEAD only of the client quiche."""
 
     url: str
     host: str
@@ -35,6 +35,7 @@ class Request:
     verify: bool = True
     window_clamp: int | None = None
     http: str = "1.1"
+    method: str = "GET"
 
     def line(self) -> bytes:
         """Return the request as a line of JSON."""

@@ -53,6 +53,7 @@ def test_every_set(
     assert row["http_version"] == SETS[name].http
     assert row["client"] == SETS[name].client
     assert row["client_version"]
+    assert row["quic_capable"] is (None if name == "warmup" else True)
     assert row["receive_buffer"] > 0
     assert row["cpu_us"] > 0
 
@@ -155,7 +156,29 @@ def test_a_server_without_quic(world: World, tmp_path: Path) -> None:
     found, done = world.download(tmp_path / "run", [(url, SERVER_V4)], f"bl,{QUIC}", "--timeout", 5)
     assert done.returncode == 0, done.stderr
     outcomes = {row["set"]: row["outcome"] for row in found}
-    assert outcomes == {"warmup": "done", "bl": "done"} | dict.fromkeys(QUIC.split(","), "connect_failed")
+    assert outcomes == {"warmup": "done", "bl": "done"} | dict.fromkeys(QUIC.split(","), "skipped")
+    assert {row["quic_capable"] for row in found if row["set"] != "warmup"} == {False}
+    reasons = {row["detail"] for row in found if row["set"] in QUIC.split(",")}
+    assert len(reasons) == 1 and str(*reasons).startswith("no answer to HEAD over HTTP/3: ")
+    assert by_set(found, url)["bl"]["detail"] is None
+
+
+def test_a_file_that_is_not_there_over_http3(world: World, tmp_path: Path) -> None:
+    """nginx has it and promises HTTP/3; the server of HTTP/3 answers, and does not have it."""
+    found, done = world.download(tmp_path / "run", [("tcp_only", SERVER_V4)], "bl,libcurl")
+    assert done.returncode == 0, done.stderr
+    rows = {row["set"]: row for row in found}
+    assert (rows["bl"]["outcome"], rows["bl"]["quic_capable"]) == ("done", False)
+    assert rows["bl"]["alt_svc"] == 'h3=":443"'
+    assert (rows["libcurl"]["outcome"], rows["libcurl"]["started_at"]) == ("skipped", None)
+    assert rows["libcurl"]["detail"] == "HEAD over HTTP/3 brings status 404"
+
+
+def test_without_a_set_of_quic_nobody_asks(world: World, tmp_path: Path) -> None:
+    found, done = world.download(tmp_path / "run", [("small", SERVER_V4)], "bl", "--capture", tmp_path / "t")
+    assert done.returncode == 0, done.stderr
+    assert [row["quic_capable"] for row in found] == [None, None]
+    assert not (tmp_path / "t" / "head.log").exists()
 
 
 def test_a_file_that_changes(world: World, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ http {{
     root {folder}/www; ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3;
     location /moved {{ return 301 https://elsewhere.test/; }}
     location /gone {{ return 410; }}
+    location = /tcp_only {{ alias {folder}/www/small; add_header alt-svc 'h3=":443"'; }}
   }}
 }}
 """
