@@ -63,14 +63,16 @@ def _has(host: Host, option: str) -> bool:
 
 
 def _download(site: FileSite, host: Host, name: str) -> dict[str, Any]:
+    capable = None if name == "warmup" else _quic_capable(site)
     if name == QUIC:
-        return _over_quic(site)
+        return _over_quic(site) | {"quic_capable": capable}
     outcome, status, length = _over_tcp(site, name)
     if outcome == "skipped":
-        return {"client": "curl", "outcome": outcome, "status": None}
+        return {"client": "curl", "outcome": outcome, "status": None, "quic_capable": capable}
     offered = SETS[name]
     return {
         "client": "curl",
+        "quic_capable": capable,
         "outcome": outcome,
         "status": status,
         "http_version": "1.1",
@@ -105,8 +107,14 @@ def _over_quic(site: FileSite) -> dict[str, Any]:
             "http_version": "3",
             "body_bytes": site.size,
         }
-    skipped = site.label in ("slow", "wrong-length", "moves")
-    return {"client": "quiche", "outcome": "skipped" if skipped else "connect_failed", "status": None}
+    return {"client": "quiche", "outcome": "skipped", "status": None}
+
+
+def _quic_capable(site: FileSite) -> bool | None:
+    """Return whether the file is there over HTTP/3; None: not asked, because the warm-up was not whole."""
+    if site.label in ("slow", "wrong-length", "moves"):
+        return None
+    return isinstance(site, Mirror) and site.http3
 
 
 def _origin(internet: Internet, site: FileSite) -> tuple[int | None, str | None]:
