@@ -132,7 +132,9 @@ mod tests {
             ("blocklist=/nonexistent", 3),
             ("optout=", 3),
         ] {
-            let failure = of(&[argument]).err().expect("a failure");
+            let Err(failure) = of(&[argument]) else {
+                panic!("{argument} is taken for a list");
+            };
             assert_eq!(failure.exit_status(), status, "{argument}: {failure}");
             assert!(!failure.to_string().contains('\n'));
         }

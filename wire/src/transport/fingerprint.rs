@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn order_and_fitting_values_enter() {
-        let cases: [(&[(u64, &[u8])], &str); 9] = [
+        type Case<'a> = (&'a [(u64, &'a [u8])], &'a str);
+        let cases: [Case; 9] = [
             (&[], ""),
             // 27 + 31 n (RFC 9000 18.1), and its neighbours.
             (

@@ -149,9 +149,12 @@ fn send(
     }
 }
 
+/// Name, request, server; end, status and body bytes that must come of it.
+type Case = (&'static str, Method, Respond, End, Option<u16>, u64);
+
 #[test]
 fn a_download_ends_as_its_server_lets_it() {
-    let cases: [(&str, Method, Respond, End, Option<u16>, u64); 10] = [
+    let cases: [Case; 10] = [
         (
             "whole",
             Method::Get,
