@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from firstflight import settings
+from firstflight.run.run import Run
+from tests.campaign_loopback.world import mrt_table
+from tests.download.runs import FILES, SETS
 from tests.download.world import World
 
 
@@ -17,3 +22,40 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder.chmod(0o755)
     with World(folder) as raised:
         yield raised
+
+
+@pytest.fixture
+def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Return a function that makes a run whose routing table is ready; it takes further settings."""
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
+    (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in FILES))
+    (tmp_path / "names.txt").write_text("a.test\n")
+    (tmp_path / "rib.mrt").write_bytes(mrt_table({"198.18.9.0/24": 13335}))
+
+    def make(more: str = "") -> Run:
+        (tmp_path / "c.toml").write_text(f"""
+[targets]
+source = "file"
+file = "names.txt"
+[as_data]
+rib = "file"
+files = ["rib.mrt"]
+[probe]
+allow_net = ["198.18.0.0/15", "2001:db8::/32"]
+[download]
+enabled = true
+sets = {json.dumps(SETS)}
+targets = "files.csv"
+roots = "{world.roots}"
+pause_s = 0.05
+{more}
+[[vantage]]
+name = "here"
+""")
+        made = Run.create(*settings.load(tmp_path / "c.toml"))
+        done = world.run("stage", "as_data", "--run", made.id)
+        assert done.returncode == 0, done.stderr
+        return made
+
+    return make

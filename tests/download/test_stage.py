@@ -5,67 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from firstflight import settings
 from firstflight.run.run import Run
 from schemas import records
-from tests.campaign_loopback.world import mrt_table
+from tests.download.runs import FILES, HERE, SETS, begun, child_of, stage
 from tests.download.world import SERVER_V4, SERVER_V6, World
-from tests.waiting import until
-
-SETS = ["bl", "all14"]
-HERE = ("--vantage", "here", "--repetition", "1", "--here")
-FILES = [("small", SERVER_V4), ("one", SERVER_V6), ("small", "")]
-
-
-@pytest.fixture
-def run(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Return a function that makes a run whose routing table is ready; it takes further settings."""
-    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("FIRSTFLIGHT_STORE", f"chdb:{tmp_path / 'store'}")
-    (tmp_path / "files.csv").write_text("url,ip\n" + "".join(f"{world.url(p)},{ip}\n" for p, ip in FILES))
-    (tmp_path / "names.txt").write_text("a.test\n")
-    (tmp_path / "rib.mrt").write_bytes(mrt_table({"198.18.9.0/24": 13335}))
-
-    def make(more: str = "") -> Run:
-        (tmp_path / "c.toml").write_text(f"""
-[targets]
-source = "file"
-file = "names.txt"
-[as_data]
-rib = "file"
-files = ["rib.mrt"]
-[probe]
-allow_net = ["198.18.0.0/15", "2001:db8::/32"]
-[download]
-enabled = true
-sets = {json.dumps(SETS)}
-targets = "files.csv"
-roots = "{world.roots}"
-pause_s = 0.05
-{more}
-[[vantage]]
-name = "here"
-""")
-        made = Run.create(*settings.load(tmp_path / "c.toml"))
-        done = world.run("stage", "as_data", "--run", made.id)
-        assert done.returncode == 0, done.stderr
-        return made
-
-    return make
-
-
-def stage(world: World, run: Run, *more: str) -> str:
-    done = world.run("stage", "download", "--run", run.id, *HERE, *more)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
@@ -102,16 +51,6 @@ def test_rows_reach_the_store(world: World, run: Callable[..., Run]) -> None:
     assert asked.stdout.splitlines() == ["all14\t1\t2\t2", "bl\t1\t2\t2", "warmup\t1\t2\t2"], asked.stderr
 
 
-def begun(process: subprocess.Popen[bytes], answers: Path, count: int) -> None:
-    """Wait until a stage has kept so many answers."""
-
-    def there() -> bool:
-        assert process.poll() is None, "the stage has ended"
-        return answers.is_file() and answers.read_bytes().count(b"\n") >= count
-
-    until(there, f"{count} downloads")
-
-
 @pytest.mark.parametrize("at", [1, 3, 5])
 def test_killed_and_gone_on_every_download_is_one_row(world: World, run: Callable[..., Run], at: int) -> None:
     """A run of downloads that was cut off is never continued: what it owes is `skipped`."""
@@ -143,7 +82,7 @@ def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[
     answers = made.layout.stage("download", key) / "answers.jsonl"
     process = world.start("stage", "download", "--run", made.id, *HERE)
     begun(process, answers, 1)
-    os.kill(client_of(process.pid, answers.with_name("bl.keys")), signal.SIGKILL)
+    os.kill(child_of(process.pid, f"SSLKEYLOGFILE={answers.with_name('bl.keys')}"), signal.SIGKILL)
     assert process.wait() == 0
     rows = pq.read_table(made.layout.downloads(key)).to_pylist()
     outcomes = Counter(row["outcome"] for row in rows)
@@ -151,19 +90,6 @@ def test_a_client_that_is_killed_fails_one_download(world: World, run: Callable[
     assert outcomes["done"] >= 5
     assert outcomes["done"] + outcomes["failed"] == 6
     assert all("ended with status -9" in row["detail"] for row in rows if row["outcome"] == "failed")
-
-
-def client_of(parent: int, keys: Path) -> int:
-    """Return the process below `parent` that writes this key log."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0")
-            status = (folder / "status").read_text()
-        except OSError:
-            continue
-        if f"SSLKEYLOGFILE={keys}".encode() in environment and f"PPid:\t{parent}\n" in status:
-            return int(folder.name)
-    raise AssertionError(f"no client of {parent} writes {keys}")
 
 
 def test_the_stop_file_ends_it_with_a_row_for_each_begun(world: World, run: Callable[..., Run]) -> None:

@@ -1,0 +1,85 @@
+"""A capture that dies and a disk that fills up in the middle of downloads: one sentence, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstflight.run.run import Run
+from tests.download.runs import FILES, HERE, SETS, begun, child_of, stage
+from tests.download.world import World
+
+PLANNED = len(FILES) * (1 + len(SETS))
+
+
+def every_download_is_one_row(run: Run) -> Counter[str]:
+    """Return how often each outcome is in the stage's record file, which has each planned download once."""
+    rows = pq.read_table(run.layout.downloads(run.key("here", 1))).to_pylist()
+    assert set(Counter((row["url"], row["ip"], row["set"]) for row in rows).values()) == {1}
+    assert len(rows) == PLANNED
+    return Counter(row["outcome"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["warmup", "bl"])
+def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -> None:
+    """What it had seen is used; the run that needs it again ends there, and the next start takes the rest."""
+    made = run("fixed_order = true")
+    key = made.key("here", 1)
+    folder = made.layout.stage("download", key)
+    process = world.start("stage", "download", "--run", made.id, *HERE, stderr=subprocess.PIPE)
+    begun(process, folder / "answers.jsonl", 2)
+    os.kill(child_of(process.pid, f"{folder / name}.pcap.part"), signal.SIGKILL)
+    _, stderr = process.communicate()
+    said = stderr.decode()
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    assert "tcpdump ended while the probe ran" in said
+    stage(world, made)
+    outcomes = every_download_is_one_row(made)
+    # Two files have an address: at most one run of them was cut off, of which the warm-up or more is done.
+    assert outcomes["no_address"] == len(SETS) + 1
+    assert outcomes["done"] + outcomes["skipped"] == PLANNED - len(SETS) - 1
+    assert outcomes["skipped"] <= len(SETS) + 1
+
+
+SCRIPT = """
+mount -t tmpfs -o size=200k none {folder}
+"$@"
+status=$?
+mount -o remount,size=50m {folder}
+test $status -eq 3 || exit 99
+"$@" || exit 98
+cp -a {folder}/. {kept}
+"""
+
+
+def test_a_full_disk(world: World, run: Callable[..., Run], tmp_path: Path) -> None:
+    """Captures of the first downloads fill it; with space again, the next start takes the rest."""
+    made = run()
+    folder = made.layout.stage("download", made.key("here", 1))
+    folder.mkdir(parents=True)
+    (tmp_path / "kept").mkdir()
+    firstflight = str(Path(".venv/bin/firstflight").absolute())
+    argv = [firstflight, "stage", "download", "--run", made.id, *HERE]
+    script = SCRIPT.format(folder=folder, kept=tmp_path / "kept")
+    done = subprocess.run(
+        world.enter("v", ["unshare", "--mount", "sh", "-c", script, "sh", *argv]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "full" in done.stderr or "No space left on device" in done.stderr
+    folder.rmdir()
+    (tmp_path / "kept").rename(folder)
+    outcomes = every_download_is_one_row(made)
+    assert outcomes["done"] + outcomes["skipped"] + outcomes["no_address"] == PLANNED
+    assert outcomes["done"] >= 1 + len(SETS)
