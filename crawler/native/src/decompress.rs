@@ -1,23 +1,22 @@
 //! Tables as they lie in archives: plain, bzip2 or gzip (RFC 1952), recognized by their first bytes.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, ErrorKind, Read};
 
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 
-/// Bytes read from the file, and handed on decompressed, at a time.
+/// Bytes read from the stream, and handed on decompressed, at a time.
 const BUFFER: usize = 1 << 18;
 
-type Source = BufReader<Chain<Cursor<Vec<u8>>, File>>;
+type Source = BufReader<Chain<Cursor<Vec<u8>>, Box<dyn Read>>>;
 
-/// The bytes of `file`, decompressed if its first bytes say so.
-pub fn plain(mut file: File) -> io::Result<Box<dyn Read>> {
+/// The bytes of `stream`, decompressed if its first bytes say so.
+pub fn plain(mut stream: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut magic = Vec::with_capacity(3);
-    file.by_ref().take(3).read_to_end(&mut magic)?;
+    stream.by_ref().take(3).read_to_end(&mut magic)?;
     let is_bzip2 = magic == b"BZh";
     let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-    let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(file));
+    let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(stream));
     Ok(match (is_bzip2, is_gzip) {
         (true, _) => buffered(Streams::Bzip2(BzDecoder::new(source))),
         (_, true) => buffered(Streams::Gzip(Box::new(GzDecoder::new(source)))),

@@ -2,24 +2,15 @@
 
 #![warn(clippy::print_stderr)]
 
-mod attributes;
-mod database;
-mod decompress;
-mod entry;
-mod failure;
-mod origin;
-mod records;
-mod table;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use firstflight_rib::database;
+use firstflight_rib::failure::Failure;
+use firstflight_rib::table::Table;
 use firstflight_usage::{stdout, tell};
-
-use failure::Failure;
-use table::Table;
 
 const NAME: &str = "firstflight-rib";
 

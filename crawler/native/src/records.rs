@@ -35,9 +35,13 @@ pub struct Records<'p> {
 
 impl<'p> Records<'p> {
     pub fn open(path: &'p Path) -> Result<Self, Failure> {
-        let stream = File::open(path)
-            .and_then(decompress::plain)
-            .map_err(|error| Failure::unopened(path, &error))?;
+        let file = File::open(path).map_err(|error| Failure::unopened(path, &error))?;
+        Self::over(Box::new(file), path)
+    }
+
+    /// The records of a stream; `path` is its name in what a failure says.
+    pub fn over(stream: Box<dyn Read>, path: &'p Path) -> Result<Self, Failure> {
+        let stream = decompress::plain(stream).map_err(|error| Failure::unopened(path, &error))?;
         Ok(Self {
             stream,
             path,

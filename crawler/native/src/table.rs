@@ -4,6 +4,7 @@
 //! occurs twice, in one table or in two, the first with an origin.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -44,7 +45,15 @@ impl Table {
     /// Adds the routes of the table dump at `path`. After a failure the table must not be used: a part of one
     /// would give wrong origins.
     pub fn read(&mut self, path: &Path) -> Result<(), Failure> {
-        let mut records = Records::open(path)?;
+        self.take(Records::open(path)?, path)
+    }
+
+    /// Adds the routes of a table dump from a stream, which `path` names; otherwise as `read`.
+    pub fn read_from(&mut self, stream: Box<dyn Read>, path: &Path) -> Result<(), Failure> {
+        self.take(Records::over(stream, path)?, path)
+    }
+
+    fn take(&mut self, mut records: Records, path: &Path) -> Result<(), Failure> {
         let mut read = 0;
         while let Some(record) = records.next()? {
             read += 1;
