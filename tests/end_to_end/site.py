@@ -60,7 +60,7 @@ class Site:
         path.write_text(text.replace("../var/lab", str(self.lab)), encoding="utf-8")
         return path
 
-    def firstflight(self, *args: str, timeout: float = 300, expect: int = 0) -> str:
+    def firstflight(self, *args: str, timeout: float = 900, expect: int = 0) -> str:
         """Run `firstflight`; return its standard output, fail with its standard error."""
         done = subprocess.run(
             [FIRSTFLIGHT, *args],
