@@ -53,15 +53,10 @@ def command(
 
 
 def _page(out: Path, run: str | None, vantage: str | None, day: date | None) -> None:
-    from firstflight.run import provenance
     from firstflight.system import interrupt
-    from store import confined_command as confined
     from store import open_store
 
-    provenance.tool_version()  # cached for the page, because it runs git
-    confined.asking(added_to=[confined.nearest_folder(out)])
-    # The folder of matplotlib's font cache; the page's fonts come with firstflight.
-    os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
+    _confine_page(out)
     from reports.page import page  # imported after confinement: numpy starts threads
 
     with interrupt.exit_on_sigint(), open_store() as store:
@@ -147,10 +142,16 @@ def table3(folder: Path, output_format: str) -> None:
         raise InputError("; ".join(unreadable))
 
 
-@command.command(epilog="Example: firstflight report downloads --run 20261120T063905Z-a1b2c3")
+@command.command(epilog="Example: firstflight report downloads --run newest --out var/report")
 @click.option("--run", default="newest", show_default=True, metavar="RUN", help="Run id, or newest.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a page with the tables and Figures 1 to 3 to DIR/downloads.html instead, and print its path.",
+)
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
-def downloads(run: str, output_format: str) -> None:
+def downloads(run: str, out: Path | None, output_format: str) -> None:
     """Print Tables 1 and 2 of downloads, beside the values that the ANRW 2023 paper published.
 
     jsonl and csv have a line per value: edition (ours, anrw, warmup), table, row, column, value.
@@ -160,8 +161,11 @@ def downloads(run: str, output_format: str) -> None:
     from store import open_store
 
     stdout.check_open()
+    if out is not None:
+        _downloads_page(out, run)
+        return
     confined.asking()
-    from reports import downloads as made
+    from reports.downloads import tables as made  # imported after confinement: numpy starts threads
 
     with interrupt.exit_on_sigint(), open_store() as store:
         values = [*made.collect(store, run), *made.published()]
@@ -169,6 +173,29 @@ def downloads(run: str, output_format: str) -> None:
         sys.stdout.write(terminal.lines(made.text(values)))
     else:
         _print([value.as_dict() for value in values], output_format)
+
+
+def _downloads_page(out: Path, run: str) -> None:
+    from firstflight.system import interrupt
+    from store import open_store
+
+    _confine_page(out)
+    from reports.downloads import page  # imported after confinement: numpy starts threads
+
+    with interrupt.exit_on_sigint(), open_store() as store:
+        gathered = page.collect(store, run)
+    terminal.echo(page.write(gathered, out))
+
+
+def _confine_page(out: Path) -> None:
+    """Confine the process for writing a page to `out`."""
+    from firstflight.run import provenance
+    from store import confined_command as confined
+
+    provenance.tool_version()  # cached for the page, because it runs git
+    confined.asking(added_to=[confined.nearest_folder(out)])
+    # The folder of matplotlib's font cache; the page's fonts come with firstflight.
+    os.environ["MPLCONFIGDIR"] = tempfile.gettempdir()
 
 
 def _print(rows: list[dict[str, Any]], output_format: str) -> None:

@@ -1,23 +1,3 @@
-WITH
-compared AS
-(
-    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited
-    FROM ${database}.download
-    WHERE outcome IN ('done', 'stopped_limit') AND anrw_throughput_bps > 0
-),
-pairs_of_all AS
-(
-    SELECT
-        run,
-        domain,
-        one.set AS `set`,
-        other.set AS versus,
-        one.anrw_throughput_bps / other.anrw_throughput_bps AS ratio,
-        coalesce(one.client_limited, false) OR coalesce(other.client_limited, false) AS is_limited
-    FROM compared AS one
-    INNER JOIN compared AS other USING (run, vantage, repetition, domain, ip, url, body_bytes)
-    WHERE one.set != other.set
-)
 SELECT
     run,
     `set`,
@@ -38,5 +18,8 @@ SELECT
     countIf(ratio >= 1.3 AND ratio < 1.5 AND NOT is_limited) / nullIf(pairs, 0) AS from_13,
     countIf(ratio >= 1.5 AND ratio < 2.0 AND NOT is_limited) / nullIf(pairs, 0) AS from_15,
     countIf(ratio >= 2.0 AND NOT is_limited) / nullIf(pairs, 0) AS from_20
-FROM pairs_of_all
+FROM
+(
+    ${download_pairs}
+)
 GROUP BY run, `set`, versus

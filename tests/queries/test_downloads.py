@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from firstflight.errors import UsageError
-from reports import downloads
+from reports.downloads import tables
 from store import open_store
 from store.load import loader
-from tests.store.rows import RUN, download, write
+from tests.store.rows import DAY_NS, RUN, download, write
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -138,32 +138,62 @@ def test_names_of_each_cdn(tmp_path: Path) -> None:
 def test_tables_stand_beside_the_published_ones(tmp_path: Path) -> None:
     load(tmp_path, [*pair("a", 1.25), *pair("b", 0.75, cdn="Google"), *pair("c", 4.0, client_limited=True)])
     with open_store() as store:
-        ours = downloads.collect(store, RUN)
+        ours = tables.collect(store, RUN)
     found = {(one.table, one.row, one.column): one.value for one in ours}
     assert found["1", "hamburg", "Total"] == 3
     assert found["1", "hamburg", "Google"] == 1
-    expected = {"pairs": 2, "names": 2, "limited": 1, "+": 50, "-": 50, "0.7-0.8": 50, "1.2-1.3": 50}
+    # Of two names one is faster: a quarter of all resamples has neither, a quarter both.
+    expected = {"pairs": 2, "names": 2, "limited": 1, "+": 50, "+low": 0, "+high": 100, "-": 50}
+    expected |= {"0.7-0.8": 50, "1.2-1.3": 50}
     assert {column: found["2", "WS14/BL", column] for column in expected} == expected
     assert found["2", "WS14/BL", ">1.2"] == 50
     assert found["2", "WS14/BL", ">2"] == 0
-    shown = downloads.text([*ours, *downloads.published()]).splitlines()
+    shown = tables.text([*ours, *tables.published()]).splitlines()
     line = next(line for line in shown if line.startswith("WS14/BL"))
-    assert line.split()[:7] == ["WS14/BL", "ours", "2", "2", "1", "50.0", "50.0"]
+    assert line.split()[:9] == ["WS14/BL", "ours", "2", "2", "1", "50.0", "0.0", "100.0", "50.0"]
     later = shown[shown.index(line) + 1].split()
     assert later[:5] == ["WS14/BL", "with", "warm-ups", "90.3", "9.7"]
     assert any(line.split()[:4] == ["MUC_Q", "ANRW", "2023", "511"] for line in shown)
 
 
+def test_intervals_are_over_names(tmp_path: Path) -> None:
+    """Ten pairs of one name that is always faster are one observation: the interval is as with one pair."""
+    often = [row for number in range(1, 11) for row in pair("a", 2.0, repetition=number)]
+    load(tmp_path, [*often, *pair("b", 0.5)])
+    with open_store() as store:
+        found = {(one.row, one.column): one.value for one in tables.collect(store, RUN) if one.table == "2"}
+    assert found["WS14/BL", "+"] == pytest.approx(90.9)
+    assert (found["WS14/BL", "+low"], found["WS14/BL", "+high"]) == (0, 100)
+
+
+def test_the_newest_run_is_the_newest_with_downloads(tmp_path: Path) -> None:
+    later = "20261121T060000Z-a1b2c3"
+    paths = [
+        write(tmp_path / run / "download.parquet", pair("a", 2.0, run=run, started_at=at), "download")
+        for at, run in ((DAY_NS, RUN), (DAY_NS + 1, later))
+    ]
+    loader.load_files(paths)
+    with open_store() as store:
+        assert tables.chosen(store, "newest") == later
+        assert tables.chosen(store, RUN) == RUN
+        assert tables.collect(store, "newest") == tables.collect(store, later)
+
+
+def test_a_store_without_downloads() -> None:
+    with open_store() as store, pytest.raises(UsageError, match="has no download: run a campaign with"):
+        tables.collect(store, "newest")
+
+
 def test_a_run_without_downloads(tmp_path: Path) -> None:
     load(tmp_path, [download(outcome="timeout")])
     with open_store() as store, pytest.raises(UsageError, match="has no successful download in the store"):
-        downloads.collect(store, RUN)
+        tables.collect(store, RUN)
 
 
 def test_published_values_are_those_of_the_editions() -> None:
     """Each distribution of Table 2 adds up, as far as it is printed; each Total of Table 1 is the sum."""
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
-    for one in downloads.published():
+    for one in tables.published():
         assert one.value is not None
         rows.setdefault((one.edition, one.table, one.row), {})[one.column] = one.value
     assert len(rows) == 12 + 16

@@ -46,7 +46,7 @@ return [ids.filter((id, place) => ids.indexOf(id) !== place), used.filter(id => 
 """
 
 
-def _opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
+def opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
     """Open a page and check that it requests nothing else and reports no error."""
     visit = browser.open(path.as_uri(), size)
     assert visit.requests == [path.as_uri()]
@@ -61,7 +61,7 @@ def _opened(browser: Browser, path: Path, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_every_figure_is_there_and_readable(made: Made, browser: Browser, size: tuple[int, int]) -> None:
-    _opened(browser, made.path, size)
+    opened(browser, made.path, size)
     for name in FIGURES:
         (figure,) = browser.script(BOXES, name)  # one of the two widths
         left, top, right, bottom = figure["box"]
@@ -74,10 +74,10 @@ def test_every_figure_is_there_and_readable(made: Made, browser: Browser, size: 
         for text, box in texts:
             inside = box[0] >= left - 2 and box[1] >= top - 2 and box[2] <= right + 2 and box[3] <= bottom + 2
             assert inside, f"{name}: {text!r} sticks out"
-        _apart(name, texts)
+        apart(name, texts)
 
 
-def _apart(figure: str, texts: list[tuple[str, list[float]]]) -> None:
+def apart(figure: str, texts: list[tuple[str, list[float]]]) -> None:
     """Check that texts overlap at most by the edges of their boxes, which are higher than letters."""
     for number, (text, one) in enumerate(texts):
         for other_text, other in texts[:number]:
@@ -163,7 +163,7 @@ def test_foreign_text_is_shown_and_does_nothing(made: Made, browser: Browser) ->
 
 
 def test_the_policy_forbids_everything_but_the_pages_own_style(made: Made, browser: Browser) -> None:
-    _opened(browser, made.path, DESK)
+    opened(browser, made.path, DESK)
     # The browser refuses a style that is not the page's own, and reports it on the console.
     browser.script(
         "const s = document.createElement('style'); s.textContent = 'body { color: red }';"
@@ -205,7 +205,7 @@ def test_all_text_is_readable_in_light_and_dark(
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser._devtools("Emulation.setEmulatedMedia", media)
     try:
-        _opened(browser, made.path, DESK)
+        opened(browser, made.path, DESK)
         found = browser.script(COLOURS)
         figure = browser.script(
             "return getComputedStyle(document.querySelector('figure svg')).backgroundColor"
@@ -275,7 +275,7 @@ def test_odd_stores_have_a_page(oddity: str, tables: Path, tmp_path: Path, brows
     with open_store() as store:
         gathered = page.collect(store)
     path = page.write(gathered, tmp_path)
-    _opened(browser, path, PHONE)
+    opened(browser, path, PHONE)
     text = browser.script("return document.body.innerText")
     assert "nan" not in text.lower().split() and "None" not in text
     assert "is not in the store" in text  # the run's manifest
@@ -297,7 +297,7 @@ def test_a_store_without_runs_has_a_page(tables: Path, tmp_path: Path, browser: 
     with open_store() as store:
         gathered = page.collect(store)
     assert gathered is None
-    _opened(browser, page.write(gathered, tmp_path), PHONE)
+    opened(browser, page.write(gathered, tmp_path), PHONE)
     assert "No runs yet" in browser.script("return document.body.innerText")
 
 

@@ -7,17 +7,20 @@ Values are in one form, ours and published ones: edition, table, row, column, va
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from firstflight.errors import UsageError
-from reports import query
+from reports import query, question
+from reports.numbers import bootstrap
+from schemas import sql
 from store import Store
 
-PUBLISHED = Path(__file__).parent / "published" / "anrw_tables.csv"
+PUBLISHED = Path(__file__).parents[1] / "published" / "anrw_tables.csv"
 OURS = "ours"
+NEWEST = "newest"
 EDITIONS = {OURS: "ours", "anrw": "ANRW 2023", "warmup": "with warm-ups"}
 TABLES = {
     "1": "Table 1: names with a successful download in the first repetition (_Q: over QUIC).",
@@ -39,6 +42,7 @@ BINS = {
     "1.5-2": ("from_15",),
     ">2": ("from_20",),
 }
+_COUNTS = ("pairs", "names", "limited")
 # Sets as the paper writes them; QUIC stacks are written as they are.
 _NAMES = {name: name.upper() for name in ("bl", "ecn", "sack", "ws14", "all14", "all7", "warmup")}
 
@@ -70,13 +74,45 @@ def published() -> list[Value]:
 
 def collect(store: Store, run: str) -> list[Value]:
     """Return the values of a run in the store (an id, or `newest`). UsageError if it has no download."""
+    run = chosen(store, run)
     first, second = (query.rows(store, name, {"run": run}) for name in ("anrw_table1", "anrw_table2"))
     if not first and not second:
         raise UsageError(
             f"run {run} has no successful download in the store: its settings need [download] enabled, and "
             "it must be loaded (firstflight load RUN)"
         )
-    return [*_table1(first), *_table2(second)]
+    return [*_table1(first), *_table2(second, intervals(store, run))]
+
+
+def chosen(store: Store, run: str) -> str:
+    """Return the id of a run; of `newest` that of the newest with downloads. UsageError if there is none."""
+    if run != NEWEST:
+        return run
+    found = question.ask(store, "newest_downloads").rows
+    if not found:
+        raise UsageError(
+            f"the store in {store.location} has no download: run a campaign with [download] enabled, or load "
+            "one (firstflight load RUN)"
+        )
+    return str(found[0]["run"])
+
+
+def intervals(store: Store, run: str) -> dict[str, bootstrap.Interval | None]:
+    """Return the interval over names of the share of faster downloads (0 to 1), by row of Table 2.
+
+    Names are resampled, since the downloads of one name are not independent.
+    """
+    answer = question.put(store, sql.query("download_patterns", store.dialect), {"run": run})
+    of_row: dict[str, list[bootstrap.Pattern]] = {}
+    for row in answer.rows:
+        cell = {("", 0): (row["faster"], row["pairs"])}
+        of_row.setdefault(_pair(row), []).append(bootstrap.Pattern(row["names"], cell))
+    return {row: bootstrap.intervals(found).share_max for row, found in of_row.items()}
+
+
+def _pair(row: dict[str, Any]) -> str:
+    """Return a pair of sets as the paper writes it."""
+    return "/".join(_NAMES.get(row[side], row[side]) for side in ("set", "versus"))
 
 
 def _table1(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
@@ -85,14 +121,19 @@ def _table1(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
         yield Value(OURS, "1", name, row["cdn"], float(row["domains"]))
 
 
-def _table2(rows: Iterable[dict[str, Any]]) -> Iterator[Value]:
+def _table2(
+    rows: Iterable[dict[str, Any]], of_names: Mapping[str, bootstrap.Interval | None]
+) -> Iterator[Value]:
     for row in rows:
-        name = "/".join(_NAMES.get(row[side], row[side]) for side in ("set", "versus"))
+        name = _pair(row)
         faster = row["faster"]
+        low, high = of_names.get(name) or (None, None)
         yield Value(OURS, "2", name, "pairs", float(row["pairs"]))
         yield Value(OURS, "2", name, "names", float(row["domains"]))
         yield Value(OURS, "2", name, "limited", float(row["limited"]))
         yield Value(OURS, "2", name, "+", _percent(faster))
+        yield Value(OURS, "2", name, "+low", _percent(low))
+        yield Value(OURS, "2", name, "+high", _percent(high))
         yield Value(OURS, "2", name, "-", _percent(None if faster is None else 1 - faster))
         for column, parts in BINS.items():
             shares = [row[part] for part in parts]
@@ -106,10 +147,12 @@ def _percent(share: float | None) -> float | None:
 
 def text(values: Sequence[Value]) -> str:
     """Return the tables for people: our rows, then the published ones; of Table 2 by pair."""
-    return "\n".join(_text(table, [v for v in values if v.table == table]) for table in TABLES)
+    return "\n".join(_text(table, grid(table, values)) for table in TABLES)
 
 
-def _text(table: str, values: Sequence[Value]) -> str:
+def grid(table: str, values: Sequence[Value]) -> list[list[str]]:
+    """Return one of TABLES as lines of cells, the head first: row, edition, then a cell for each column."""
+    values = [one for one in values if one.table == table]
     columns = _columns(table, values)
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
     for one in values:
@@ -120,15 +163,18 @@ def _text(table: str, values: Sequence[Value]) -> str:
         keys = sorted(lines, key=lambda key: (order[key[0]], list(EDITIONS).index(key[1])))
     else:
         keys = sorted(lines, key=lambda key: list(EDITIONS).index(key[1]))
-    head = ["", "", *columns]
     body = [
         [row, EDITIONS[edition], *(_shown(table, column, lines[row, edition]) for column in columns)]
         for row, edition in keys
     ]
-    widths = [max(len(line[place]) for line in (head, *body)) for place in range(len(head))]
+    return [["", "", *columns], *body]
+
+
+def _text(table: str, lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
     shown = (
         "  ".join(cell.ljust(width) if place < 2 else cell.rjust(width) for place, (cell, width) in pairs)
-        for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in (head, *body))
+        for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
     )
     return "\n".join([TABLES[table], "", *(line.rstrip() for line in shown)]) + "\n"
 
@@ -138,7 +184,7 @@ def _columns(table: str, values: Sequence[Value]) -> list[str]:
     if table == "1":
         named = [column for column in there if column not in ("Total", "Others")]
         return [column for column in ("Total", *sorted(named), "Others") if column in there]
-    return [column for column in ("pairs", "names", "limited", "+", "-", *BINS) if column in there]
+    return [column for column in (*_COUNTS, "+", "+low", "+high", "-", *BINS) if column in there]
 
 
 def _shown(table: str, column: str, line: dict[str, float | None]) -> str:
@@ -148,4 +194,4 @@ def _shown(table: str, column: str, line: dict[str, float | None]) -> str:
     value = line[column]
     if value is None:
         return "-"
-    return f"{value:.0f}" if table == "1" or column in ("pairs", "names", "limited") else f"{value:.1f}"
+    return f"{value:.0f}" if table == "1" or column in _COUNTS else f"{value:.1f}"

@@ -1,0 +1,21 @@
+-- Successful downloads of one file by two sets in one run of downloads, and the throughput of one over the other.
+SELECT
+    run,
+    domain,
+    one.set AS `set`,
+    other.set AS versus,
+    one.anrw_throughput_bps / other.anrw_throughput_bps AS ratio,
+    coalesce(one.client_limited, false) OR coalesce(other.client_limited, false) AS is_limited
+FROM
+(
+    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited
+    FROM ${database}.download
+    WHERE outcome IN ('done', 'stopped_limit') AND anrw_throughput_bps > 0
+) AS one
+INNER JOIN
+(
+    SELECT run, vantage, repetition, domain, ip, url, `set`, body_bytes, anrw_throughput_bps, client_limited
+    FROM ${database}.download
+    WHERE outcome IN ('done', 'stopped_limit') AND anrw_throughput_bps > 0
+) AS other USING (run, vantage, repetition, domain, ip, url, body_bytes)
+WHERE one.set != other.set

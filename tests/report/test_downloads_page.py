@@ -1,0 +1,245 @@
+"""The page about downloads: numbers against numpy and the published ones, and in a real browser."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reports.downloads import figures, page, published, tables
+from store import migrate, open_store
+from store.load import loader
+from tests.browser import DESK, PHONE, Browser
+from tests.report.test_page import BOXES, apart, opened
+from tests.store.rows import RUN, download, write
+
+VANTAGES = ("hamburg", "los_angeles")
+SETS = ("warmup", "bl", "ws14", "all14", "quiche")
+CDNS = ("Akamai", "Cloudflare", None)
+HOSTILE = "</td><script>document.title='caught'</script>"
+FIGURES = ("figure1", "figure2", "figure3", "figure3n")
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the downloads of 30 names, in two repetitions, from a fixed seed."""
+    drawn, made = random.Random(14), []
+    for vantage in VANTAGES:
+        for repetition in (1, 2):
+            for number in range(30):
+                for position, name in enumerate(SETS):
+                    is_quic = name == "quiche"
+                    made.append(
+                        download(
+                            vantage=vantage,
+                            repetition=repetition,
+                            position=position,
+                            domain=f"name{number}.example",
+                            url=f"https://name{number}.example/file",
+                            set=name,
+                            client="quiche" if is_quic else "curl",
+                            cdn=CDNS[number % 3],
+                            body_bytes=(1_000_000, 3_000_000, 10_485_760)[number % 3],
+                            outcome="timeout" if number == 29 else "done",
+                            anrw_throughput_bps=round(1e6 * drawn.lognormvariate(2, 1)),
+                            rtt_mean_us=None if is_quic else round(1e4 * drawn.uniform(1, 9)),
+                            client_limited=number == 28,
+                        )
+                    )
+    return made
+
+
+@dataclass(frozen=True)
+class Made:
+    """The downloads in a store, what the page collects of them, and the page."""
+
+    rows: list[dict[str, Any]]
+    url: str
+    gathered: page.Content
+    path: Path
+
+    def compared(self, figure: str, vantage: str, curve: str) -> list[dict[str, Any]]:
+        """Return the rows that are samples of a curve."""
+        return [
+            row
+            for row in self.rows
+            if row["vantage"] == vantage
+            and row["outcome"] == "done"
+            and row["set"] != "quiche"
+            and (figure == "2" or row["set"] != "warmup")
+            and curve in ("all", row["set"] if figure == "2" else row["cdn"] or "Others")
+        ]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """The page of two vantage points' downloads."""
+    folder = tmp_path_factory.mktemp("downloads")
+    url = f"chdb:{folder / 'store'}"
+    every = rows()
+    paths = [
+        write(
+            folder / vantage / str(repetition) / "download.parquet",
+            [row for row in every if (row["vantage"], row["repetition"]) == (vantage, repetition)],
+            "download",
+        )
+        for vantage in VANTAGES
+        for repetition in (1, 2)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_STORE", url)
+        with open_store(write=True) as store:
+            migrate.migrate(store)
+        loader.load_files(paths)
+        with open_store() as store:
+            gathered = page.collect(store, "newest")
+    yield Made(every, url, gathered, page.write(gathered, folder / "page"))
+
+
+@pytest.mark.parametrize(
+    ("figure", "curve", "column"),
+    [
+        ("1a", "all", "anrw_throughput_bps"),
+        ("1b", "all", "rtt_mean_us"),
+        ("2", "warmup", "anrw_throughput_bps"),
+        ("2", "all14", "anrw_throughput_bps"),
+        ("3", "Akamai", "anrw_throughput_bps"),
+        ("3", "Others", "anrw_throughput_bps"),
+    ],
+)
+@pytest.mark.parametrize("vantage", VANTAGES)
+def test_curves_are_those_of_the_rows(made: Made, figure: str, curve: str, column: str, vantage: str) -> None:
+    """Quantiles are numpy's; each step says how many values are at most as large."""
+    samples = made.compared(figure, vantage, curve)
+    kept = [row for row in samples if not row["client_limited"]]
+    values = np.array([row[column] for row in kept], dtype=float)
+    found = one(made, figure, vantage, curve)
+    assert found["samples"] == len(kept)
+    assert found["limited"] == len(samples) - len(kept)
+    assert found["names"] == len({row["domain"] for row in kept})
+    assert found["quantiles"] == pytest.approx(list(np.quantile(values, published.LEVELS)))
+    edges = [10 ** (step / 40) * (1 + 1e-7) for step in found["steps"]]
+    assert found["at_most"] == [int((values <= edge).sum()) for edge in edges]
+    assert found["at_most"][-1] == len(kept)
+
+
+def test_means_of_names_are_one_sample_each(made: Made) -> None:
+    of_name: dict[str, list[int]] = {}
+    for row in made.compared("3", "hamburg", "Akamai"):
+        if not row["client_limited"]:
+            of_name.setdefault(row["domain"], []).append(row["anrw_throughput_bps"])
+    means = [np.mean(values) for values in of_name.values()]
+    found = one(made, "3n", "hamburg", "Akamai")
+    assert found["samples"] == found["names"] == len(means) < one(made, "3", "hamburg", "Akamai")["samples"]
+    assert found["quantiles"] == pytest.approx(list(np.quantile(means, published.LEVELS)))
+
+
+def one(made: Made, figure: str, vantage: str, curve: str) -> dict[str, Any]:
+    """Return the answer's row of a curve."""
+    (row,) = (
+        row
+        for row in made.gathered.curves.rows
+        if (row["figure"], row["vantage"], row["curve"]) == (figure, vantage, curve)
+    )
+    return row
+
+
+def test_outcomes_and_sizes_count_every_row(made: Made) -> None:
+    outcomes = made.gathered.outcomes.rows
+    assert sum(row["planned"] for row in outcomes) == len(made.rows)
+    for name, expected in {"successful": 29, "failed": 1, "limited": 1, "skipped": 0}.items():
+        assert {row[name] for row in outcomes} == {2 * expected}
+    sizes = {(row["vantage"], row["size"], row["of_set"]): row for row in made.gathered.sizes.rows}
+    assert len(sizes) == len(VANTAGES) * 3 * len(SETS)
+    of_bl = [
+        row["anrw_throughput_bps"]
+        for row in made.compared("2", "hamburg", "bl")
+        if row["body_bytes"] == 3_000_000 and not row["client_limited"]
+    ]
+    found = sizes["hamburg", "2 to 5 MB", "bl"]
+    assert found["downloads"] == len(of_bl)
+    assert found["quartiles_bps"] == pytest.approx(list(np.quantile(of_bl, [0.25, 0.5, 0.75])))
+    assert sizes["hamburg", "5 MB and more", "quiche"]["downloads"] > 0
+
+
+def test_published_medians_stand_beside_ours(made: Made) -> None:
+    """The medians of both editions that are known by hand, and ours in the same unit."""
+    parts = dict(page.numbers("1", made.gathered.curves.rows, {"hamburg": "Hamburg"}))
+    throughput, rtt = parts["Throughput [Mbit/s]"], parts["Mean round-trip time [ms]"]
+    at = page.COLUMNS.index("50%")
+    medians = {tuple(line[:2]): line[at] for line in throughput}
+    assert float(medians["ANRW 2023", "MUC"]) == pytest.approx(9.0, abs=0.05)
+    assert float(medians["with warm-ups", "SGP"]) == pytest.approx(2.1, abs=0.05)
+    ours = one(made, "1a", "hamburg", "all")["quantiles"][3] / 1e6
+    assert float(medians["ours", "Hamburg"]) == pytest.approx(ours, rel=0.01)
+    assert {line[1] for line in rtt} == {"Hamburg", "los_angeles", "MUC", "SFO", "SGP"}
+    assert len(published.quantiles()) == 84
+    shown = sum(len([line for line in lines if line[0] != "ours"]) for figure in page.TITLES
+                for _, lines in page.numbers(figure, [], {}))  # fmt: skip
+    assert shown == 84 + 36  # those of Figure 3 stand beside both of ours
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_the_page_in_a_browser(made: Made, browser: Browser, size: tuple[int, int]) -> None:
+    opened(browser, made.path, size)
+    for name in FIGURES:
+        (figure,) = browser.script(BOXES, name)
+        left, top, right, bottom = figure["box"]
+        assert right - left > 300 and bottom - top > 200, name
+        assert figure["size"] >= 11, f"{name} has text of less than 11 pixels"
+        assert all(len(text) > 10 for text in figure["label"]), f"{name} has no title or description"
+        texts = [(text, box) for text, box in figure["texts"] if text.strip()]
+        assert len(texts) > 10
+        apart(name, texts)
+    lengths = browser.script(
+        "return [...document.querySelectorAll('table:not(.facts)')].map(table => table.rows.length)"
+    )
+    assert min(lengths) > 1
+
+
+def test_each_question_on_the_page_gives_what_the_page_shows(made: Made, browser: Browser) -> None:
+    browser.open(made.path.as_uri())
+    texts = browser.script(
+        "return [...document.querySelectorAll('details.sql pre')].map(pre => pre.textContent)"
+    )
+    with open_store(made.url) as store:
+        answers = {text: store.rows(text) for text in texts}
+    gathered = made.gathered
+    for answer in (gathered.curves, gathered.outcomes, gathered.sizes):
+        assert answers[answer.sql] == answer.rows
+    cells = browser.script(
+        "return [...document.querySelectorAll('#table2 tbody tr')]"
+        ".map(tr => [...tr.cells].map(cell => cell.textContent))"
+    )
+    assert cells == [[cell or "" for cell in line] for line in tables.grid("2", gathered.values)[1:]]
+
+
+def test_hostile_names_are_text(tmp_path: Path, browser: Browser) -> None:
+    url = f"chdb:{tmp_path / 'store'}"
+    row = download(vantage=HOSTILE, cdn=HOSTILE, anrw_throughput_bps=5)
+    path = write(tmp_path / "download.parquet", [row], "download")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTFLIGHT_STORE", url)
+        with open_store(write=True) as store:
+            migrate.migrate(store)
+        loader.load_files([path])
+        with open_store() as store:
+            found = page.write(page.collect(store, RUN), tmp_path / "page")
+    opened(browser, found, DESK)
+    assert "caught" not in browser.script("return document.title")
+
+
+def test_equal_rows_give_equal_bytes(made: Made) -> None:
+    assert page.render(made.gathered).encode() == made.path.read_bytes()
+
+
+def test_more_sets_than_can_be_told_apart_are_named() -> None:
+    curves = [
+        figures.Curve(f"set{number}", [1.0], [1.0], samples=10 + number, median=1.0) for number in range(9)
+    ]
+    drawn = figures.looks([figures.Panel("Hamburg", figures.MBIT, curves)])
+    assert list(drawn) == [f"set{number}" for number in range(2, 9)]
