@@ -56,6 +56,8 @@ class Stage:
     needs_capture: bool = False
     # The section of the settings whose `enabled` says whether it runs; None: it always does.
     enabled_by: str | None = None
+    # Has a schedule of its own on a site: scheduled scans leave it out.
+    apart: bool = False
     # The plural of what its rows hold, if the stage measures.
     measures: str | None = None
     # Takes --period and --start.
@@ -104,6 +106,7 @@ STAGES: tuple[Stage, ...] = (
         SCAN,
         fetches=True,
         enabled_by="crawl",
+        apart=True,
         kinds=("download_file", "crawl_page"),
     ),
     Stage("resolve", "scanner.resolve.stage", Scope.KEY, SCAN, sends=True, kinds=("dns_answer",)),
@@ -198,6 +201,16 @@ def names(chosen: Iterable[Stage] | None = None) -> list[str]:
 def at_centre() -> list[Stage]:
     """Return the stages that fetch what a run needs before it measures."""
     return [stage for stage in STAGES if stage.scope is Scope.RUN and stage.enabled_by is None]
+
+
+def once() -> list[Stage]:
+    """Return all stages that run once per run, at the centre."""
+    return [stage for stage in STAGES if stage.scope is Scope.RUN]
+
+
+def enabling(*names: str) -> dict[str, dict[str, bool]]:
+    """Return settings by which, of the stages with schedules of their own, a run has only the named ones."""
+    return {s.enabled_by: {"enabled": s.name in names} for s in STAGES if s.apart and s.enabled_by}
 
 
 def from_centre(plan: Plan, settings: Settings) -> list[Stage]:

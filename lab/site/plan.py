@@ -104,8 +104,8 @@ def prepare(site: Site) -> None:
     authority = certificates.make_authority(site.lab.folder)
     address = f"{site.centre_v4}:{STORE_PORT}/firstflight?ca_certs={authority.path}"
     secrets.generate(site.secrets.folder, f"clickhouses://firstflight:{{password}}@{address}")
-    for name in ("site.toml", "watch.toml", "watched.txt", "vantage_points.toml"):
-        shutil.copyfile(HERE / name, site.folder / name)
+    for path in (*HERE.glob("*.toml"), HERE / "watched.txt", HERE.parent / "downloads.txt"):
+        shutil.copyfile(path, site.folder / path.name)
     link = site.folder / "lab"
     link.unlink(missing_ok=True)
     link.symlink_to(site.lab.folder)

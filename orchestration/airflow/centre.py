@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from datetime import date as Date
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
+from orchestration.airflow.dag_run import day_of
 from orchestration.airflow.operators import FirstflightOperator, airflow_errors, reschedule
 
 if TYPE_CHECKING:
@@ -43,31 +43,56 @@ class FetchForDay(FirstflightOperator):
             self.firstflight(context, "stage", self.stage, "--run", run.id, check=False)
             if not run.done(self.stage):
                 raise self.failed("stage", self.stage)
-            report = run.report(self.stage)
-            assert report is not None
-            extra: dict[str, Any] = {
-                "run": run.id,
-                "date": str(day),
-                "rows": report.rows_out,
-                "rejected": len(report.rejected),
-                "id": _identity(run, self.stage),
-                "counts": dict(report.counts),
-            }
+            extra = _extra(run, self.stage, str(day))
         context["outlet_events"][self.outlets[0]].extra = extra
         return extra
 
 
-def day_of(context: Context) -> Date:
-    """Return the day (UTC) that a daily run is for: of its logical date, else today."""
-    at = context["dag_run"].logical_date or datetime.now(UTC)
-    return at.astimezone(UTC).date()
+class CrawlFiles(FirstflightOperator):
+    """Runs the crawl stage of an opened run; publishes an asset event."""
+
+    template_fields: Sequence[str] = ("run",)
+
+    def __init__(self, *, run: Any, asset: Asset, **kwargs: Any) -> None:
+        super().__init__(outlets=[asset], **kwargs)
+        self.run = run
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Crawl, or go on with the crawl; return the asset event's extra. A stopped crawl publishes none."""
+        from firstflight.run.run import Run
+
+        with airflow_errors():
+            run = Run.with_id(str(self.run))
+            stops = run.layout.stop_file.exists
+            self.firstflight(context, "stage", "crawl", "--run", run.id, resumes=True, stops=stops)
+            if not run.done("crawl"):
+                raise AirflowSkipException(f"run {run.id} is stopped: there are no files for downloads")
+            ended = {"state": "done", "ended_at": datetime.now(UTC).isoformat()}
+            run.write_manifest({**run.manifest, **ended})
+            extra = _extra(run, "crawl", str(run.manifest["date"]))
+        context["outlet_events"][self.outlets[0]].extra = extra
+        return extra
+
+
+def _extra(run: Run, stage: str, day: str) -> dict[str, Any]:
+    """Return what the asset event of a finished stage says."""
+    report = run.report(stage)
+    assert report is not None
+    return {
+        "run": run.id,
+        "date": day,
+        "rows": report.rows_out,
+        "rejected": len(report.rejected),
+        "id": _identity(run, stage),
+        "counts": dict(report.counts),
+    }
 
 
 def _identity(run: Run, stage: str) -> str:
-    """Return the identity of a list or table: Tranco's list id, or the hash of the table in force."""
+    """Return the identity of a list, or of the list of a crawl: Tranco's list id; of a table its hash."""
     report = run.report(stage)
     assert report is not None
-    if stage == "targets":
+    if stage != "as_data":
         import pyarrow.parquet as pq
 
         ids = pq.read_table(run.layout.targets, columns=["list_id"])["list_id"].unique().to_pylist()

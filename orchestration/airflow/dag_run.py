@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from datetime import date as Date
 from typing import TYPE_CHECKING
 
 from orchestration.airflow import due
@@ -17,6 +19,12 @@ PLANNED = ("scheduled", "backfill")
 def is_planned(context: Context) -> bool:
     """Return whether the DAG run is a scheduled one (or a backfill of such), not a manual one."""
     return context["dag_run"].run_type in PLANNED
+
+
+def day_of(context: Context) -> Date:
+    """Return the day (UTC) that a daily or weekly run is for: of its logical date, else today."""
+    at = context["dag_run"].logical_date or datetime.now(UTC)
+    return at.astimezone(UTC).date()
 
 
 def period_of(context: Context) -> due.Period:

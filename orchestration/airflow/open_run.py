@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
+from orchestration import stages
 from orchestration.airflow import due, events
-from orchestration.airflow.dag_run import is_planned, period_of
+from orchestration.airflow.dag_run import day_of, is_planned, period_of
 from orchestration.airflow.operators import FirstflightOperator, airflow_errors
 from orchestration.site.vantage_points import declared
 
@@ -40,6 +41,12 @@ class Open(FirstflightOperator):
         self.log.info("run %s: inputs of %d bytes for the vantage points", run.id, size)
         return run.id
 
+    def fetch_list(self, context: Context, run: Run) -> None:
+        """Run the `targets` stage of a run that has a list of its own; the exception of a failure."""
+        self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
+        if not run.done("targets"):
+            raise self.failed("stage", "targets")
+
 
 class OpenScan(Open):
     """Creates a scan run with the newest list and table."""
@@ -67,6 +74,7 @@ class OpenScan(Open):
             rate = float(params["rate"])
             points = tuple(p.model_copy(update={"scan_rate": min(rate, p.scan_rate)}) for p in points)
         changes: dict[str, dict[str, Any]] = {
+            **stages.enabling(),
             "campaign": {
                 "name": context["dag"].dag_id,
                 "repetitions": params["repetitions"],
@@ -106,9 +114,7 @@ class OpenWatch(Open):
                 watch["minute_s"] = context["params"]["minute_s"]
             changes = {"campaign": {"name": name}, "watch": watch}
             run = site.new_run(begins.date(), points, changes, site.WATCH_FILE)
-            self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
-            if not run.done("targets"):
-                raise self.failed("stage", "targets")
+            self.fetch_list(context, run)
             self.offer(context, run, {"as_data": event}, kind="watch")
             return run
 
@@ -116,6 +122,24 @@ class OpenWatch(Open):
             if manual:
                 return make().id
             return site.run_of_day(name, begins.date(), make).id
+
+
+class OpenCrawl(Open):
+    """Creates the run of a crawl for the day of the DAG run, with the list of downloads.toml."""
+
+    def execute(self, context: Context) -> str:
+        """Return the run's id, once its list is there."""
+        from orchestration.site import site
+
+        day = day_of(context)
+        name: dict[str, Any] = {"name": context["dag"].dag_id}
+        changes = {"campaign": name, **stages.enabling("crawl")}
+        with airflow_errors():
+            run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
+            about = {"kind": "crawl", "date": str(day), "dag_run": context["dag_run"].run_id}
+            run.write_manifest({**run.manifest, **about})
+            self.fetch_list(context, run)
+        return run.id
 
 
 def newest_event(context: Context, asset: Asset) -> events.Extra:

@@ -23,6 +23,8 @@ from orchestration import stages
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
 FOLDERS = (*stages.names(stages.at_centre()), LISTS)
+# Settings (section, key) that may name a file; it travels with the lists.
+FILES = (("handshake", "roots"), ("crawl", "roots"), ("download", "roots"), ("download", "targets"))
 MAX_FILES = 1000
 # The largest file is a routing table; a list of a million names has 25 MB.
 MAX_FILE_BYTES = 4 << 30
@@ -148,8 +150,11 @@ def check_settings(stored: Any, offer: Offer, folder: Path) -> dict[str, Any]:
         for key in ("blocklist", "optout")
         for name in stored.get("probe", {}).get(key, ())
     ]
-    if checked.handshake.roots is not None:
-        named.append(("handshake.roots", stored["handshake"]["roots"]))
+    named += [
+        (f"{section}.{key}", stored[section][key])
+        for section, key in FILES
+        if getattr(getattr(checked, section), key) is not None
+    ]
     for setting, name in named:
         if name not in offered or not name.startswith(f"{LISTS}/"):
             raise BadOffer(f"{refused}: {setting} names {name!a}, which is not among the inputs")

@@ -111,14 +111,14 @@ def clean(keep_days: float) -> list[str]:
     """Remove runs older than `keep_days` that are no longer needed, with captures; return their ids.
 
     At a vantage point: completely loaded runs, and inputs that no run uses. At the centre: scheduled runs
-    that have ended and are loaded, and all lists and tables except the newest of each.
+    that have ended and are loaded, and all lists, tables and crawls except the newest of each.
     """
     before = datetime.now(UTC) - timedelta(days=keep_days)
     parts: dict[str, list[Upload]] = {}
     for upload in uploads():
         parts.setdefault(upload.run.id, []).append(upload)
     runs = Run.all()
-    newest = {_newest(runs, name) for name in stages.names(stages.at_centre())}
+    newest = {_newest(runs, name) for name in stages.names(stages.once())}
     removed = []
     for run in runs:
         if run.id in parts:
@@ -152,5 +152,7 @@ def _is_over_at_centre(run: Run, before: datetime) -> bool:
     kind = manifest.get("kind")
     if kind in stages.names(stages.at_centre()):  # a list or table of a day
         return True
+    if kind == "crawl":
+        return run.done(stages.LOAD)
     # The end of a day's watch run is not recorded in its manifest.
     return run.done(stages.LOAD) and (kind == "watch" or manifest["state"] != "running")

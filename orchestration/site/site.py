@@ -1,6 +1,6 @@
-"""Creates the runs of a site at the centre, from site.toml and watch.toml.
+"""Creates the runs of a site at the centre, from site.toml, watch.toml and downloads.toml.
 
-Both are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
+They are settings files (docs/campaign.md) without [[vantage]], which vantage_points.toml declares, and
 without dates, which the schedule sets. A scheduled run is an ordinary run: `firstflight runs`, `stage` and
 `trace` work on it.
 """
@@ -20,10 +20,12 @@ from firstflight.layout import RunLayout
 from firstflight.run.provenance import tool_version
 from firstflight.run.run import Run, runs_root
 from firstflight.system import files, lock, path_names
+from orchestration.site.offer import FILES
 from orchestration.site.vantage_points import VantagePoint, site_folder
 
 FILE = "site.toml"
 WATCH_FILE = "watch.toml"
+DOWNLOADS_FILE = "downloads.toml"
 CRUX_OUT_ON = 15  # day of the month by which the previous month's list is published
 
 
@@ -54,7 +56,7 @@ def settings_for(
     _more_dates(data, day)
     for section, values in (changes or {}).items():
         data.setdefault(section, {}).update(values)
-    data["vantage"] = [_vantage(point, file == WATCH_FILE) for point in points]
+    data["vantage"] = [_vantage(point, file) for point in points]
     return settings.check(data, str(path), path.resolve().parent), text
 
 
@@ -83,9 +85,10 @@ def _more_dates(data: dict[str, Any], day: Date) -> None:
         as_data["as2org_date"] = day
 
 
-def _vantage(point: VantagePoint, watch: bool) -> dict[str, Any]:
+def _vantage(point: VantagePoint, file: str) -> dict[str, Any]:
+    watch = file == WATCH_FILE
     common = set(settings.VantagePoint.model_fields)
-    if watch:  # its planned probes are not divided
+    if file != FILE:  # only scans are divided
         common.discard("shards")
     return {
         **point.model_dump(mode="json", include=common, exclude_none=True),
@@ -110,8 +113,9 @@ def new_run(
     for key in ("blocklist", "optout"):
         paths = getattr(in_force.probe, key)
         stored["probe"][key] = [_copied(path, run, key, n) for n, path in enumerate(paths)]
-    if (roots := in_force.handshake.roots) is not None:
-        stored["handshake"]["roots"] = _copied(roots, run, "roots", 0)
+    for number, (section, key) in enumerate(FILES):
+        if (path := getattr(getattr(in_force, section), key)) is not None:
+            stored[section][key] = _copied(path, run, key, number)
     files.write_json(run.layout.settings, stored)
     run.write_manifest({**run.manifest, "settings_sha256": files.sha256_of(run.layout.settings)})
     return Run(run.path)

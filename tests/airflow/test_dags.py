@@ -25,7 +25,7 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
     assert parsed["errors"] == {}
     assert parsed["warnings"] == []
     assert "Deprecat" not in parsed["stderr"]
-    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch"}
+    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch", "crawl"}
 
 
 def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ def test_a_vantage_point_that_is_down_takes_no_place_from_others(parsed: dict[st
 
 
 def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
-    for name in ("targets", "as_data", "quic_scan"):
+    for name in ("targets", "as_data", "quic_scan", "crawl"):
         for task in parsed["dags"][name]["tasks"]:
             assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
 
@@ -175,6 +175,16 @@ def test_daily_fetches_can_be_filled_back_and_a_measurement_cannot(parsed: dict[
         assert "Interval" in dags[name]["timetable"] or "Cron" in dags[name]["timetable"]
         assert dags[name]["catchup"] is False
     assert "Asset" in dags["quic_scan"]["timetable"]
+
+
+def test_a_crawl_is_weekly_the_centre_s_and_begins_only_when_somebody_wants_it(
+    parsed: dict[str, Any],
+) -> None:
+    crawl = parsed["dags"]["crawl"]
+    upstream = {task["task_id"]: task["upstream"] for task in crawl["tasks"]}
+    assert upstream == {"open": [], "crawl": ["open"], "load_run": ["crawl", "open"]}
+    assert (crawl["paused"], crawl["catchup"], crawl["max_active_runs"]) == (True, False, 1)
+    assert crawl["timetable"] == "CronTriggerTimetable"
 
 
 def test_a_wrong_vantage_file_is_one_sentence_in_the_page(tmp_path: Path) -> None:

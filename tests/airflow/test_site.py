@@ -33,6 +33,7 @@ VANTAGES = {
 }
 KILLED = "hamburg"
 DAILY = ("targets", "as_data")
+FILES = ("cloudflare-1.mirrors.test", "no-sack.mirrors.test", "promise.mirrors.test")
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +284,30 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
     assert done.returncode == 0, done.stderr
     assert [int(line) for line in done.stdout.split()] == list(offered.values())
     assert site.ask("GET", "/dags")["total_entries"] >= 3  # they exist nevertheless
+
+
+@pytest.fixture(scope="module")
+def crawled(site: Site) -> str:
+    """The run of a crawl, as its schedule starts it."""
+    (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
+    site.pause("crawl", False)
+    wait_for(lambda: bool(_runs(site, "crawl")), 60, lambda: _runs(site, "crawl"))
+    (started,) = _runs(site, "crawl")
+    dag_run = str(started["dag_run_id"])
+    assert started["run_type"] == "scheduled"
+    assert site.run_to_end("crawl", dag_run, 60) == "success", site.describe("crawl", dag_run)
+    return str(site.xcom("crawl", dag_run, "open"))
+
+
+def test_a_crawl_publishes_the_files_that_it_found(site: Site, crawled: str) -> None:
+    events = site.ask("GET", "/assets/events", params={"limit": 100})["asset_events"]
+    (extra,) = (event["extra"] for event in events if event["name"] == "download_targets")
+    assert (extra["run"], extra["rows"]) == (crawled, len(FILES))
+    assert extra["counts"] == {"found": len(FILES)}
+    rows = site.rows(f"SELECT domain, outcome, url FROM download_file WHERE run = '{crawled}' ORDER BY ALL")
+    assert [(row["domain"], row["outcome"]) for row in rows] == [(name, "found") for name in sorted(FILES)]
+    (row,) = site.rows(f"SELECT state FROM run WHERE run = '{crawled}'")
+    assert row["state"] == "done"
 
 
 @pytest.fixture(scope="module")

@@ -187,10 +187,15 @@ def test_clean_at_the_centre_keeps_the_newest_list_and_what_goes_on(
     failed = at_centre("targets")
     ended, watch = at_centre(None, "failed", "load"), at_centre("watch", "running", "load")
     goes_on, not_loaded = at_centre(None, "running", "load"), at_centre(None, "done")
+    # Downloads take the newest crawl; one that is not loaded waits.
+    crawled = at_centre("crawl", "done", "crawl", "load")
+    before = at_centre("crawl", "running", "crawl", "load", day="2024-07-31")
+    waits = at_centre("crawl", "done", "crawl", day="2024-07-24")
     by_hand = measured("20261120T060000Z-aaaaaa")
     assert pending_uploads.clean(1) == []
-    assert set(pending_uploads.clean(0)) == {run.id for run in (filled_back, failed, ended, watch)}
-    assert {run.id for run in Run.all()} == {run.id for run in (goes_on, not_loaded, newest, by_hand)}
+    assert set(pending_uploads.clean(0)) == {run.id for run in (filled_back, failed, ended, watch, before)}
+    kept = (goes_on, not_loaded, newest, crawled, waits, by_hand)
+    assert {run.id for run in Run.all()} == {run.id for run in kept}
 
 
 # Enough space for the settings, but not for a list of two megabytes.
