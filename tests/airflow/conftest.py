@@ -45,6 +45,7 @@ def of(task):
         "retries": task.retries, "backoff": bool(task.retry_exponential_backoff),
         "delay_s": task.retry_delay.total_seconds(), "most_s": task.max_retry_delay.total_seconds(),
         "shard": getattr(task, "shard", None),
+        "assets": sorted(outlet.name for outlet in task.outlets),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": task.trigger_rule.value}
 print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_errors, "heavy": heavy,

@@ -130,9 +130,10 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         assert 20 < len(dag["description"]) < 100, "the text beside its name in the list of DAGs"
         assert "**Run it now:**" in dag["doc"] and "fails:**" in dag["doc"], name
         assert max(map(len, dag["doc"].splitlines())) <= 110
-        # Everything that the page names exists: parameters, queries, views, DAGs to backfill.
+        # Everything that the page names exists: parameters, queries, views, DAGs to backfill, assets.
         known = {*dag["params"], *query.names(), *(view.name for view in sql.views()), *parsed["dags"]}
         known |= {task["task_id"].rpartition(".")[2] for task in dag["tasks"]}
+        known |= {asset for task in dag["tasks"] for asset in task["assets"]}
         known |= {f"{kind}_NAME" for kind in ("scan", "watch")} | {"scan_rate", "watch_rate"}
         named = set(re.findall(r"`([a-z]+(?:_[A-Za-z]+)+)`", dag["doc"]))
         assert named <= known, named - known
