@@ -89,13 +89,13 @@ def _entry(run: Any) -> dict[str, Any]:
     if state == "running" and not run.is_locked() and not manifest.get("dag_run"):
         state = "cut"  # killed before it could record its end
     # Includes interrupted stages, which have written their rows so far.
-    measuring = {stages.main(plan).name for plan in stages.Plan}
-    probes = [entry for entry in entries if entry["stage"] in measuring and entry["rows_out"] is not None]
+    main = stages.main(stages.plan_of(run)).name
+    probes = [entry for entry in entries if entry["stage"] == main and entry["rows_out"] is not None]
     outcomes = _counts(probes)
     beside = {
         stage.measures: _counts([entry for entry in entries if entry["stage"] == stage.name])
         for stage in stages.STAGES
-        if stage.measures is not None and stage.name not in measuring
+        if stage.measures is not None and stage.name != main
     }
     done = _done(run, probes)
     count = sum(s["counts"].get("probed", s["rows_out"] or 0) for s in probes)

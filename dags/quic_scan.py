@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import pendulum
-from airflow.sdk import DAG, Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
+from airflow.sdk import DAG, Asset, Param
 
-from orchestration.airflow.centre import Gather, LoadCentre, Report
-from orchestration.airflow.due import LONGEST
+from orchestration.airflow.measure import DAG_ARGUMENTS, measure, parameters
 from orchestration.airflow.open_run import OpenScan
-from orchestration.airflow.operators import (
-    ACTIVE_TASKS,
-    RETRIES,
-    at_vantage,
-    vantage_points,
-)
-from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
 from orchestration.stages import Plan
 
-VANTAGE_POINTS = vantage_points()
-NAMES = [vantage.name for vantage in VANTAGE_POINTS]
 ROWS = Asset("quic_probe")
 
 with DAG(
     "quic_scan",
     description="First answers of all names from every vantage point, for a new list and table",
     schedule=[Asset("targets"), Asset("as_data")],
-    start_date=pendulum.datetime(2024, 1, 1, tz="UTC"),
-    catchup=False,
-    # Runs wait for a vantage point that is down; nothing waits for them. A repetition that has not begun
-    # three days after its due time is skipped.
-    max_active_runs=64,
-    max_active_tasks=ACTIVE_TASKS + sum(2 * (vantage.shards - 1) for vantage in VANTAGE_POINTS),
-    dagrun_timeout=LONGEST,
-    default_args=RETRIES,
-    tags=["firstflight"],
+    **DAG_ARGUMENTS,
     params={
-        "repetitions": Param(1, type="integer", minimum=1, maximum=100, title="Repetitions"),
-        "repetition_interval_minutes": Param(
-            1440,
-            type="number",
-            minimum=0,
-            description="From the start of one repetition to the next: at least a day, less only in the lab.",
-        ),
+        **parameters(max_age_days=3),
         "rate": Param(
             None,
             type=["null", "number"],
@@ -49,9 +24,6 @@ with DAG(
             description="New probes per second and vantage point, at most what vantage_points.toml allows.",
         ),
         "families": Param([4, 6], type="array", items={"enum": [4, 6]}, minItems=1, uniqueItems=True),
-        "vantage_points": Param(
-            NAMES, type="array", items={"enum": NAMES}, minItems=1, uniqueItems=True, title="Vantage points"
-        ),
         "handshake_share": Param(
             0.01,
             type=["null", "number"],
@@ -59,15 +31,6 @@ with DAG(
             maximum=1,
             description="Share of the names to complete a handshake with, drawn by the run's seed; 0: none; "
             "null: as the site's settings say.",
-        ),
-        "max_age_days": Param(
-            3, type="integer", minimum=0, description="An older list or table starts no scan."
-        ),
-        "report_after_minutes": Param(
-            720,
-            type="number",
-            minimum=0,
-            description="How long the report waits for vantage points; then it names those that are missing.",
         ),
     },
     doc_md="""
@@ -100,49 +63,4 @@ part. A retried stage continues where it stopped; rows are loaded exactly once.
 """,
 ):
     run = OpenScan(task_id="open", targets=Asset("targets"), as_data=Asset("as_data")).output
-    LoadCentre(task_id="load_run", run=run)
-
-    @task
-    def repetitions(**context) -> list[int]:  # type: ignore[no-untyped-def]
-        """Return the numbers of the repetitions, from 1."""
-        return list(range(1, context["params"]["repetitions"] + 1))
-
-    @task.branch
-    def choose(**context) -> list[str]:  # type: ignore[no-untyped-def]
-        """Skip the vantage points that the parameters exclude, without using their workers."""
-        return [f"{name}.fetch_inputs" for name in context["params"]["vantage_points"]]
-
-    numbers = repetitions()
-    chosen = choose()
-    run >> [numbers, chosen]
-    ends = []
-    for vantage in VANTAGE_POINTS:
-        with TaskGroup(vantage.name):
-            here = FetchInputs(
-                task_id="fetch_inputs", vantage=vantage.name, run=run, **at_vantage(vantage)
-            ).output
-            chosen >> here
-
-            for part in vantage.scan_parts:
-
-                @task_group(group_id=part.group)
-                def repetition(number: int, here=here, vantage=vantage, part=part) -> None:  # type: ignore[no-untyped-def]
-                    """Run one repetition at this vantage point, or of one of its shards."""
-                    common = {
-                        "vantage": vantage.name,
-                        "run": here,
-                        "repetition": number,
-                        "shard": str(part.shard),
-                        **at_vantage(vantage),
-                    }
-                    sends = {"pool": part.pool, "max_active_tis_per_dagrun": 1}
-                    chain(*stage_tasks(Plan.SCAN, common, sends, rows=ROWS))
-
-                ends.append(repetition.expand(number=numbers))
-
-    last = [f"{vantage.name}.{part.group}.load" for vantage in VANTAGE_POINTS for part in vantage.scan_parts]
-    gathered = Gather(task_id="gather", run=run, ends=last)
-    report = Report(task_id="report", run=run, outlets=[Asset("quic_report")])
-    late = Report(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)
-    gathered >> report >> late
-    ends >> late
+    measure(Plan.SCAN, run, parts=lambda vantage: vantage.scan_parts, rows=ROWS, report=Asset("quic_report"))

@@ -29,13 +29,14 @@ class Scope(Enum):
 
 
 class Plan(Enum):
-    """The kind of a run: probes names in repetitions, or watches them in periods."""
+    """The kind of a run: probes names in repetitions, watches them in periods, measures one thing alone."""
 
     SCAN = "scan"
     WATCH = "watch"
+    SURVEY = "survey"  # of TCP options, on a schedule; a campaign does it in a scan
 
 
-BOTH = frozenset(Plan)
+ALL = frozenset(Plan)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Stage:
     name: str
     entry: str
     scope: Scope
-    plans: frozenset[Plan] = BOTH
+    plans: frozenset[Plan] = ALL
     # Contacts measured hosts or the resolver: runs only at the vantage point that the settings name.
     sends: bool = False
     # Fetches lists and tables: runs by the centre's command.
@@ -95,6 +96,7 @@ class Stage:
 
 
 SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
+SURVEY = SCAN | {Plan.SURVEY}
 
 STAGES: tuple[Stage, ...] = (
     Stage("targets", "crawler.lists.stage", Scope.RUN, fetches=True, kinds=("target",)),
@@ -109,7 +111,7 @@ STAGES: tuple[Stage, ...] = (
         apart=True,
         kinds=("download_file", "crawl_page"),
     ),
-    Stage("resolve", "scanner.resolve.stage", Scope.KEY, SCAN, sends=True, kinds=("dns_answer",)),
+    Stage("resolve", "scanner.resolve.stage", Scope.KEY, SURVEY, sends=True, kinds=("dns_answer",)),
     Stage(
         "probe",
         "scanner.first_answer.stage",
@@ -147,9 +149,10 @@ STAGES: tuple[Stage, ...] = (
         "tcp_options",
         "scanner.tcp_options.stage",
         Scope.KEY,
-        SCAN,
+        SURVEY,
         sends=True,
         enabled_by="tcp_options",
+        apart=True,
         measures="tcp_options",
         kinds=("tcp_option",),
         totals="scanner.tcp_options.totals:count",
@@ -179,6 +182,7 @@ STAGES: tuple[Stage, ...] = (
         "dissect",
         "dissector.stage",
         Scope.KEY,
+        SCAN | WATCH,
         needs_capture=True,
         enabled_by="capture",
         kinds=("quic_connection",),
@@ -231,6 +235,15 @@ def afterwards(plan: Plan, settings: Settings | None = None) -> list[Stage]:
     return [s for s in _of(plan, settings) if s.scope is Scope.KEY and not s.sends]
 
 
+def scheduled(plan: Plan) -> list[Stage]:
+    """Return the stages of a plan on a schedule at a vantage point, in order; the last one loads.
+
+    A scan leaves out what has a schedule of its own.
+    """
+    chosen = [s for s in at_vantage(plan) if not (s.apart and plan is Plan.SCAN)]
+    return [*chosen, *afterwards(plan), named(LOAD)]
+
+
 def measuring(plan: Plan, settings: Settings | None = None) -> list[Stage]:
     """Return the stages of a plan that measure, the main one first; with settings those that they enable."""
     return [s for s in _of(plan, settings) if s.measures is not None]
@@ -248,8 +261,9 @@ def _of(plan: Plan, settings: Settings | None) -> Iterator[Stage]:
 
 
 def plan_of(run: Run) -> Plan:
-    """Return whether a run is a watch or a scan."""
-    return Plan.WATCH if run.manifest.get("kind") == Plan.WATCH.value else Plan.SCAN
+    """Return the plan of a run by its kind; a scan has none."""
+    kind = run.manifest.get("kind")
+    return next((plan for plan in Plan if plan.value == kind), Plan.SCAN)
 
 
 def shards_of(run: Run, vantage: str) -> list[Shard]:

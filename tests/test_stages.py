@@ -9,6 +9,8 @@ import pytest
 
 from firstflight import settings
 from firstflight.layout import OWN_NAMES, RunLayout, StageKey
+from firstflight.run.run import Run
+from firstflight.system import files
 from orchestration import stages
 from orchestration.stages import Plan, Scope, Stage
 from schemas import records
@@ -55,6 +57,7 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
         (Plan.SCAN, {"capture": True, "calibrate": True}, ["resolve", "probe", "calibrate"], ["dissect"]),
         (Plan.SCAN, {"capture": False, "handshake": True}, ["resolve", "probe", "handshake"], []),
         (Plan.WATCH, {"capture": True, "handshake": True}, ["watch"], ["dissect"]),
+        (Plan.SURVEY, {"capture": True, "tcp_options": True}, ["resolve", "tcp_options"], []),
     ],
 )
 def test_the_order_of_a_plan(
@@ -66,7 +69,23 @@ def test_the_order_of_a_plan(
     assert stages.names(stages.at_vantage(plan, found)) == sending
     assert stages.names(stages.afterwards(plan, found)) == later
     assert stages.names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
-    assert stages.main(plan).name == ("watch" if plan is Plan.WATCH else "probe")
+    mains = {Plan.SCAN: "probe", Plan.WATCH: "watch", Plan.SURVEY: "tcp_options"}
+    assert stages.main(plan).name == mains[plan]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan"),
+    [(None, Plan.SCAN), ("watch", Plan.WATCH), ("survey", Plan.SURVEY), ("targets", Plan.SCAN)],
+)
+def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan: Plan) -> None:
+    files.write_json(tmp_path / "manifest.json", {"id": RUN, **({"kind": kind} if kind else {})})
+    assert stages.plan_of(Run(tmp_path)) is plan
+
+
+def test_what_has_a_schedule_of_its_own_is_on_where_it_is_wanted_alone() -> None:
+    sections = [{name: on["enabled"] for name, on in stages.enabling(*w).items()} for w in ((), ("crawl",))]
+    assert sections[0] == {"crawl": False, "tcp_options": False}
+    assert sections[1] == {"crawl": True, "tcp_options": False}
 
 
 def test_what_the_centre_measures_is_no_input(tmp_path: Path) -> None:

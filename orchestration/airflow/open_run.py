@@ -75,17 +75,12 @@ class OpenScan(Open):
             points = tuple(p.model_copy(update={"scan_rate": min(rate, p.scan_rate)}) for p in points)
         changes: dict[str, dict[str, Any]] = {
             **stages.enabling(),
-            "campaign": {
-                "name": context["dag"].dag_id,
-                "repetitions": params["repetitions"],
-                "repetition_interval_s": params["repetition_interval_minutes"] * 60,
-            },
             "probe": {"families": params["families"]},
         }
         if (share := params["handshake_share"]) is not None:
             changes["handshake"] = {"enabled": share > 0} | ({"share": float(share)} if share > 0 else {})
         with airflow_errors():
-            due.check_length(params["repetition_interval_minutes"] * 60, params["repetitions"])
+            changes["campaign"] = campaign_of(context)
             run = site.new_run(Date.fromisoformat(taken["targets"]["date"]), points, changes)
             return self.offer(context, run, taken, vantage_points=params["vantage_points"])
 
@@ -124,6 +119,30 @@ class OpenWatch(Open):
             return site.run_of_day(name, begins.date(), make).id
 
 
+class OpenSurvey(Open):
+    """Creates the run of a survey, with the list of downloads.toml of its day and the newest table."""
+
+    def __init__(self, *, as_data: Asset, **kwargs: Any) -> None:
+        super().__init__(inlets=[as_data], **kwargs)
+        self.as_data = as_data
+
+    def execute(self, context: Context) -> str:
+        """Create the run and fetch its list; skip if the table is too old."""
+        from orchestration.site import site
+
+        params = context["params"]
+        with airflow_errors():
+            taken = {"as_data": newest_event(context, self.as_data)}
+            reason = events.why_no_scan(taken, [], datetime.now(UTC).date(), params["max_age_days"])
+            if reason is not None:
+                raise AirflowSkipException(reason)
+            changes = {"campaign": campaign_of(context), **stages.enabling("tcp_options")}
+            run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
+            self.fetch_list(context, run)
+            more = {"kind": stages.Plan.SURVEY.value, "vantage_points": params["vantage_points"]}
+            return self.offer(context, run, taken, **more)
+
+
 class OpenCrawl(Open):
     """Creates the run of a crawl for the day of the DAG run, with the list of downloads.toml."""
 
@@ -140,6 +159,18 @@ class OpenCrawl(Open):
             run.write_manifest({**run.manifest, **about})
             self.fetch_list(context, run)
         return run.id
+
+
+def campaign_of(context: Context) -> dict[str, Any]:
+    """Return the campaign's settings by the parameters of a DAG run; UsageError if it would take too long."""
+    params = context["params"]
+    interval_s = params["repetition_interval_minutes"] * 60
+    due.check_length(interval_s, params["repetitions"])
+    return {
+        "name": context["dag"].dag_id,
+        "repetitions": params["repetitions"],
+        "repetition_interval_s": interval_s,
+    }
 
 
 def newest_event(context: Context, asset: Asset) -> events.Extra:

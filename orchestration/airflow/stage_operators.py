@@ -161,13 +161,13 @@ class TimedStageOperator(StageOperator):
 def stage_tasks(
     plan: Plan, common: Mapping[str, Any], sends: Mapping[str, Any], *, rows: Asset
 ) -> list[StageOperator]:
-    """Create a task for each stage of a plan at one vantage point, in the order of the table of stages.
+    """Create a task for each scheduled stage of a plan at one vantage point, in the order of the table.
 
     `common`: arguments of every task (vantage point, run, repetition, shard, queue); `sends`: further
     arguments of tasks that send; `rows`: the asset that the last task, which loads, publishes.
     """
     tasks = []
-    for stage in [*stages.at_vantage(plan), *stages.afterwards(plan), stages.named(stages.LOAD)]:
+    for stage in stages.scheduled(plan):
         kind = TimedStageOperator if stage.timed else StageOperator
         more = sends if stage.sends else {}
         outlets = [rows] if stage.name == stages.LOAD else []

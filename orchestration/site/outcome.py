@@ -34,20 +34,24 @@ class Outcome:
 
 
 def of(run: Run) -> Outcome:
-    """Query the store (FIRSTFLIGHT_STORE) for the rows of `run`. A loaded empty part is not missing."""
+    """Query the store (FIRSTFLIGHT_STORE) for the rows of `run`. A loaded empty part is not missing.
+
+    Its rows are those of the main stage of its plan.
+    """
+    kind = stages.main(stages.plan_of(run)).kinds[0]
     with open_store() as store:
         database = store.dialect.database
         rows = store.rows(
-            f"SELECT vantage, repetition, count() AS n FROM {database}.quic_probe "
+            f"SELECT vantage, repetition, count() AS n FROM {database}.{kind} "
             "WHERE run = {run:String} GROUP BY vantage, repetition",
             {"run": run.id},
         )
         units = store.rows(
             f"SELECT unit FROM {database}.load_file FINAL "
-            "WHERE kind = 'quic_probe' AND run = {run:String} AND state = 'loaded'",
-            {"run": run.id},
+            "WHERE kind = {kind:String} AND run = {run:String} AND state = 'loaded'",
+            {"kind": kind, "run": run.id},
         )
-    # Run, vantage point, repetition (schemas/records/quic_probe.yaml), and the shard of a part.
+    # Run, vantage point, repetition (schemas/records/KIND.yaml, unit), and the shard of a part.
     named = [json.loads(unit["unit"]) for unit in units]
     loaded = {run.key(vantage, int(number), *map(parse, shard)) for _, vantage, number, *shard in named}
     found = {run.key(str(row["vantage"]), int(row["repetition"])): int(row["n"]) for row in rows}
@@ -85,8 +89,12 @@ def is_written(run: Run, outcome: Outcome) -> bool:
     )
 
 
-def make_page(run: Run, firstflight: Callable[..., None]) -> Path:
-    """Create the run's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs)."""
+def make_page(run: Run, firstflight: Callable[..., None]) -> None:
+    """Create a scan's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs).
+
+    A run of another plan has no page.
+    """
+    if stages.plan_of(run) is not stages.Plan.SCAN:
+        return
     folder = Path(os.environ.get(VARIABLE) or run.path.parent.parent / "reports") / run.id
     firstflight("report", "--out", str(folder), "--run", run.id)
-    return folder

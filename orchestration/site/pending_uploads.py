@@ -19,9 +19,6 @@ from firstflight.system.progress import print_line
 from orchestration import stages
 from store import location
 
-# A key has one of them.
-_MAIN = [stages.main(plan) for plan in stages.Plan]
-
 
 @dataclass(frozen=True)
 class Upload:
@@ -37,9 +34,10 @@ class Upload:
 def uploads() -> Iterator[Upload]:
     """Yield everything that was measured here and is still on disk, oldest first."""
     for run in Run.all():
+        main = stages.main(stages.plan_of(run))  # a key has it once
         for stage, report in stages.of_reports(run):
             key = report.key(run.id)
-            if stage not in _MAIN or key is None or not _is_over(run, report):
+            if stage != main or key is None or not _is_over(run, report):
                 continue
             load = run.report(stages.LOAD, key)
             yield Upload(

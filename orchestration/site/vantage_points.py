@@ -103,6 +103,11 @@ class VantagePoint(settings.VantagePoint):
         ]
 
     @property
+    def survey_parts(self) -> list[ScanPart]:
+        """The one part of a survey, which is not divided; it waits for scans, and scans wait for it."""
+        return [ScanPart("repetition", WHOLE, self.scan_parts[0].pool)]
+
+    @property
     def watch_pool(self) -> str:
         """Pool with two slots: for the period that sends at `watch_rate`, and for the next one."""
         return f"watch_{self.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
+SCANNING = ("resolve", "probe", "handshake", "calibrate", "download")
 SENDING = ("resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch")
 
 
@@ -25,7 +27,7 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
     assert parsed["errors"] == {}
     assert parsed["warnings"] == []
     assert "Deprecat" not in parsed["stderr"]
-    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch", "crawl"}
+    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch", "crawl", "tcp_options"}
 
 
 def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> None:
@@ -75,7 +77,7 @@ def test_a_vantage_point_that_is_down_takes_no_place_from_others(parsed: dict[st
 
 
 def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
-    for name in ("targets", "as_data", "quic_scan", "crawl"):
+    for name in ("targets", "as_data", "quic_scan", "crawl", "tcp_options"):
         for task in parsed["dags"][name]["tasks"]:
             assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
 
@@ -110,7 +112,7 @@ def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
     parsed = parse_dags(tmp_path, tmp_path)
     assert parsed["errors"] == {} and parsed["warnings"] == []
     tasks = {task["task_id"]: task for task in parsed["dags"]["quic_scan"]["tasks"]}
-    for stage in (*SENDING[:-1], "dissect", "load"):
+    for stage in (*SCANNING, "dissect", "load"):
         assert f"hamburg.repetition.{stage}" not in tasks
         for index in range(3):
             task = tasks[f"hamburg.shard_{index}.{stage}"]
@@ -120,9 +122,12 @@ def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
         assert tasks[f"hong_kong.repetition.{stage}"]["shard"] == "0/1"
     ends = {*(f"hamburg.shard_{index}.load" for index in range(3)), "hong_kong.repetition.load"}
     assert ends < set(tasks["late_report"]["upstream"])
-    # A watch is not divided.
+    # A watch and a survey are not divided; the survey waits for scans of the first shard.
     watch = {task["task_id"] for task in parsed["dags"]["cdn_watch"]["tasks"]}
     assert "hamburg.watch" in watch
+    survey = {task["task_id"]: task for task in parsed["dags"]["tcp_options"]["tasks"]}
+    asks = survey["hamburg.repetition.tcp_options"]
+    assert (asks["shard"], asks["pool"]) == ("0/1", "scan_hamburg.0")
 
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
@@ -186,6 +191,29 @@ def test_a_crawl_is_weekly_the_centre_s_and_begins_only_when_somebody_wants_it(
     assert upstream == {"open": [], "crawl": ["open"], "load_run": ["crawl", "open"]}
     assert (crawl["paused"], crawl["catchup"], crawl["max_active_runs"]) == (True, False, 1)
     assert crawl["timetable"] == "CronTriggerTimetable"
+
+
+def test_each_schedule_has_its_own_stages(parsed: dict[str, Any]) -> None:
+    wanted = {
+        "quic_scan": [*SCANNING, "dissect", "load"],
+        "tcp_options": ["resolve", "tcp_options", "load"],
+    }
+    for name, stages in wanted.items():
+        for vantage in VANTAGES:
+            group = f"{vantage.name}.repetition."
+            tasks = {t["task_id"]: t["upstream"] for t in parsed["dags"][name]["tasks"]}
+            found = {one.removeprefix(group) for one in tasks if one.startswith(group)}
+            assert found == set(stages), name
+            for before, after in itertools.pairwise(stages):
+                assert f"{group}{before}" in tasks[f"{group}{after}"], (name, after)
+
+
+def test_a_survey_is_weekly_and_begins_only_when_somebody_wants_it(parsed: dict[str, Any]) -> None:
+    survey = parsed["dags"]["tcp_options"]
+    assert (survey["paused"], survey["catchup"]) == (True, False)
+    assert survey["timetable"] == "CronTriggerTimetable"
+    published = {task["task_id"]: task["assets"] for task in survey["tasks"] if task["assets"]}
+    assert published == {f"{vantage.name}.repetition.load": ["tcp_option"] for vantage in VANTAGES}
 
 
 def test_a_wrong_vantage_file_is_one_sentence_in_the_page(tmp_path: Path) -> None:

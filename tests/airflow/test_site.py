@@ -310,6 +310,24 @@ def test_a_crawl_publishes_the_files_that_it_found(site: Site, crawled: str) -> 
     assert row["state"] == "done"
 
 
+@pytest.mark.usefixtures("first_tries")
+def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
+    (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
+    site.pause("tcp_options", False)
+    wait_for(lambda: bool(_runs(site, "tcp_options")), 60, lambda: _runs(site, "tcp_options"))
+    (started,) = _runs(site, "tcp_options")
+    dag_run = str(started["dag_run_id"])
+    assert site.run_to_end("tcp_options", dag_run, 120) == "success", site.describe("tcp_options", dag_run)
+    run = site.xcom("tcp_options", dag_run, "open")
+    rows = site.rows(
+        f"SELECT vantage, domain, outcome, sack FROM tcp_option WHERE run = '{run}' ORDER BY ALL"
+    )
+    assert [(row["vantage"], row["domain"]) for row in rows] == list(product(sorted(VANTAGES), sorted(FILES)))
+    assert all(row["sack"] == (row["domain"] != "no-sack.mirrors.test") for row in rows)
+    report = site.xcom("tcp_options", dag_run, "report")
+    assert report["missing"] == [] and report["rows"] == dict.fromkeys(VANTAGES, len(FILES))
+
+
 @pytest.fixture(scope="module")
 def watched(site: Site, first_tries: dict[str, str]) -> str:
     """The DAG run of one short period of cdn_watch, started by hand; runs during the next test's scans."""

@@ -88,6 +88,21 @@ def test_what_a_campaign_loaded_as_a_whole_does_not_wait(place: Path) -> None:
     assert [part.loaded for part in pending_uploads.uploads()] == [False]
 
 
+def test_a_survey_waits_by_its_own_stage_and_a_scan_by_its_probes(place: Path) -> None:
+    del place
+    run = measured("20261120T060000Z-aaaaaa")
+    key = run.key("hamburg", 1)
+    with run.stage("tcp_options", key):
+        pass
+    assert [upload.key for upload in pending_uploads.uploads()] == [key]
+    survey = measured("20261121T060000Z-bbbbbb")
+    survey.write_manifest({**survey.manifest, "kind": "survey"})
+    assert [upload.run.id for upload in pending_uploads.uploads()] == [run.id]
+    with survey.stage("tcp_options", survey.key("hamburg", 1)):
+        pass
+    assert [upload.run.id for upload in pending_uploads.uploads()] == [run.id, survey.id]
+
+
 @pytest.mark.parametrize(("elsewhere", "loaded"), [(False, True), (True, False)])
 def test_what_was_loaded_by_hand_does_not_wait(place: Path, elsewhere: bool, loaded: bool) -> None:
     run = measured("20261120T060000Z-aaaaaa")

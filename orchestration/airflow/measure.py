@@ -1,0 +1,118 @@
+"""What the schedules that measure from every vantage point share: DAG arguments, parameters, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pendulum
+from airflow.sdk import Asset, Param, TaskGroup, TriggerRule, chain, task, task_group
+
+from orchestration.airflow.centre import Gather, LoadCentre, Report
+from orchestration.airflow.due import LONGEST
+from orchestration.airflow.operators import ACTIVE_TASKS, RETRIES, at_vantage, vantage_points
+from orchestration.airflow.stage_operators import FetchInputs, stage_tasks
+from orchestration.site.vantage_points import ScanPart, VantagePoint
+from orchestration.stages import Plan
+
+VANTAGE_POINTS = vantage_points()
+
+DAG_ARGUMENTS: dict[str, Any] = {
+    "start_date": pendulum.datetime(2024, 1, 1, tz="UTC"),
+    "catchup": False,
+    # Runs wait for a vantage point that is down; nothing waits for them. A repetition that has not begun
+    # three days after its due time is skipped.
+    "max_active_runs": 64,
+    "max_active_tasks": ACTIVE_TASKS + sum(2 * (vantage.shards - 1) for vantage in VANTAGE_POINTS),
+    "dagrun_timeout": LONGEST,
+    "default_args": RETRIES,
+    "tags": ["firstflight"],
+}
+
+
+def parameters(*, max_age_days: int) -> dict[str, Param]:
+    """Return the parameters that all these DAGs have; `max_age_days`: a default."""
+    names = [vantage.name for vantage in VANTAGE_POINTS]
+    return {
+        "repetitions": Param(1, type="integer", minimum=1, maximum=100, title="Repetitions"),
+        "repetition_interval_minutes": Param(
+            1440,
+            type="number",
+            minimum=0,
+            description="From the start of one repetition to the next: at least a day, less only in the lab.",
+        ),
+        "vantage_points": Param(
+            names, type="array", items={"enum": names}, minItems=1, uniqueItems=True, title="Vantage points"
+        ),
+        "max_age_days": Param(
+            max_age_days, type="integer", minimum=0, description="An older list or table starts no run."
+        ),
+        "report_after_minutes": Param(
+            720,
+            type="number",
+            minimum=0,
+            description="How long the report waits for vantage points; then it names those that are missing.",
+        ),
+    }
+
+
+def measure(
+    plan: Plan,
+    run: Any,
+    *,
+    parts: Callable[[VantagePoint], Sequence[ScanPart]],
+    rows: Asset,
+    report: Asset | None = None,
+) -> None:
+    """Add all tasks after `run` was opened to the current DAG: load, measure everywhere, report.
+
+    `run`: the output of the task that opens it; `parts`: what runs at once at a vantage point, and in which
+    pools; `rows`: the asset of each load there; `report`: the asset of the report.
+    """
+    LoadCentre(task_id="load_run", run=run)
+
+    @task
+    def repetitions(**context: Any) -> list[int]:
+        """Return the numbers of the repetitions, from 1."""
+        return list(range(1, context["params"]["repetitions"] + 1))
+
+    @task.branch
+    def choose(**context: Any) -> list[str]:
+        """Skip the vantage points that the parameters exclude, without using their workers."""
+        return [f"{name}.fetch_inputs" for name in context["params"]["vantage_points"]]
+
+    numbers = repetitions()
+    chosen = choose()
+    run >> [numbers, chosen]
+    ends, last = [], []
+    for vantage in VANTAGE_POINTS:
+        with TaskGroup(vantage.name):
+            here = FetchInputs(
+                task_id="fetch_inputs", vantage=vantage.name, run=run, **at_vantage(vantage)
+            ).output
+            chosen >> here
+            for part in parts(vantage):
+
+                @task_group(group_id=part.group)
+                def repetition(
+                    number: Any, here: Any = here, vantage: VantagePoint = vantage, part: ScanPart = part
+                ) -> None:
+                    """Run one repetition at this vantage point, or of one of its shards."""
+                    common = {
+                        "vantage": vantage.name,
+                        "run": here,
+                        "repetition": number,
+                        "shard": str(part.shard),
+                        **at_vantage(vantage),
+                    }
+                    sends = {"pool": part.pool, "max_active_tis_per_dagrun": 1}
+                    chain(*stage_tasks(plan, common, sends, rows=rows))
+
+                ends.append(repetition.expand(number=numbers))
+                last.append(f"{vantage.name}.{part.group}.load")
+
+    gathered = Gather(task_id="gather", run=run, ends=last)
+    reported = Report(task_id="report", run=run, outlets=[] if report is None else [report])
+    late = Report(task_id="late_report", run=run, late=True, trigger_rule=TriggerRule.ALL_DONE)
+    gathered >> reported >> late
+    ends >> late
