@@ -33,7 +33,9 @@ class Plan(Enum):
 
     SCAN = "scan"
     WATCH = "watch"
-    SURVEY = "survey"  # of TCP options, on a schedule; a campaign does it in a scan
+    # On a schedule; a campaign does these in a scan.
+    SURVEY = "survey"  # of TCP options
+    DOWNLOADS = "downloads"
 
 
 ALL = frozenset(Plan)
@@ -96,7 +98,8 @@ class Stage:
 
 
 SCAN, WATCH = frozenset({Plan.SCAN}), frozenset({Plan.WATCH})
-SURVEY = SCAN | {Plan.SURVEY}
+SURVEY, DOWNLOADS = SCAN | {Plan.SURVEY}, SCAN | {Plan.DOWNLOADS}
+RESOLVED = SURVEY | DOWNLOADS
 
 STAGES: tuple[Stage, ...] = (
     Stage("targets", "crawler.lists.stage", Scope.RUN, fetches=True, kinds=("target",)),
@@ -111,7 +114,7 @@ STAGES: tuple[Stage, ...] = (
         apart=True,
         kinds=("download_file", "crawl_page"),
     ),
-    Stage("resolve", "scanner.resolve.stage", Scope.KEY, SURVEY, sends=True, kinds=("dns_answer",)),
+    Stage("resolve", "scanner.resolve.stage", Scope.KEY, RESOLVED, sends=True, kinds=("dns_answer",)),
     Stage(
         "probe",
         "scanner.first_answer.stage",
@@ -161,9 +164,10 @@ STAGES: tuple[Stage, ...] = (
         "download",
         "downloader.stage",
         Scope.KEY,
-        SCAN,
+        DOWNLOADS,
         sends=True,
         enabled_by="download",
+        apart=True,
         measures="downloads",
         kinds=("download",),
     ),

@@ -57,6 +57,7 @@ def test_no_vantage_point_can_share_the_folder_of_a_stage_of_the_run() -> None:
         (Plan.SCAN, {"capture": True, "calibrate": True}, ["resolve", "probe", "calibrate"], ["dissect"]),
         (Plan.SCAN, {"capture": False, "handshake": True}, ["resolve", "probe", "handshake"], []),
         (Plan.WATCH, {"capture": True, "handshake": True}, ["watch"], ["dissect"]),
+        (Plan.DOWNLOADS, {"capture": True, "download": True}, ["resolve", "download"], []),
         (Plan.SURVEY, {"capture": True, "tcp_options": True}, ["resolve", "tcp_options"], []),
     ],
 )
@@ -70,12 +71,19 @@ def test_the_order_of_a_plan(
     assert stages.names(stages.afterwards(plan, found)) == later
     assert stages.names(stages.measuring(plan, found)) == [n for n in sending if n != "resolve"]
     mains = {Plan.SCAN: "probe", Plan.WATCH: "watch", Plan.SURVEY: "tcp_options"}
+    mains[Plan.DOWNLOADS] = "download"
     assert stages.main(plan).name == mains[plan]
 
 
 @pytest.mark.parametrize(
     ("kind", "plan"),
-    [(None, Plan.SCAN), ("watch", Plan.WATCH), ("survey", Plan.SURVEY), ("targets", Plan.SCAN)],
+    [
+        (None, Plan.SCAN),
+        ("watch", Plan.WATCH),
+        ("survey", Plan.SURVEY),
+        ("downloads", Plan.DOWNLOADS),
+        ("targets", Plan.SCAN),
+    ],
 )
 def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan: Plan) -> None:
     files.write_json(tmp_path / "manifest.json", {"id": RUN, **({"kind": kind} if kind else {})})
@@ -84,8 +92,8 @@ def test_the_plan_of_a_run_is_its_kind_s(tmp_path: Path, kind: str | None, plan:
 
 def test_what_has_a_schedule_of_its_own_is_on_where_it_is_wanted_alone() -> None:
     sections = [{name: on["enabled"] for name, on in stages.enabling(*w).items()} for w in ((), ("crawl",))]
-    assert sections[0] == {"crawl": False, "tcp_options": False}
-    assert sections[1] == {"crawl": True, "tcp_options": False}
+    assert sections[0] == {"crawl": False, "tcp_options": False, "download": False}
+    assert sections[1] == {"crawl": True, "tcp_options": False, "download": False}
 
 
 def test_what_the_centre_measures_is_no_input(tmp_path: Path) -> None:
@@ -93,6 +101,7 @@ def test_what_the_centre_measures_is_no_input(tmp_path: Path) -> None:
     on = settings.load(tmp_path / "c.toml", ["crawl.enabled=true"])[0]
     off = settings.load(tmp_path / "c.toml")[0]
     assert stages.names(stages.at_centre()) == ["targets", "as_data"]
+    assert stages.names(stages.once()) == ["targets", "as_data", "crawl"]
     assert stages.names(stages.from_centre(Plan.SCAN, on)) == ["crawl"]
     assert stages.from_centre(Plan.SCAN, off) == stages.from_centre(Plan.WATCH, on) == []
     assert "crawl" in on.model_dump() and "crawl" not in off.model_dump()

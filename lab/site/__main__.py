@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def declared_pools(site: Site) -> list[dict[str, Any]]:
     # A separate process: the lab's code must not import what it helps to test.
     listed = subprocess.run(
         [sys.executable, "-P", "-m", "orchestration.airflow.pools"],
-        env=plan.centre_environment(site),
+        env={**os.environ, **plan.centre_environment(site)},
         capture_output=True,
         text=True,
         check=False,

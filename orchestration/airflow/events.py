@@ -11,24 +11,24 @@ from firstflight.errors import FirstflightError
 Extra = Mapping[str, Any]
 
 
-def newest(name: str, extras: Iterable[Extra]) -> Extra:
+def newest(name: str, extras: Iterable[Extra], dag: str | None = None) -> Extra:
     """Return the last event with the newest date. It need not be the last event, because of backfills.
 
-    FirstflightError if the asset `name` was never published.
+    FirstflightError if the asset `name` was never published by `dag` (None: the DAG of the same name).
     """
     published = [extra for extra in extras if extra.get("run")]
     if not published:
-        raise FirstflightError(f"the asset {name} was never published: run the DAG {name} first")
+        raise FirstflightError(f"the asset {name} was never published: run the DAG {dag or name} first")
     return max(reversed(published), key=lambda extra: str(extra["date"]))
 
 
 def why_no_scan(
     taken: Mapping[str, Extra], triggered_by: Iterable[Extra], today: Date, max_age_days: int
 ) -> str | None:
-    """Return why a scan of these events (asset -> extra) should not begin; None if it should.
+    """Return why a run of these events (stage -> extra) should not begin; None if it should.
 
     `triggered_by`: the events that started it, none for a manual run. A backfill of old lists must not start
-    a scan of today's, because a scan sends packets.
+    one of today's, because it sends packets.
     """
     for name, extra in taken.items():
         age = (today - Date.fromisoformat(str(extra["date"]))).days
@@ -39,5 +39,5 @@ def why_no_scan(
             )
     published = {extra.get("run") for extra in triggered_by}
     if published and not published & {extra["run"] for extra in taken.values()}:
-        return "only older lists and tables have come (a backfill); the newest ones are already scanned"
+        return "only older lists and tables have come (a backfill); the newest ones were taken already"
     return None

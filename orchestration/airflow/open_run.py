@@ -41,6 +41,18 @@ class Open(FirstflightOperator):
         self.log.info("run %s: inputs of %d bytes for the vantage points", run.id, size)
         return run.id
 
+    def newest(self, context: Context, assets: Mapping[str, Asset]) -> dict[str, events.Extra]:
+        """Return the newest event of each stage's asset; skip the task if a run of them should not begin."""
+        taken = {stage: newest_event(context, asset, stage) for stage, asset in assets.items()}
+        triggers = [
+            event.extra or {} for each in context["triggering_asset_events"].values() for event in each
+        ]
+        today, max_age_days = datetime.now(UTC).date(), context["params"]["max_age_days"]
+        reason = events.why_no_scan(taken, triggers, today, max_age_days)
+        if reason is not None:
+            raise AirflowSkipException(reason)
+        return taken
+
     def fetch_list(self, context: Context, run: Run) -> None:
         """Run the `targets` stage of a run that has a list of its own; the exception of a failure."""
         self.firstflight(context, "stage", "targets", "--run", run.id, check=False)
@@ -61,13 +73,7 @@ class OpenScan(Open):
 
         params = context["params"]
         with airflow_errors():
-            taken = {stage: newest_event(context, asset) for stage, asset in self.assets.items()}
-        triggers = [
-            event.extra or {} for each in context["triggering_asset_events"].values() for event in each
-        ]
-        reason = events.why_no_scan(taken, triggers, datetime.now(UTC).date(), params["max_age_days"])
-        if reason is not None:
-            raise AirflowSkipException(reason)
+            taken = self.newest(context, self.assets)
         # All declared ones, also those that do not take part: turns depend on this list (shared_limits.py).
         points = declared().vantage
         if params["rate"] is not None:
@@ -132,15 +138,33 @@ class OpenSurvey(Open):
 
         params = context["params"]
         with airflow_errors():
-            taken = {"as_data": newest_event(context, self.as_data)}
-            reason = events.why_no_scan(taken, [], datetime.now(UTC).date(), params["max_age_days"])
-            if reason is not None:
-                raise AirflowSkipException(reason)
+            taken = self.newest(context, {"as_data": self.as_data})
             changes = {"campaign": campaign_of(context), **stages.enabling("tcp_options")}
             run = site.new_run(day_of(context), declared().vantage, changes, site.DOWNLOADS_FILE)
             self.fetch_list(context, run)
             more = {"kind": stages.Plan.SURVEY.value, "vantage_points": params["vantage_points"]}
             return self.offer(context, run, taken, **more)
+
+
+class OpenDownloads(Open):
+    """Creates the run of downloads, with the files of the newest crawl, its list, and the newest table."""
+
+    def __init__(self, *, crawl: Asset, as_data: Asset, **kwargs: Any) -> None:
+        super().__init__(inlets=[crawl, as_data], **kwargs)
+        self.assets = {"crawl": crawl, "as_data": as_data}
+
+    def execute(self, context: Context) -> str:
+        """Create the run; skip if crawl or table is too old, or only a backfill of older ones started it."""
+        from orchestration.site import site
+
+        with airflow_errors():
+            taken = self.newest(context, self.assets)
+            day = Date.fromisoformat(str(taken["crawl"]["date"]))
+            changes = {"campaign": campaign_of(context), **stages.enabling("download")}
+            run = site.new_run(day, declared().vantage, changes, site.DOWNLOADS_FILE)
+            chosen = context["params"]["vantage_points"]
+            more = {"kind": stages.Plan.DOWNLOADS.value, "vantage_points": chosen}
+            return self.offer(context, run, {"targets": taken["crawl"], **taken}, **more)
 
 
 class OpenCrawl(Open):
@@ -173,6 +197,6 @@ def campaign_of(context: Context) -> dict[str, Any]:
     }
 
 
-def newest_event(context: Context, asset: Asset) -> events.Extra:
+def newest_event(context: Context, asset: Asset, dag: str | None = None) -> events.Extra:
     """Return the extra of the asset's event with the newest date; FirstflightError if never published."""
-    return events.newest(asset.name, [event.extra or {} for event in context["inlet_events"][asset]])
+    return events.newest(asset.name, [event.extra or {} for event in context["inlet_events"][asset]], dag)

@@ -24,7 +24,7 @@ from orchestration.site.centre_client import PATH
 from orchestration.site.vantage_points import declared
 
 # Concurrent tasks: the sum of its pools' slots (vantage_points.pools), and of those of each further shard.
-SLOTS, SLOTS_OF_SHARD = 5, 2
+SLOTS, SLOTS_OF_SHARD = 6, 2
 
 
 def main() -> int:

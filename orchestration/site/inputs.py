@@ -37,9 +37,10 @@ class Mismatch(FirstflightError):
 
 def publish(run: Run) -> list[dict[str, Any]]:
     """Write RUN/inputs.json at the centre and return its files: name, bytes, sha256."""
-    folders = [run.layout.stage(name) for name in stages.names(stages.at_centre())] + [run.layout.lists]
+    folders = [run.layout.stage(name) for name in stages.names(stages.once())] + [run.layout.lists]
     paths = [run.layout.settings, run.layout.config]
     paths += sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir())
+    read = (run.layout.targets, run.layout.crawl("download_file"))
     names = {path: str(path.relative_to(run.path)) for path in paths}
     listed = [
         {
@@ -48,8 +49,8 @@ def publish(run: Run) -> list[dict[str, Any]]:
             "sha256": files.sha256_of(path),
         }
         for path in paths
-        # Record files are large, and only the centre loads them.
-        if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path == run.layout.targets)
+        # Record files are large, and only the centre loads them: no others than stages read.
+        if offers.may_be_offered(names[path]) and (path.suffix != ".parquet" or path in read)
     ]
     inputs = {"manifest": run.manifest, "files": listed}
     offers.check(inputs, run.id)

@@ -22,7 +22,7 @@ from firstflight.system.path_names import RelativeName, RunId, Sha256
 from orchestration import stages
 
 SETTINGS, CONFIG = "settings.json", "config.toml"
-FOLDERS = (*stages.names(stages.at_centre()), LISTS)
+FOLDERS = (*stages.names(stages.once()), LISTS)
 # Settings (section, key) that may name a file; it travels with the lists.
 FILES = (("handshake", "roots"), ("crawl", "roots"), ("download", "roots"), ("download", "targets"))
 MAX_FILES = 1000

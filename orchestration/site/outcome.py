@@ -92,9 +92,12 @@ def is_written(run: Run, outcome: Outcome) -> bool:
 def make_page(run: Run, firstflight: Callable[..., None]) -> None:
     """Create a scan's report below FIRSTFLIGHT_REPORTS (default: reports beside the folder of runs).
 
-    A run of another plan has no page.
+    The tables of downloads are printed, a survey has no report.
     """
-    if stages.plan_of(run) is not stages.Plan.SCAN:
+    plan = stages.plan_of(run)
+    if plan is stages.Plan.DOWNLOADS:
+        firstflight("report", "downloads", "--run", run.id)
+    if plan is not stages.Plan.SCAN:
         return
     folder = Path(os.environ.get(VARIABLE) or run.path.parent.parent / "reports") / run.id
     firstflight("report", "--out", str(folder), "--run", run.id)

@@ -108,6 +108,16 @@ class VantagePoint(settings.VantagePoint):
         return [ScanPart("repetition", WHOLE, self.scan_parts[0].pool)]
 
     @property
+    def download_parts(self) -> list[ScanPart]:
+        """The one part of a run of downloads: of two at a time each would slow the other down."""
+        return [ScanPart("repetition", WHOLE, self.download_pool)]
+
+    @property
+    def download_pool(self) -> str:
+        """Pool with one slot, for the downloads of one run."""
+        return f"download_{self.name}"
+
+    @property
     def watch_pool(self) -> str:
         """Pool with two slots: for the period that sends at `watch_rate`, and for the next one."""
         return f"watch_{self.name}"
@@ -174,7 +184,7 @@ def load(path: Path) -> VantagePoints:
 
 
 def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
-    """Return the input of `airflow pools import`: three pools per vantage point, and one more for each
+    """Return the input of `airflow pools import`: four pools per vantage point, and one more for each
     further shard.
 
     Every task of a vantage point is in one of them, so that waiting tasks of one that is down occupy no slots
@@ -194,6 +204,7 @@ def pools(points: VantagePoints) -> dict[str, dict[str, Any]]:
             ),
             # The running period, and the next one, which starts before it ends.
             (vantage.watch_pool, 2, f"one watch, and the next waiting, {most.format(vantage.watch_rate)}"),
+            (vantage.download_pool, 1, "the downloads of one run at a time, one download after the other"),
             (vantage.work_pool, 1 + vantage.shards, "tasks that send nothing: fetching, dissecting, loading"),
         ):
             text = f"{vantage.city}: {what}"

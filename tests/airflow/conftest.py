@@ -48,13 +48,17 @@ def of(task):
         "assets": sorted(outlet.name for outlet in task.outlets),
         "upstream": sorted(task.upstream_task_ids),
         "trigger_rule": task.trigger_rule.value}
+def awaits(timetable):
+    found = getattr(timetable, "asset_condition", None)
+    return sorted(asset.name for asset in found.objects) if found else []
 print(json.dumps({"cost_s": cost, "import_s": imported, "errors": bag.import_errors, "heavy": heavy,
     "warnings": [str(w.message) for w in warned if "airflow" in str(w.filename) or "dags" in str(w.filename)],
     "dags": {d.dag_id: {"doc": d.doc_md, "description": d.description, "params": {k: p.schema for k, p in
         ((k, d.params.get_param(k)) for k in d.params)},
         "defaults": {k: d.params[k] for k in d.params}, "catchup": d.catchup,
         "paused": d.is_paused_upon_creation,
-        "timetable": type(d.timetable).__name__, "max_active_runs": d.max_active_runs,
+        "timetable": type(d.timetable).__name__, "awaits": awaits(d.timetable),
+        "max_active_runs": d.max_active_runs,
         "max_active_tasks": d.max_active_tasks,
         "timeout_s": d.dagrun_timeout.total_seconds() if d.dagrun_timeout else None,
         "tasks": [of(t) for t in d.tasks]} for d in bag.dags.values()}}))

@@ -19,7 +19,7 @@ from schemas import sql
 from tests.airflow.conftest import SITE, TREE, airflow_environment, parse_dags
 
 VANTAGES = load(SITE / "vantage_points.toml").vantage
-SCANNING = ("resolve", "probe", "handshake", "calibrate", "download")
+SCANNING = ("resolve", "probe", "handshake", "calibrate")
 SENDING = ("resolve", "probe", "handshake", "calibrate", "tcp_options", "download", "watch")
 
 
@@ -27,7 +27,8 @@ def test_every_file_loads_without_database_or_warning(parsed: dict[str, Any]) ->
     assert parsed["errors"] == {}
     assert parsed["warnings"] == []
     assert "Deprecat" not in parsed["stderr"]
-    assert set(parsed["dags"]) == {"targets", "as_data", "quic_scan", "cdn_watch", "crawl", "tcp_options"}
+    daily, weekly = {"targets", "as_data"}, {"crawl", "tcp_options", "downloads"}
+    assert set(parsed["dags"]) == daily | weekly | {"quic_scan", "cdn_watch"}
 
 
 def test_parsing_costs_little_and_no_heavy_import(parsed: dict[str, Any]) -> None:
@@ -51,7 +52,7 @@ def test_tasks_of_a_vantage_point_go_to_its_worker_and_no_other_task_does(parsed
 
 
 def test_what_sends_packets_holds_a_slot_of_its_vantage_point(parsed: dict[str, Any]) -> None:
-    pools = {vantage.scan_pool for vantage in VANTAGES} | {vantage.watch_pool for vantage in VANTAGES}
+    pools = {pool for v in VANTAGES for pool in (v.scan_pool, v.watch_pool, v.download_pool)}
     for dag in parsed["dags"].values():
         for task in dag["tasks"]:
             sends = task["task_id"].rpartition(".")[2] in SENDING
@@ -77,7 +78,7 @@ def test_a_vantage_point_that_is_down_takes_no_place_from_others(parsed: dict[st
 
 
 def test_tasks_are_tried_again_with_back_off(parsed: dict[str, Any]) -> None:
-    for name in ("targets", "as_data", "quic_scan", "crawl", "tcp_options"):
+    for name in ("targets", "as_data", "quic_scan", "crawl", "tcp_options", "downloads"):
         for task in parsed["dags"][name]["tasks"]:
             assert task["retries"] >= 3 and task["backoff"] and task["delay_s"] == 120, task
 
@@ -122,12 +123,15 @@ def test_a_vantage_point_with_shards_has_tasks_for_each(tmp_path: Path) -> None:
         assert tasks[f"hong_kong.repetition.{stage}"]["shard"] == "0/1"
     ends = {*(f"hamburg.shard_{index}.load" for index in range(3)), "hong_kong.repetition.load"}
     assert ends < set(tasks["late_report"]["upstream"])
-    # A watch and a survey are not divided; the survey waits for scans of the first shard.
+    # The others are not divided; the survey waits for scans of the first shard.
     watch = {task["task_id"] for task in parsed["dags"]["cdn_watch"]["tasks"]}
     assert "hamburg.watch" in watch
     survey = {task["task_id"]: task for task in parsed["dags"]["tcp_options"]["tasks"]}
     asks = survey["hamburg.repetition.tcp_options"]
     assert (asks["shard"], asks["pool"]) == ("0/1", "scan_hamburg.0")
+    downloads = {task["task_id"]: task for task in parsed["dags"]["downloads"]["tasks"]}
+    gets = downloads["hamburg.repetition.download"]
+    assert (gets["shard"], gets["pool"]) == ("0/1", "download_hamburg")
 
 
 def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
@@ -138,8 +142,8 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         # Everything that the page names exists: parameters, queries, views, DAGs to backfill, assets.
         known = {*dag["params"], *query.names(), *(view.name for view in sql.views()), *parsed["dags"]}
         known |= {task["task_id"].rpartition(".")[2] for task in dag["tasks"]}
-        known |= {asset for task in dag["tasks"] for asset in task["assets"]}
-        known |= {f"{kind}_NAME" for kind in ("scan", "watch")} | {"scan_rate", "watch_rate"}
+        known |= {"ip_forward", *dag["awaits"]} | {asset for task in dag["tasks"] for asset in task["assets"]}
+        known |= {f"{kind}_NAME" for kind in ("scan", "watch", "download")} | {"scan_rate", "watch_rate"}
         named = set(re.findall(r"`([a-z]+(?:_[A-Za-z]+)+)`", dag["doc"]))
         assert named <= known, named - known
         for used in re.findall(r"firstflight query (\w+)", dag["doc"]):
@@ -158,6 +162,9 @@ def test_newcomers_find_how_to_run_each(parsed: dict[str, Any]) -> None:
         ("quic_scan", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
         ("quic_scan", "max_age_days", [0, 7], [-1, None]),
         ("quic_scan", "report_after_minutes", [0, 720], [-5, "soon"]),
+        ("tcp_options", "max_age_days", [0, 7], [-1, None]),
+        ("downloads", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"]]),
+        ("downloads", "repetitions", [1, 30], [0, 1.5, "2", None]),
         ("cdn_watch", "vantage_points", [["hamburg"]], [[], ["nowhere"], ["hamburg", "hamburg"], None]),
         ("cdn_watch", "period_minutes", [1, 0.5, 1440], [0, -1, 1441, "hour", None]),
         ("cdn_watch", "begins_after_s", [0, 120], [-1, "soon", None]),
@@ -197,6 +204,7 @@ def test_each_schedule_has_its_own_stages(parsed: dict[str, Any]) -> None:
     wanted = {
         "quic_scan": [*SCANNING, "dissect", "load"],
         "tcp_options": ["resolve", "tcp_options", "load"],
+        "downloads": ["resolve", "download", "load"],
     }
     for name, stages in wanted.items():
         for vantage in VANTAGES:
@@ -214,6 +222,21 @@ def test_a_survey_is_weekly_and_begins_only_when_somebody_wants_it(parsed: dict[
     assert survey["timetable"] == "CronTriggerTimetable"
     published = {task["task_id"]: task["assets"] for task in survey["tasks"] if task["assets"]}
     assert published == {f"{vantage.name}.repetition.load": ["tcp_option"] for vantage in VANTAGES}
+
+
+def test_downloads_follow_a_crawl_one_run_at_a_time_at_each_vantage_point(parsed: dict[str, Any]) -> None:
+    downloads = parsed["dags"]["downloads"]
+    assert downloads["paused"] is True and "Asset" in downloads["timetable"]
+    assert downloads["awaits"] == ["as_data", "download_targets"]
+    assert downloads["awaits"][1] in parsed["dags"]["crawl"]["tasks"][1]["assets"]
+    tasks = {task["task_id"]: task for task in downloads["tasks"]}
+    pools = pools_of(load(SITE / "vantage_points.toml"))
+    for vantage in VANTAGES:
+        task = tasks[f"{vantage.name}.repetition.download"]
+        assert task["pool"] == f"download_{vantage.name}" and pools[task["pool"]]["slots"] == 1
+        assert tasks[f"{vantage.name}.repetition.load"]["assets"] == ["download"]
+    others = [t["pool"] for name, dag in parsed["dags"].items() if name != "downloads" for t in dag["tasks"]]
+    assert not [pool for pool in others if pool.startswith("download_")], "nothing else waits for downloads"
 
 
 def test_a_wrong_vantage_file_is_one_sentence_in_the_page(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from firstflight.errors import InputError
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import files
+from orchestration import stages
 from orchestration.site import centre_token, inputs, site, vantage_points
 from orchestration.site.centre_client import CentreUnreachable
 from orchestration.site.vantage_points import VantagePoint
@@ -142,6 +143,39 @@ def test_a_vantage_point_gets_the_run_with_its_own_resolver_and_blocked_networks
     before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()}
     inputs.fetch(centre_run.id, HAMBURG, centre, token_for(centre_run.id))
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_downloads_get_the_files_of_a_crawl_and_no_other_rows_of_it(
+    centre: str, centre_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (centre_folder / "site.toml").read_text()
+    (centre_folder / "files.csv").write_text("url,ip\n")
+    more = '[download]\nroots = "ca.pem"\ntargets = "files.csv"\n[crawl]\nroots = "ca.pem"\n'
+    (centre_folder / site.DOWNLOADS_FILE).write_text(text + more)
+    points = vantage_points.load(SITE / "vantage_points.toml").vantage
+    with monkeypatch.context() as there:
+        there.setenv("FIRSTFLIGHT_RUNS", str(centre_folder / "centre"))
+        there.setenv("FIRSTFLIGHT_SITE", str(centre_folder))
+        crawl, run = (site.new_run(date(2024, 8, 7), points, file=site.DOWNLOADS_FILE) for _ in range(2))
+        with crawl.stage("crawl") as report:
+            for kind in ("download_file", "crawl_page"):
+                files.write_text(crawl.layout.crawl(kind), kind)
+                crawl.add_output(report, crawl.layout.crawl(kind))
+        site.take_stage(run, "crawl", crawl)
+        run.write_manifest({**run.manifest, "kind": "downloads"})
+        inputs.publish(run)
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "spool"))
+    here = inputs.fetch(run.id, HAMBURG, centre, token_for(run.id))
+    assert here.layout.crawl("download_file").read_text() == "download_file"
+    assert not here.layout.crawl("crawl_page").exists()
+    assert stages.plan_of(here) is stages.Plan.DOWNLOADS
+    # Files that settings name are those of the run, wherever the centre had them.
+    chosen = here.settings.download
+    assert chosen.roots is not None and chosen.targets is not None and here.settings.crawl.roots is not None
+    assert [p.read_text() for p in (chosen.roots, chosen.targets, here.settings.crawl.roots)] == [
+        *("root\n", "url,ip\n", "root\n")
+    ]
+    assert all(p.is_relative_to(here.path) for p in (chosen.roots, chosen.targets))
 
 
 def test_nobody_without_the_sites_secret_gets_anything(centre: str, centre_run: Run) -> None:

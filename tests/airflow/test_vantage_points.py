@@ -25,9 +25,9 @@ def test_the_labs_file_declares_four() -> None:
 
 def test_pools_for_scans_for_watches_and_for_what_sends_nothing() -> None:
     pools = vantage_points.pools(vantage_points.load(SITE / "vantage_points.toml"))
-    assert len(pools) == 12
+    assert len(pools) == 16
     slots = {name.split("_")[0]: pool["slots"] for name, pool in pools.items()}
-    assert slots == {"scan": 1, "watch": 2, "work": 2}
+    assert slots == {"scan": 1, "watch": 2, "download": 1, "work": 2}
     assert sum(slots.values()) <= worker.SLOTS
     assert "150 new probes per second" in pools["scan_hamburg"]["description"]
 
@@ -43,7 +43,7 @@ def test_each_shard_of_a_scan_has_a_pool_of_its_own() -> None:
     pools = vantage_points.pools(vantage_points.VantagePoints(vantage=(divided,)))
     slots = {name: pool["slots"] for name, pool in pools.items()}
     scans = {f"scan_hamburg.{index}": 1 for index in range(3)}
-    assert slots == {**scans, "watch_hamburg": 2, "work_hamburg": 4}
+    assert slots == {**scans, "watch_hamburg": 2, "download_hamburg": 1, "work_hamburg": 4}
     assert sum(slots.values()) <= worker.SLOTS + 2 * worker.SLOTS_OF_SHARD
     assert "shard 0/3 of one scan at a time, at most 50 new" in pools["scan_hamburg.0"]["description"]
 

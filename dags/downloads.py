@@ -1,0 +1,49 @@
+"""Downloads the files of the newest crawl from every vantage point, under each option set."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Asset
+
+from orchestration.airflow.measure import DAG_ARGUMENTS, measure, parameters
+from orchestration.airflow.open_run import OpenDownloads
+from orchestration.stages import Plan
+
+DOWNLOAD_TARGETS, AS_DATA = Asset("download_targets"), Asset("as_data")
+
+with DAG(
+    "downloads",
+    description="Throughput of downloads under option sets and QUIC, from every vantage point",
+    schedule=[DOWNLOAD_TARGETS, AS_DATA],
+    is_paused_upon_creation=True,
+    **DAG_ARGUMENTS,
+    params=parameters(max_age_days=8),
+    doc_md="""
+### What do TCP options and QUIC do to throughput?
+
+`open` creates a run with the files of the newest crawl and the newest routing table; its value (*XCom*) is
+the run's id. Each vantage point then fetches its inputs from the centre and, per repetition, resolves the
+names, downloads the drawn files under each option set, and loads its rows into the store. `report` prints
+Tables 1 and 2 of downloads when all rows are loaded, or after `report_after_minutes`, and names missing
+vantage points; `late_report` prints them again after the last one.
+
+**See the results:** the log of `report`, or at the centre `firstflight report downloads --run RUN`.
+
+**Before you unpause it:** `[download]` of downloads.toml sets option sets, how many files are drawn, and the
+pauses: by default an hour between two runs of a name and address, over all vantage points. A vantage point
+forwards packets for the namespaces of the clients (`net.ipv4.ip_forward`).
+
+**Run it now:** *Trigger*, at the top right; its form has the parameters. A crawl must have published files
+(DAG `crawl`); the DAG starts automatically when there is a new crawl and a new table: once a week.
+
+**Where tasks run:** those of a vantage point only on its worker (queue), one run of downloads at a time (pool
+`download_NAME`), also where scans have shards. Scans and watches go on meanwhile.
+
+**Stop it:** pause the DAG: the stage ends in order and continues with the next file when the DAG is unpaused.
+`firstflight runs stop RUN` at the centre ends one run permanently; its rows are loaded.
+
+**When something fails:** the task's log ends with one sentence, and docs/operations.md has a page for each
+part. What a failure cut off is rows with outcome `skipped`; rows are loaded exactly once.
+""",
+):
+    run = OpenDownloads(task_id="open", crawl=DOWNLOAD_TARGETS, as_data=AS_DATA).output
+    measure(Plan.DOWNLOADS, run, parts=lambda vantage: vantage.download_parts, rows=Asset("download"))
