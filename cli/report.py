@@ -152,7 +152,7 @@ def table3(folder: Path, output_format: str) -> None:
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 def downloads(run: str, out: Path | None, output_format: str) -> None:
-    """Print Tables 1 and 2 of downloads, beside the values that the ANRW 2023 paper published.
+    """Print Tables 1 and 2 of downloads and the TCP option survey, beside the ANRW 2023 paper's values.
 
     jsonl and csv have a line per value: edition (ours, anrw, warmup), table, row, column, value.
     """
@@ -165,14 +165,17 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
         _downloads_page(out, run)
         return
     confined.asking()
-    from reports.downloads import tables as made  # imported after confinement: numpy starts threads
+    from reports.downloads import option_survey  # imported after confinement: numpy starts threads
+    from reports.downloads import tables as made
 
     with interrupt.exit_on_sigint(), open_store() as store:
+        run = made.chosen(store, run)
         values = [*made.collect(store, run), *made.published()]
+        survey = [*option_survey.collect(store, run), *option_survey.published()]
     if output_format == "table":
-        sys.stdout.write(terminal.lines(made.text(values)))
+        sys.stdout.write(terminal.lines(f"{made.text(values)}\n{option_survey.text(survey)}"))
     else:
-        _print([value.as_dict() for value in values], output_format)
+        _print([value.as_dict() for value in (*values, *survey)], output_format)
 
 
 def _downloads_page(out: Path, run: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firstflight.system import files
-from reports.downloads import figures, published, tables
+from reports.downloads import figures, option_survey, published, tables
 from reports.downloads.figures import MBIT, MS, Panel
 from reports.page import html, provenance
 from reports.question import Answer, ask
@@ -32,6 +32,7 @@ class Content:
     provenance: provenance.Provenance
     run_answer: Answer
     values: list[tables.Value]
+    survey: list[tables.Value]
     curves: Answer
     outcomes: Answer
     sizes: Answer
@@ -46,6 +47,7 @@ def collect(store: Store, run: str) -> Content:
         provenance=provenance.read(run, about.rows),
         run_answer=about,
         values=values,
+        survey=[*option_survey.collect(store, run), *option_survey.published()],
         curves=ask(store, "download_curves", run=run),
         outcomes=ask(store, "download_outcomes", run=run),
         sizes=ask(store, "download_sizes", run=run),
@@ -78,6 +80,9 @@ def render(gathered: Content) -> str:
         figures=drawn,
         grids={table: tables.grid(table, gathered.values) for table in tables.TABLES},
         captions=tables.TABLES,
+        survey=option_survey.grid(gathered.survey),
+        survey_caption=option_survey.TITLE,
+        has_survey=any(one.edition == tables.OURS for one in gathered.survey),
         columns=COLUMNS,
         numbers={figure: numbers(figure, rows, cities) for figure in TITLES},
         undrawn={figure: _undrawn(figure, rows, cities) for figure in TITLES},

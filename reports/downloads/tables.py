@@ -147,7 +147,7 @@ def _percent(share: float | None) -> float | None:
 
 def text(values: Sequence[Value]) -> str:
     """Return the tables for people: our rows, then the published ones; of Table 2 by pair."""
-    return "\n".join(_text(table, grid(table, values)) for table in TABLES)
+    return "\n".join(aligned(title, grid(table, values)) for table, title in TABLES.items())
 
 
 def grid(table: str, values: Sequence[Value]) -> list[list[str]]:
@@ -170,13 +170,17 @@ def grid(table: str, values: Sequence[Value]) -> list[list[str]]:
     return [["", "", *columns], *body]
 
 
-def _text(table: str, lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+def aligned(title: str, lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text below a title, the first two columns aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = (
-        "  ".join(cell.ljust(width) if place < 2 else cell.rjust(width) for place, (cell, width) in pairs)
-        for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
+        "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
     )
-    return "\n".join([TABLES[table], "", *(line.rstrip() for line in shown)]) + "\n"
+    return "\n".join([title, "", *(line.rstrip() for line in shown)]) + "\n"
 
 
 def _columns(table: str, values: Sequence[Value]) -> list[str]:

@@ -36,11 +36,11 @@ def test_a_capture_that_dies(world: World, run: Callable[..., Run], name: str) -
     process = world.start("stage", "download", "--run", made.id, *HERE, stderr=subprocess.PIPE)
     begun(process, folder / "answers.jsonl", 2)
     os.kill(child_of(process.pid, f"{folder / name}.pcap.part"), signal.SIGKILL)
-    _, stderr = process.communicate()
-    said = stderr.decode()
-    assert process.returncode == 1, said
-    assert "Traceback" not in said
-    assert "tcpdump ended while the probe ran" in said
+    _, printed = process.communicate()
+    stderr = printed.decode()
+    assert process.returncode == 1, stderr
+    assert "Traceback" not in stderr
+    assert "tcpdump ended while the probe ran" in stderr
     stage(world, made)
     outcomes = every_download_is_one_row(made)
     # Two files have an address: at most one run of them was cut off, of which the warm-up or more is done.

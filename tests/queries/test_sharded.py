@@ -18,7 +18,7 @@ from chdb.state.sqlitelike import Connection
 from reports import query
 from schemas import sharding, sql
 from store.load import loader
-from tests.store.rows import write
+from tests.store.rows import tcp_option, write
 from tests.watch.test_watch_views import slot
 
 from .conftest import RUN_1, RUN_2
@@ -65,12 +65,19 @@ def questions() -> dict[str, str]:
 
 @pytest.fixture
 def engine(campaign: str, tmp_path: Path) -> Iterator[Ask]:
-    """An engine with the campaign's store and a watch, all rows in one place."""
+    """An engine with the campaign's store, a watch and a survey, all rows in one place."""
     shutil.copytree(campaign.removeprefix("chdb:"), tmp_path / "store", symlinks=True)
     outcomes = ("iack", "coalesced", None)
     rows = [slot(n, outcomes[n % 3], 100 + n, 250, domain=f"w{n % 7}.example") for n in range(40)]
-    path = write(tmp_path / "watch_slot.parquet", rows, "watch_slot")
-    loader.load_files([path], f"chdb:{tmp_path / 'store'}")
+    survey = [
+        tcp_option(domain=f"n{n}.example", ip=f"198.18.48.{n % 5}", ecn=n % 3 == 0, sack=n % 2 == 0)
+        for n in range(40)
+    ]
+    paths = [
+        write(tmp_path / "watch_slot.parquet", rows, "watch_slot"),
+        write(tmp_path / "tcp_option.parquet", survey, "tcp_option"),
+    ]
+    loader.load_files(paths, f"chdb:{tmp_path / 'store'}")
     connection = Connection(f"{tmp_path / 'store'}")
 
     def ask(text: str) -> str:
@@ -99,7 +106,8 @@ def test_the_answers_are_those_of_one_store(engine: Ask) -> None:
     assert [line[:2] for line in engine(over_shards(spread)).splitlines()] == ["[1", "[2", "[3"]
     for name, text in questions().items():
         assert engine(over_shards(text)) == wanted[name], name
-    assert all(wanted[name] for name in ("table1", "watch_hourly", "iack_share {}", "name_patterns"))
+    answered = ("table1", "watch_hourly", "iack_share {}", "name_patterns", "tcp_option_shares {}")
+    assert all(wanted[name] for name in answered)
 
 
 def test_probes_that_are_not_rolled_up_count_alike(engine: Ask) -> None:

@@ -112,6 +112,34 @@ def download(**changes: Any) -> dict[str, Any]:
     return changed | {"iteration": changed["repetition"]}
 
 
+def tcp_option(**changes: Any) -> dict[str, Any]:
+    """Return a tcp_option record of a server that agrees to all options, with `changes` applied."""
+    row: dict[str, Any] = {column.name: None for column in records.load("tcp_option").file_columns}
+    row |= {
+        "run": RUN,
+        "vantage": "hamburg",
+        "repetition": 1,
+        "domain": "a.example",
+        "ip": "198.18.48.1",
+        "port": 443,
+        "asn": 13335,
+        "cdn": "Cloudflare",
+        "outcome": "answered",
+        "sent_at": DAY_NS,
+        "connects": 1,
+        "syn_retransmissions": 0,
+        "mss": 1460,
+        "window_scaling": True,
+        "wscale": 7,
+        "sack": True,
+        "timestamps": True,
+        "ecn": True,
+        "tool_version": "0.1.0+test",
+        "ruleset": "0123456789ab",
+    }
+    return row | changes
+
+
 def write(path: Path, rows: Sequence[dict[str, Any]], kind: str = "quic_probe") -> Path:
     """Write a record file, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
