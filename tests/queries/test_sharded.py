@@ -18,7 +18,7 @@ from chdb.state.sqlitelike import Connection
 from reports import query
 from schemas import sharding, sql
 from store.load import loader
-from tests.store.rows import tcp_option, write
+from tests.store.rows import download, handshake, tcp_option, write
 from tests.watch.test_watch_views import slot
 
 from .conftest import RUN_1, RUN_2
@@ -65,7 +65,7 @@ def questions() -> dict[str, str]:
 
 @pytest.fixture
 def engine(campaign: str, tmp_path: Path) -> Iterator[Ask]:
-    """An engine with the campaign's store, a watch and a survey, all rows in one place."""
+    """An engine with the campaign's store, a watch and rows of other stages, all in one place."""
     shutil.copytree(campaign.removeprefix("chdb:"), tmp_path / "store", symlinks=True)
     outcomes = ("iack", "coalesced", None)
     rows = [slot(n, outcomes[n % 3], 100 + n, 250, domain=f"w{n % 7}.example") for n in range(40)]
@@ -73,7 +73,16 @@ def engine(campaign: str, tmp_path: Path) -> Iterator[Ask]:
         tcp_option(domain=f"n{n}.example", ip=f"198.18.48.{n % 5}", ecn=n % 3 == 0, sack=n % 2 == 0)
         for n in range(40)
     ]
+    connected = [handshake(domain=f"n{n}.example", handshake_us=30_000 + n) for n in range(0, 40, 3)]
+    downloads = [
+        download(domain=f"n{n}.example", repetition=1, set=name, download_throughput_bps=1_000 * n + size)
+        for n in range(20)
+        for name in ("bl", "ws14", "quiche")
+        for size in (1, 2, 5)
+    ]
     paths = [
+        write(tmp_path / "quic_handshake.parquet", connected, "quic_handshake"),
+        write(tmp_path / "download.parquet", downloads, "download"),
         write(tmp_path / "watch_slot.parquet", rows, "watch_slot"),
         write(tmp_path / "tcp_option.parquet", survey, "tcp_option"),
     ]
@@ -106,7 +115,14 @@ def test_the_answers_are_those_of_one_store(engine: Ask) -> None:
     assert [line[:2] for line in engine(over_shards(spread)).splitlines()] == ["[1", "[2", "[3"]
     for name, text in questions().items():
         assert engine(over_shards(text)) == wanted[name], name
-    answered = ("table1", "watch_hourly", "iack_share {}", "name_patterns", "tcp_option_shares {}")
+    answered = (
+        "table1",
+        "watch_hourly",
+        "iack_share {}",
+        "name_patterns",
+        "tcp_option_shares {}",
+        "name_measures {}",
+    )
     assert all(wanted[name] for name in answered)
 
 
