@@ -13,9 +13,7 @@ counted AS
                 ecn IS NULL OR sack IS NULL OR window_scaling IS NULL,
                 repetition,
                 ifNull(sent_at, toDateTime64(0, 9, 'UTC')),
-                domain,
-                ip,
-                port
+                cityHash64(domain, ip, port)
             ),
             outcome = 'answered') AS first_answer
     FROM ${database}.tcp_option
