@@ -50,8 +50,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def first_tries(site: Site) -> dict[str, str]:
     """Fetch the lists, after the list host has answered 500 and served a truncated routing table.
 
-    Returns the logs of the first tries of `targets` and `as_data`.
+    Returns the logs of the first tries of `targets` and `as_data`. `downloads` counts the table, and waits
+    for a crawl.
     """
+    site.pause("downloads", False)
     web = site.folder / "lab" / "web"
     config, master = web / "nginx.conf", _master(web)
     whole = config.read_text()
@@ -287,8 +289,9 @@ def test_vantage_points_reach_neither_the_page_nor_its_rest_interface(site: Site
 
 
 @pytest.fixture(scope="module")
-def crawled(site: Site) -> str:
+def crawled(site: Site, first_tries: dict[str, str]) -> str:
     """The run of a crawl, as its schedule starts it."""
+    del first_tries  # required, but unused
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
     site.pause("crawl", False)
     wait_for(lambda: bool(_runs(site, "crawl")), 60, lambda: _runs(site, "crawl"))
@@ -296,6 +299,7 @@ def crawled(site: Site) -> str:
     dag_run = str(started["dag_run_id"])
     assert started["run_type"] == "scheduled"
     assert site.run_to_end("crawl", dag_run, 60) == "success", site.describe("crawl", dag_run)
+    site.pause("crawl", True)  # another week may begin meanwhile
     return str(site.xcom("crawl", dag_run, "open"))
 
 
@@ -310,6 +314,42 @@ def test_a_crawl_publishes_the_files_that_it_found(site: Site, crawled: str) -> 
     assert row["state"] == "done"
 
 
+def test_downloads_start_by_themselves_after_a_crawl(site: Site, crawled: str) -> None:
+    wait_for(lambda: bool(_runs(site, "downloads")), 60, lambda: _runs(site, "downloads"))
+    (started,) = _runs(site, "downloads")
+    dag_run = str(started["dag_run_id"])
+    assert started["run_type"] == "asset_triggered"
+    assert site.run_to_end("downloads", dag_run, 180) == "success", site.describe("downloads", dag_run)
+    run = site.xcom("downloads", dag_run, "open")
+    taken = json.loads((site.folder / "centre" / "runs" / run / "manifest.json").read_text())["inputs"]
+    assert (taken["crawl"]["run"], taken["targets"]["run"]) == (crawled, crawled)
+    truth = {line["domain"]: line for line in map(json.loads, _truth(site).splitlines())}
+    rows = site.rows(
+        "SELECT vantage, domain, set, outcome, worker, ip FROM download "
+        f"WHERE run = '{run}' ORDER BY vantage, domain, toString(set)"
+    )
+    sets = sorted(truth[FILES[0]]["download"])
+    assert [(row["vantage"], row["domain"], row["set"]) for row in rows] == list(
+        product(sorted(VANTAGES), sorted(FILES), sets)
+    )
+    for row in rows:
+        wanted = truth[row["domain"]]
+        assert row["outcome"] == wanted["download"][row["set"]]["outcome"], row
+        assert (row["worker"], row["ip"]) == (row["vantage"], wanted["ip"])
+    # The crawl's rows are there once, and are the crawl's.
+    assert site.rows("SELECT run, count() AS n FROM download_file GROUP BY run") == [
+        {"run": crawled, "n": len(FILES)}
+    ]
+    report = site.xcom("downloads", dag_run, "report")
+    assert report["missing"] == []
+    assert report["rows"] == dict.fromkeys(VANTAGES, len(FILES) * len(sets))
+    assert "Cloudflare" in site.log("downloads", dag_run, "report")
+
+
+def _truth(site: Site) -> str:
+    return site.firstflight("centre", "lab", "truth", "--downloads")
+
+
 @pytest.mark.usefixtures("first_tries")
 def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
     (site.folder / "downloads.txt").write_text("".join(f"{name}\n" for name in FILES))
@@ -318,6 +358,7 @@ def test_a_survey_asks_each_name_from_each_vantage_point(site: Site) -> None:
     (started,) = _runs(site, "tcp_options")
     dag_run = str(started["dag_run_id"])
     assert site.run_to_end("tcp_options", dag_run, 120) == "success", site.describe("tcp_options", dag_run)
+    site.pause("tcp_options", True)
     run = site.xcom("tcp_options", dag_run, "open")
     rows = site.rows(
         f"SELECT vantage, domain, outcome, sack FROM tcp_option WHERE run = '{run}' ORDER BY ALL"
