@@ -8,7 +8,7 @@ from datetime import date
 
 from firstflight.errors import UsageError
 from reports.figures import ack_delay, delay, first_pto, pto
-from reports.page import advice, coverage, provenance
+from reports.page import advice, coverage, handshakes, provenance
 from reports.question import Answer, ask
 from reports.tables import table1
 from store import Store
@@ -40,6 +40,7 @@ class Content:
     figure4: first_pto.Points
     figure2: list[pto.Case]
     advice: list[advice.Row]
+    handshakes: handshakes.Handshakes | None
     runs: Answer
 
 
@@ -81,6 +82,7 @@ def collect(store: Store, run: str, vantage: str | None = None, day: date | None
         figure4=figure4,
         figure2=pto.cases(figure4.points, near, cities.get(near or "", near or "")),
         advice=advice.rows(figure4.points, [row["cdn"] for row in outcomes.rows]),
+        handshakes=handshakes.collect(store, run),
         runs=ask(store, "runs"),
     )
 

@@ -11,7 +11,7 @@ from firstflight.errors import UsageError
 from firstflight.system import files
 from reports.figures import ack_delay, delay, first_pto, pto, style
 from reports.numbers import bootstrap
-from reports.page import alt, content, html
+from reports.page import alt, content, handshakes, html
 from reports.page.content import Content
 from reports.question import Answer
 from store import Store
@@ -90,4 +90,5 @@ def _drawn(gathered: Content) -> dict[str, Any]:
         "level": bootstrap.LEVEL,
         "pto_samples": pto.SAMPLES,
         "deltas_ms": first_pto.DELTAS_MS,
+        "most_rows": handshakes.MOST,
     }
