@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -16,6 +16,10 @@ setup-demo: ## Install only what a campaign and the lab use.
 
 setup-site: ## Install what a site uses as well: Airflow and its database.
 	@deploy/setup.sh site
+
+testbed-setup: ## Build the kernel of the testbed's guests into the user's cache folder, once.
+	@deploy/setup.sh testbed
+	@.venv/bin/python -m testbed.setup
 
 build: setup ## The same as setup.
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Prepares a Debian 12 machine for firstflight: system packages, a virtual environment, native programs.
 #
-#     deploy/setup.sh [demo|site|test]
+#     deploy/setup.sh [demo|site|testbed|test]
 #
-# demo: the campaign and the lab; site: Airflow and its database as well; test (the default): everything that
-# tests, lint and benches use. Safe to run again: each step looks first and does only what is missing.
+# demo: the campaign and the lab; site: Airflow and its database as well; testbed: demo, and what builds the guest's
+# kernel; test (the default): everything that tests, lint and benches use. Safe to run again: each step looks first and does only what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$PATH"
@@ -25,10 +25,10 @@ version_of() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n
 
 PROFILE="${1:-test}"
 case "$PROFILE" in
-    demo) requirements=(requirements.txt); python_size="1.1 GB" ;;
+    demo | testbed) requirements=(requirements.txt); python_size="1.1 GB" ;;
     site) requirements=(requirements.txt requirements-site.txt); python_size="1.3 GB" ;;
     test) requirements=(requirements.txt requirements-site.txt requirements-dev.txt); python_size="1.5 GB" ;;
-    *) fail "'$PROFILE' is not demo, site or test." ;;
+    *) fail "'$PROFILE' is not demo, site, testbed or test." ;;
 esac
 
 PYTHON="${PYTHON:-python3}"
@@ -43,7 +43,10 @@ declare -A PACKAGES=(
     [iproute2]=ip [ethtool]=ethtool [nftables]=nft [zstd]=zstd [cmake]=cmake [make]=make [bzip2]=bzip2 [util-linux]=unshare
     [libclang-dev]='/usr/lib/llvm-*/lib/libclang.so' [g++]=g++ [pkg-config]=pkg-config [git]=git
 )
-if [ "$PROFILE" != demo ]; then
+if [ "$PROFILE" = testbed ]; then
+    PACKAGES+=([flex]=flex [bison]=bison [bc]=bc [xz-utils]=xz [perl]=perl)
+fi
+if [ "$PROFILE" = site ] || [ "$PROFILE" = test ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
 fi
 if [ "$PROFILE" = test ]; then

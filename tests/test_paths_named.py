@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = (
     "bench|cli|crawler|dags|deploy|dissector|docs|downloader|examples|firstflight|lab|orchestration|reports|"
-    "scanner|schemas|store"
+    "scanner|schemas|store|testbed"
 )
 NAMED = re.compile(rf"(?<![\w./-])(?:{FOLDERS}|tests|wire)/[\w./-]+\.(?:py|rs|md|toml|yaml|sql|csv|sh)\b")
 SAYS = {".py", ".rs", ".go", ".md", ".toml", ".yaml", ".sql", ".sh"}

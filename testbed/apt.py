@@ -1,0 +1,195 @@
+"""Gets one Debian package from the mirror of this machine, also from a suite that its sources do not name.
+
+Only apt's ordinary client speaks to the mirror. Its state (lists, cache, preferences) is a folder of its own,
+so the machine's lists and what it would install stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, UsageError
+
+SOURCES = Path("/etc/apt")
+RELEASE = Path("/etc/os-release")
+PRIORITY = 100
+"""Of the further suite: below the suites of the machine (500), so that it is used only for what they lack."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One stanza of sources.list(5): `options` are its further fields, such as Signed-By, as written."""
+
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+    def stanza(self) -> str:
+        """Return the source in deb822 form."""
+        fields = [("Types", "deb"), ("URIs", " ".join(self.uris)), ("Suites", " ".join(self.suites))]
+        if self.components:
+            fields.append(("Components", " ".join(self.components)))
+        return "".join(f"{name}: {value}\n" for name, value in (*fields, *self.options))
+
+
+def parse_deb822(text: str) -> Iterator[Source]:
+    """Yield the enabled binary sources of a `.sources` file (sources.list(5), "deb822-style format")."""
+    # A comment is no line of its stanza, also inside a field.
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for block in re.split(r"\n\s*\n", "\n".join(lines)):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in block.splitlines():
+            if line[:1].isspace() and name:
+                fields[name] += f"\n{line.rstrip()}"
+            elif ":" in line:
+                name, _, value = line.partition(":")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        enabled = fields.pop("enabled", "yes").lower() not in (
+            "no",
+            "false",
+            "0",
+            "off",
+            "without",
+            "disable",
+        )
+        types = fields.pop("types", "").split()
+        uris, suites = (tuple(fields.pop(key, "").split()) for key in ("uris", "suites"))
+        components = tuple(fields.pop("components", "").split())
+        if enabled and "deb" in types and uris and suites:
+            yield Source(uris, suites, components, tuple((key.title(), fields[key]) for key in fields))
+
+
+def parse_list(text: str) -> Iterator[Source]:
+    """Yield the binary sources of a `.list` file (sources.list(5), "one-line-style format")."""
+    for line in text.splitlines():
+        found = re.match(r"\s*deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+(\S+)([^#]*)", line)
+        if not found:
+            continue
+        options = []
+        for option in (found[1] or "").split():
+            key, _, value = option.partition("=")
+            # The one-line form has arch= where the other has Architectures: (the same for lang=, target=).
+            longer = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
+            options.append((longer.get(key.lower(), key.title()), value.replace(",", " ")))
+        yield Source((found[2],), (found[3],), tuple(found[4].split()), tuple(options))
+
+
+def read_sources(folder: Path = SOURCES) -> list[Source]:
+    """Return the sources in force below `folder`, in the order of their files."""
+    parts = folder / "sources.list.d"
+    files = [folder / "sources.list", *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
+    found: list[Source] = []
+    for path in files:
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            found += parse_deb822(text) if path.suffix == ".sources" else parse_list(text)
+    return found
+
+
+def codename(release: Path = RELEASE) -> str:
+    """Return the name of this Debian release, as `bookworm`; UsageError if it has none (os-release(5))."""
+    text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
+    found = re.search(r"^VERSION_CODENAME=[\"']?([a-z]+)[\"']?$", text, re.MULTILINE)
+    if not found:
+        raise UsageError(f"{release} names no Debian release: set the testbed up on Debian 12 or newer")
+    return found[1]
+
+
+def with_backports(sources: Iterable[Source], name: str) -> tuple[list[Source], str]:
+    """Return the sources of release `name` with its backports from the same mirrors, and that suite's name.
+
+    Address, components and keyring are those of the machine's own source. Sources of other archives are left
+    out. UsageError if none is of this release.
+    """
+    suite = f"{name}-backports"
+    own = [source for source in sources if any(re.match(rf"{name}(?:[-/]|$)", one) for one in source.suites)]
+    main = [source for source in own if name in source.suites]
+    if not main:
+        raise UsageError(
+            f"no source of apt names the suite {name}: add Debian's main archive to {SOURCES}/sources.list.d"
+        )
+    further = [replace(source, suites=(suite,)) for source in main]
+    return [*own, *(source for source in further if all(suite not in one.suites for one in own))], suite
+
+
+class Archive:
+    """The mirror of this machine, read with a state of its own in `folder`."""
+
+    def __init__(self, folder: Path, sources: Iterable[Source], suite: str) -> None:
+        """Write the configuration; `suite` is used only for packages that no other suite has."""
+        self.configuration = folder / "apt.conf"
+        self.failure: FirstflightError | None = None
+        for name in ("parts", "lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True)
+        stanzas = "\n".join(source.stanza() for source in sources)
+        (folder / "parts" / "testbed.sources").write_text(stanzas)
+        (folder / "preferences").write_text(f"Package: *\nPin: release n={suite}\nPin-Priority: {PRIORITY}\n")
+        values = {
+            "Dir::Etc::sourcelist": "/dev/null",
+            "Dir::Etc::sourceparts": str(folder / "parts"),
+            "Dir::Etc::preferences": str(folder / "preferences"),
+            "Dir::State::lists": str(folder / "lists"),
+            "Dir::Cache": str(folder / "cache"),
+            "Acquire::Languages": "none",
+            # The folder belongs to this user alone.
+            "APT::Sandbox::User": "",
+        }
+        self.configuration.write_text("".join(f'{name} "{value}";\n' for name, value in values.items()))
+
+    def update(self) -> None:
+        """Read the lists of packages from the mirror.
+
+        A failure is raised by `candidate`, and only if the package is not to be had: another archive may use
+        the release's name for its suite, and have no backports.
+        """
+        try:
+            self._run("apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any")
+        except FirstflightError as error:
+            self.failure = error
+
+    def candidate(self, package: str) -> str:
+        """Return the version of `package` that would be taken.
+
+        UsageError if no suite has it; FirstflightError if the lists of suites could not be read.
+        """
+        found = re.search(r"^ *Candidate: (\S+)", self._run("apt-cache", "policy", package), re.MULTILINE)
+        if not found or found[1] == "(none)":
+            if self.failure is not None:
+                raise self.failure
+            raise UsageError(
+                f"the mirror of this machine has no package {package}: try a newer Debian release"
+            )
+        return found[1]
+
+    def download(self, package: str, version: str, folder: Path) -> Path:
+        """Put the package's file into the empty `folder`; return its path. apt has compared its hash."""
+        self._run("apt-get", "download", "-qq", f"{package}={version}", folder=folder)
+        return next(folder.glob(f"{package}_*.deb"))
+
+    def _run(self, *argv: str, folder: Path | None = None) -> str:
+        command = [argv[0], "-c", str(self.configuration), *argv[1:]]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            )
+        except FileNotFoundError as error:
+            raise UsageError(f"{argv[0]} is not installed: set the testbed up on Debian") from error
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            reason = next((line for line in lines if line.startswith("E:")), "it gave no reason")
+            raise FirstflightError(f"`{' '.join(argv)}` failed: {reason.removeprefix('E: ')}")
+        return done.stdout
+
+
+def open_archive(folder: Path) -> Archive:
+    """Return the machine's mirror with the backports of its release; state in a new folder in `folder`."""
+    sources, suite = with_backports(read_sources(), codename())
+    return Archive(Path(tempfile.mkdtemp(prefix="apt-", dir=folder)), sources, suite)
