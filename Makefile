@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -32,10 +32,10 @@ demo-downloads: setup-demo ## Raise the lab, crawl, ask for TCP options, downloa
 airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edge workers; Ctrl-C ends it.
 	@.venv/bin/python -m lab.site
 
-test: setup ## Run every test.
+test: setup ## Run every test but those of `make testbed-test`.
 	cargo test --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
-	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20
+	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	cargo test --quiet --release --workspace --locked
@@ -52,6 +52,9 @@ test-browser: setup ## Run the tests that open pages in a browser.
 
 test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, beside LOOPS busy loops.
 	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0)
+
+testbed-test: setup testbed-setup ## Run the tests in simulated time.
+	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
 
 lint: setup ## Check style, types, imports between folders, words, and the native code.
 	.venv/bin/ruff check .

@@ -37,6 +37,7 @@ GROUPS = {
     "lab": "starts the lab, or its own servers",
     "site": "has real Airflow, PostgreSQL",
     "browser": "opens pages in a browser",
+    "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
@@ -93,6 +94,8 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
         return "site"
     if "browser" in fixtures:
         return "browser"
+    if nodeid.startswith("tests/testbed/guests/"):
+        return "testbed"
     return "lab" if nodeid.startswith(LAB) else "unit"
 
 

@@ -28,7 +28,7 @@ BREAKS = {
     "Inside orchestration": ("orchestration/runner.py", "import orchestration.stages"),
     "Inside reports": ("reports/numbers/truth.py", "import reports.page.page"),
     "Inside the report of downloads": ("reports/downloads/tables.py", "import reports.downloads.page"),
-    "Inside testbed": ("testbed/apt.py", "import testbed.kernel"),
+    "Inside testbed": ("testbed/kernel.py", "import testbed.guest"),
     "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
     "Inside store": ("store/url.py", "import store.location"),
     "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),

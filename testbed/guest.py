@@ -1,0 +1,183 @@
+"""Runs a command in a guest: user-mode Linux whose clock is simulated.
+
+The clock stands still while a program computes and jumps to the next timer when all sleep. The guest's root
+is the host's, read-only; it has no network device but its own loopback and what the command makes. The same
+command, files, seed and memory give the same results, byte for byte.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.errors import FirstflightError, InputError, UsageError
+from firstflight.system import children
+from firstflight.system.files import explain_os_errors
+from testbed import kernel
+from testbed.parts import parts
+
+SHARED_MEMORY = Path("/dev/shm")
+"""Holds the guest's memory, as a file without a name, which the host frees however the guest ends."""
+STARTS_AT_NS = 1_700_000_000_000_000_000
+"""The guest's clock at its start: 2023-11-14 22:13:20 UTC."""
+WRITABLE = ("/tmp", "/var/tmp")
+"""Folders that are empty and in memory in every guest; so are /run and /dev/shm."""
+JOB = "/run/job"
+"""The job's folder inside the guest, and the command's working directory."""
+_OWN = ".guest"
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # The processor's own random numbers are not seeded: std::random_device, and RDRAND and RDSEED in OpenSSL
+    # (OPENSSL_ia32cap(3): bits 62 and 4 of the first word, and bit 18 of the second, are cleared).
+    "LD_PRELOAD": f"{JOB}/{_OWN}/random_device.so",
+    "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Exit status (128 + N if signal N ended it; 127 if not found), output, and the guest's time in ns."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    took_ns: int
+
+
+def run(
+    argv: Sequence[str],
+    folder: Path,
+    *,
+    seed: int = 1,
+    limit_s: float = 600.0,
+    memory_mb: int = 512,
+    environment: Mapping[str, str] | None = None,
+    writable: Iterable[str] = (),
+) -> Result:
+    """Run the command `argv` in a guest, in `folder`, whose files it reads and where it leaves results.
+
+    `seed` (0 to 2^64 - 1) determines all random numbers; another one is another repetition. `limit_s` is the
+    longest time in seconds of the host's clock. `environment` is added to ENVIRONMENT; the host's is not
+    passed on. Folders in `writable` are empty and in memory, like WRITABLE. What the command leaves running
+    is killed at its end.
+
+    UsageError if it cannot be started here; FirstflightError if it does not end in time or breaks down.
+    """
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"the seed {seed} is not between 0 and 2^64 - 1: choose another")
+    program, built = kernel.find(), parts()
+    _check_shared_memory(memory_mb)
+    with _own_folder(folder) as own:
+        shutil.copyfile(built.random_device, own / "random_device.so")
+        variables = {**ENVIRONMENT, **(environment or {})}
+        _write_list(own / "argv", argv)
+        _write_list(own / "environment", (f"{name}={value}" for name, value in variables.items()))
+        _write_list(own / "writable", (*WRITABLE, *writable))
+        # Everything that differs between two runs is in files: this line feeds the guest's random pool.
+        command = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"]
+        command += [f"init={built.init}", "con=null", "con0=fd:0,fd:1", "quiet", "umid=guest"]
+        command += ["time-travel=inf-cpu", f"time-travel-start={STARTS_AT_NS}"]
+        host = {
+            "LD_PRELOAD": str(built.seeded),
+            "FIRSTFLIGHT_SEED": str(seed),
+            "TMPDIR": str(SHARED_MEMORY),
+            "HOME": str(own),  # the kernel keeps a folder for itself below it
+        }
+        with (own / "console").open("wb") as console:
+            process = children.start(
+                command, own_session=True, stdout=console, stderr=console, cwd=folder, env=host
+            )
+            _wait(process, limit_s)
+        return _result(own)
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float) -> None:
+    """Wait for the guest's end, and leave no process of it."""
+    try:
+        process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        raise FirstflightError(
+            f"the guest did not end within {limit_s:g} s: allow more time, or look for a program that polls "
+            "without reading a clock"
+        ) from None
+    finally:
+        # Its processes on the host are of its group.
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _result(own: Path) -> Result:
+    status = own / "status"
+    if not status.is_file():
+        lines = (own / "console").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        reason = next((line for line in lines if line.startswith("guest: ") or "panic" in line), None)
+        raise FirstflightError(f"the guest broke down: {reason or (lines or ['it gave no reason'])[0]}")
+    number, took_ns = status.read_text().split()
+    return Result(int(number), (own / "stdout").read_bytes(), (own / "stderr").read_bytes(), int(took_ns))
+
+
+def _check_shared_memory(memory_mb: int) -> None:
+    """Raise UsageError if the guest's memory cannot be in SHARED_MEMORY: missing, noexec, or too small."""
+    try:
+        about = os.statvfs(SHARED_MEMORY)
+    except OSError as error:
+        raise UsageError(f"a guest needs {SHARED_MEMORY}, and it is missing: mount a tmpfs there") from error
+    if about.f_flag & os.ST_NOEXEC:
+        raise UsageError(
+            f"a guest runs programs in {SHARED_MEMORY}, and it is mounted noexec: mount it with exec"
+        )
+    free_mb = about.f_bavail * about.f_frsize // 2**20
+    if free_mb < memory_mb:
+        raise UsageError(
+            f"a guest of {memory_mb} MB does not fit into {SHARED_MEMORY} ({free_mb} MB free): make it larger"
+        )
+
+
+@contextmanager
+def _own_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder in the job's for what is the guest's own; it is removed at the end.
+
+    InputError if the job's folder is missing; UsageError if another guest uses it.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"cannot read the job's folder {folder}: {error.strerror}") from error
+    own = folder / _OWN
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another guest uses {folder}: give each its own folder") from None
+        with explain_os_errors(own):
+            # One that was killed left it.
+            shutil.rmtree(own, ignore_errors=True)
+            own.mkdir()
+            try:
+                yield own
+            finally:
+                shutil.rmtree(own, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _write_list(path: Path, strings: Iterable[str]) -> None:
+    """Write strings as testbed/init.c reads them, each with a zero byte behind it."""
+    listed = list(strings)
+    for one in listed:
+        if "\0" in one:
+            raise UsageError(f"a command line has no zero bytes, and {one!r} has one: remove it")
+    path.write_bytes(b"".join(os.fsencode(one) + b"\0" for one in listed))

@@ -1,0 +1,131 @@
+"""Real guests: simulated time, the same bytes from the same seed, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from firstflight.errors import FirstflightError, UsageError
+from testbed import guest
+from tests.waiting import until
+
+# The interpreter itself, outside of any virtual environment: a guest has no files of the host's /tmp.
+PYTHON = str(Path(sys.executable).resolve())
+ECHO = Path(__file__).with_name("echo.py")
+
+
+def echoed(folder: Path, seed: int) -> bytes:
+    """Return what echo.py prints for 20 datagrams."""
+    folder.mkdir()
+    (folder / "echo.py").write_bytes(ECHO.read_bytes())
+    done = guest.run([PYTHON, "-I", "echo.py", "20"], folder, seed=seed)
+    assert (done.status, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
+    """The declared 100 ms, within 20 us, whatever else the machine does; two runs are the same bytes."""
+    first = echoed(tmp_path / "first", 1)
+    for line in first.splitlines():
+        sent, received, _ = line.split()
+        assert 100_000_000 <= int(received) - int(sent) <= 100_020_000
+    assert len(first.splitlines()) == 20
+    assert echoed(tmp_path / "second", 1) == first
+    payloads = {line.split()[2] for line in first.splitlines()}
+    assert len(payloads) == 20
+    assert payloads.isdisjoint(line.split()[2] for line in echoed(tmp_path / "third", 2).splitlines())
+
+
+def test_waiting_takes_no_time_of_the_host(tmp_path: Path) -> None:
+    """A day in a guest that may take two minutes."""
+    done = guest.run(["sh", "-c", "date -Is; sleep 86400; date -Is"], tmp_path, limit_s=120)
+    assert done.stdout.decode().split() == ["2023-11-14T22:13:20+00:00", "2023-11-15T22:13:20+00:00"]
+    assert 86_400_000_000_000 <= done.took_ns < 86_401_000_000_000
+
+
+def test_files_go_in_and_results_come_out(tmp_path: Path) -> None:
+    (tmp_path / "question").write_bytes(bytes(range(256)) * 100)
+    lines = [
+        "tr '[:lower:]' '[:upper:]' <question >answer",
+        "echo error >&2",
+        'echo "$1|$SET|$HOME|$PWD"',
+        "exit 3",
+    ]
+    done = guest.run(
+        ["sh", "-c", "; ".join(lines), "sh", "an argument"], tmp_path, environment={"SET": "here"}
+    )
+    assert (done.status, done.stdout, done.stderr) == (3, b"an argument|here|/tmp|/run/job\n", b"error\n")
+    assert len((tmp_path / "answer").read_bytes()) == 25_600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answer", "question"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "message"),
+    [
+        (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM, b""),
+        (["no-such-program"], 127, b"no-such-program: No such file or directory\n"),
+        # What it leaves running ends with it.
+        (["sh", "-c", "sleep 1000000000 & exit 4"], 4, b""),
+    ],
+)
+def test_how_a_command_ends(tmp_path: Path, argv: list[str], status: int, message: bytes) -> None:
+    done = guest.run(argv, tmp_path)
+    assert (done.status, done.stderr) == (status, message)
+    assert done.took_ns < 10_000_000_000
+
+
+def test_the_hosts_files_are_read_only_and_its_networks_absent(tmp_path: Path) -> None:
+    outside = Path(__file__).with_name("written-by-a-guest")
+    command = f"touch {outside}; touch /etc/x; touch /tmp/x /run/x /var/tmp/x /dev/shm/x /srv/x || exit 1"
+    done = guest.run(["sh", "-c", f"{command}; ip -br link | cut -d' ' -f1"], tmp_path, writable=["/srv"])
+    assert done.status == 0, done.stderr
+    assert done.stderr.count(b"Read-only file system") == 2
+    assert not outside.exists()
+    # The loopback, and what the kernel makes by itself; none of them leads out.
+    assert set(done.stdout.decode().split()) <= {"lo", "dummy0", "ifb0", "ifb1"}
+
+
+def of_guest(folder: Path) -> list[int]:
+    """Return the processes on the host whose working directory is the job's folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cwd").readlink() == folder:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_guest_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    """It computes for ever, so its clock stands still."""
+    with pytest.raises(FirstflightError, match=r"^the guest did not end within 3 s: "):
+        guest.run(["sh", "-c", "while :; do :; done"], tmp_path, limit_s=3)
+    until(lambda: not of_guest(tmp_path), "the end of the guest's processes")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
+    """And the next run in its folder is not disturbed by what it left there."""
+    code = "import sys; from pathlib import Path; from testbed import guest; "
+    code += "guest.run(['sh', '-c', 'touch begun; while :; do :; done'], Path(sys.argv[1]))"
+    killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    until(lambda: (tmp_path / "begun").exists(), "the command's start")
+    assert of_guest(tmp_path)
+    with pytest.raises(UsageError, match=r"^another guest uses .*: give each its own folder$"):
+        guest.run(["true"], tmp_path)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    until(lambda: not of_guest(tmp_path), "the end of the guest's processes")
+    assert guest.run(["true"], tmp_path).status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["begun"]
+
+
+def test_a_guest_without_memory_breaks_down_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(FirstflightError, match=r"^the guest broke down: .+"):
+        guest.run(["true"], tmp_path, memory_mb=4, limit_s=60)
