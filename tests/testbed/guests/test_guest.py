@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -115,12 +114,14 @@ def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from testbed import guest; "
     code += "guest.run(['sh', '-c', 'touch begun; while :; do :; done'], Path(sys.argv[1]))"
     killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
-    until(lambda: (tmp_path / "begun").exists(), "the command's start")
-    assert of_guest(tmp_path)
-    with pytest.raises(UsageError, match=r"^another guest uses .*: give each its own folder$"):
-        guest.run(["true"], tmp_path)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    try:
+        until(lambda: (tmp_path / "begun").exists(), "the command's start")
+        assert of_guest(tmp_path)
+        with pytest.raises(UsageError, match=r"^another guest uses .*: give each its own folder$"):
+            guest.run(["true"], tmp_path)
+    finally:
+        killed.kill()
+        killed.wait()
     until(lambda: not of_guest(tmp_path), "the end of the guest's processes")
     assert guest.run(["true"], tmp_path).status == 0
     assert [path.name for path in tmp_path.iterdir()] == ["begun"]
