@@ -39,8 +39,8 @@ ENVIRONMENT = {
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # The processor's own random numbers are not seeded: std::random_device, and RDRAND and RDSEED in OpenSSL
-    # (OPENSSL_ia32cap(3): bits 62 and 4 of the first word, and bit 18 of the second, are cleared).
+    # The processor's own random numbers are not seeded. std::random_device asks for them, and OpenSSL where
+    # it is configured so (OPENSSL_ia32cap(3): off are bits 62 and 4 of the first word, 18 of the second).
     "LD_PRELOAD": f"{JOB}/{_OWN}/random_device.so",
     "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",
 }

@@ -40,6 +40,24 @@ def test_time_is_simulated_and_exact(tmp_path: Path) -> None:
     assert payloads.isdisjoint(line.split()[2] for line in echoed(tmp_path / "third", 2).splitlines())
 
 
+DRAWS = """
+#include <cstdio>
+#include <random>
+int main() { std::random_device device; std::printf("%u %u\\n", device(), device()); }
+"""
+
+
+def test_other_random_numbers_follow_from_the_seed(tmp_path: Path) -> None:
+    """Those of libstdc++, which would ask the processor, and of OpenSSL."""
+    (tmp_path / "draws.cc").write_text(DRAWS)
+    subprocess.run(["g++", "-o", "draws", "draws.cc"], cwd=tmp_path, check=True)
+    argv = ["sh", "-c", f"./draws && {PYTHON} -I -c 'import ssl; print(ssl.RAND_bytes(16).hex())'"]
+    first, again, other = (guest.run(argv, tmp_path, seed=seed) for seed in (1, 1, 2))
+    assert (first.status, first.stderr) == (0, b"")
+    assert first == again
+    assert all(a != b for a, b in zip(first.stdout.split(), other.stdout.split(), strict=True))
+
+
 def test_waiting_takes_no_time_of_the_host(tmp_path: Path) -> None:
     """A day in a guest that may take two minutes."""
     done = guest.run(["sh", "-c", "date -Is; sleep 86400; date -Is"], tmp_path, limit_s=120)
