@@ -65,13 +65,14 @@ def run(
     memory_mb: int = 512,
     environment: Mapping[str, str] | None = None,
     writable: Iterable[str] = (),
+    visible: Iterable[Path] = (),
 ) -> Result:
     """Run the command `argv` in a guest, in `folder`, whose files it reads and where it leaves results.
 
     `seed` (0 to 2^64 - 1) determines all random numbers; another one is another repetition. `limit_s` is the
     longest time in seconds of the host's clock. `environment` is added to ENVIRONMENT; the host's is not
     passed on. Folders in `writable` are empty and in memory, like WRITABLE. What the command leaves running
-    is killed at its end.
+    is killed at its end. Folders in `visible` are the host's, read-only, also below one that is empty.
 
     UsageError if it cannot be started here; FirstflightError if it does not end in time or breaks down.
     """
@@ -85,6 +86,7 @@ def run(
         _write_list(own / "argv", argv)
         _write_list(own / "environment", (f"{name}={value}" for name, value in variables.items()))
         _write_list(own / "writable", (*WRITABLE, *writable))
+        _write_list(own / "visible", (str(path.absolute()) for path in visible))
         # Everything that differs between two runs is in files: this line feeds the guest's random pool.
         command = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "hostfs=/", "ro"]
         command += [f"init={built.init}", "con=null", "con0=fd:0,fd:1", "quiet", "umid=guest"]

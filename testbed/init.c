@@ -2,8 +2,8 @@
  * The first process of a guest: mounts, runs one command in the job's folder, writes its status, switches off.
  *
  * The kernel's command line must not differ between runs, because it feeds the random pool. So all parameters are
- * files in JOB/.guest, each a list of strings that end with a zero byte: `argv`, `environment`, `writable`. The job's
- * folder is the working directory of the kernel's process on the host. `status` receives the command's exit status (128
+ * files in JOB/.guest, each a list of strings that end with a zero byte: `argv`, `environment`, `writable`, `visible`. The
+ * job's folder is the working directory of the kernel's process on the host. `status` receives the command's exit status (128
  * and the signal if one ended it) and the nanoseconds of the guest's clock that it took.
  */
 #define _GNU_SOURCE
@@ -42,6 +42,19 @@ static void fail(const char *what)
 static void put(const char *type, const char *folder, const char *data)
 {
     if (mount("none", folder, type, 0, data) != 0)
+        fail(folder);
+}
+
+/* Shows the host's folder at the same path, read-only; what is above it is made. */
+static void show(char *folder)
+{
+    for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = 0;
+        mkdir(folder, 0755);
+        *at = '/';
+    }
+    mkdir(folder, 0755);
+    if (mount("none", folder, "hostfs", MS_RDONLY, folder) != 0)
         fail(folder);
 }
 
@@ -114,6 +127,8 @@ int main(void)
     char **writable = list(PARAMETERS "writable");
     for (; *writable; writable++)
         put("tmpfs", *writable, "mode=1777");
+    for (char **visible = list(PARAMETERS "visible"); *visible; visible++)
+        show(*visible);
     loopback_up();
     char **argv = list(PARAMETERS "argv"), **environment = list(PARAMETERS "environment");
     if (chdir(JOB) != 0)

@@ -107,6 +107,22 @@ def test_the_hosts_files_are_read_only_and_its_networks_absent(tmp_path: Path) -
     assert set(done.stdout.decode().split()) <= {"lo", "dummy0", "ifb0", "ifb1"}
 
 
+def test_a_folder_below_an_empty_one_is_shown_read_only(tmp_path: Path) -> None:
+    """As a repository below /tmp needs it."""
+    shown, job = tmp_path / "a" / "shown", tmp_path / "job"
+    for folder in (shown, job):
+        folder.mkdir(parents=True)
+    (shown / "file").write_text("from the host\n")
+    argv = ["sh", "-c", f"cat {shown}/file; touch {shown}/file; ls {tmp_path} {tmp_path}/a"]
+    done = guest.run(argv, job, visible=[shown])
+    assert done.stdout.decode() == f"from the host\n{tmp_path}:\na\n\n{tmp_path}/a:\nshown\n"
+    assert b"Read-only file system" in done.stderr
+    with pytest.raises(
+        FirstflightError, match=rf"^the guest broke down: guest: {tmp_path}/none: No such file"
+    ):
+        guest.run(["true"], job, visible=[tmp_path / "none"])
+
+
 def of_guest(folder: Path) -> list[int]:
     """Return the processes on the host whose working directory is the job's folder."""
     found = []
