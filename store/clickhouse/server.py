@@ -23,6 +23,7 @@ MAX_CLIENTS = 100
 # The connection of a client whose host has disappeared is closed after this time, idle or not.
 _DEAD_AFTER_S = 120
 _PAUSE_S = 0.05
+_LOOK_S = 0.5
 _EXPIRE_EVERY_S = 0.25
 
 
@@ -35,6 +36,8 @@ class NativeServer:
         self._database = database
         self._access = who
         self._listener = listener
+        # A signal that comes between Python's last look for one and the system call does not end `accept`.
+        listener.settimeout(_LOOK_S)
         self._control = Engine(str(folder), access.SERVER)
         self._control_lock = threading.Lock()
         self._control.run(f"CREATE DATABASE IF NOT EXISTS {database}")
@@ -53,6 +56,8 @@ class NativeServer:
         for number in itertools.count(1):
             try:
                 sock, _ = self._listener.accept()
+            except TimeoutError:
+                continue
             except OSError:
                 if self._stopping:
                     break
