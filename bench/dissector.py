@@ -32,6 +32,13 @@ HANDSHAKES = 200_000
 OF_SEVERAL = 50_000
 RATE = 1000
 LEAST_WITH_KEYS, LEAST_WITHOUT = 20.0, 60.0
+# (kind, with keys, format, how many times less than tshark) of the calls that are compared with it.
+CALLS = {
+    "quic_connection with keys": ("quic_connection", True, "jsonl", LEAST_WITH_KEYS),
+    "quic_connection without keys": ("quic_connection", False, "jsonl", LEAST_WITHOUT),
+    "quic_packet with keys": ("quic_packet", True, "jsonl", LEAST_WITH_KEYS),
+    "quic_packet with keys, as Parquet": ("quic_packet", True, "parquet", LEAST_WITH_KEYS),
+}
 MOST_MB = 100.0
 LONG_BYTES = 2_000_000_000
 
@@ -69,8 +76,7 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
     """Measure CPU time of both on each capture, one after the other; return the goals missed."""
     tshark.check_memory(per_capture)
     dissect = binaries.find("firstflight-dissect")
-    rows = folder / "quic_connection.jsonl"
-    totals = {"tshark": 0.0, "keys": 0.0, "without": 0.0}
+    totals = dict.fromkeys(["tshark", *CALLS], 0.0)
     peaks = dict.fromkeys(totals, 0.0)
     packets = size = whole = 0
     content: collections.Counter[str] = collections.Counter()
@@ -79,21 +85,27 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
         capture, keys = make(recordings, folder, number, first, here)
         size += capture.stat().st_size
         text = folder / "fields.txt"
-        used = {
-            "tshark": run(tshark.command(capture, keys), out=text),
-            "keys": run([dissect, capture, "--keys", keys, "--kind", "quic_connection", "--out", folder]),
-        }
-        whole += describe(rows, content)
-        # Each program writes a new file: replacing one would wait for the disk.
-        rows.unlink()
-        used["without"] = run([dissect, capture, "--kind", "quic_connection", "--out", folder])
-        if lines(rows) != here:
-            raise SystemExit("bench: the dissector did not find every handshake")
-        packets += tshark.check(text, here)
+        used = {"tshark": run(tshark.command(capture, keys), out=text)}
+        frames = tshark.check(text, here)
+        for name, (kind, with_keys, form, _) in CALLS.items():
+            given: list[str | Path] = ["--keys", keys] if with_keys else []
+            argv = [dissect, capture, *given, "--kind", kind, "--format", form, "--out", folder]
+            used[name] = run(argv)
+            rows = folder / f"{kind}.{form}"
+            if form == "jsonl":
+                # A frame of the capture holds a packet or more.
+                wrong = lines(rows) != here if kind == "quic_connection" else lines(rows) < frames
+                if wrong:
+                    raise SystemExit(f"bench: the dissector did not find every row of {kind}")
+            if (kind, with_keys) == ("quic_connection", True):
+                whole += describe(rows, content)
+            # Each program writes a new file: replacing one would wait for the disk.
+            rows.unlink()
+        packets += frames
         for name, one in used.items():
             totals[name] += one.cpu_s
             peaks[name] = max(peaks[name], one.peak_mb)
-        for path in (capture, keys, text, rows):
+        for path in (capture, keys, text):
             path.unlink()
     print(f"{handshakes} handshakes, {packets} packets, {size / 1e6:.0f} MB in captures of {per_capture},")
     print(f"  {RATE} begun in a second; {whole} of them read up to HANDSHAKE_DONE with keys:")
@@ -103,11 +115,10 @@ def beside_tshark(recordings: Sequence[Path], folder: Path, handshakes: int, per
     peer = f"tshark -2, key log, {len(tshark.FIELDS)} fields"
     print(f"  {peer}: {totals['tshark']:.2f} (peak {peaks['tshark']:.0f} MB)")
     missed = 0
-    for name, goal in (("keys", LEAST_WITH_KEYS), ("without", LEAST_WITHOUT)):
+    for name, (*_, goal) in CALLS.items():
         ratio = totals["tshark"] / totals[name]
         missed += ratio < goal
-        label = "with keys" if name == "keys" else "without keys"
-        print(f"  dissect, quic_connection {label}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB):")
+        print(f"  dissect, {name}: {totals[name]:.2f} (peak {peaks[name]:.0f} MB):")
         print(f"    {ratio:.1f} times less (goal {goal:.0f})")
     return missed
 

@@ -193,7 +193,9 @@ impl Cells {
         let levels = self.column.nullable.then_some(self.levels.as_slice());
         match &mut self.stored {
             Stored::Text(bytes, ends) => {
-                let all = Bytes::from(std::mem::take(bytes));
+                // The next group's texts take about as much room.
+                let next = Vec::with_capacity(bytes.len());
+                let all = Bytes::from(std::mem::replace(bytes, next));
                 let mut start = 0;
                 let texts = ends.drain(..).map(|end| {
                     let text = all.slice(start..end);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use firstflight_records::columns;
 
-use super::cells::{Cid, Ip};
+use super::cells::{Cid, Ip, QuicVersion};
 use crate::quic::connection::{Arrival, Connection};
 use crate::quic::packet_log::LoggedPacket;
 
@@ -24,7 +24,7 @@ columns! {
         odcid: Cid,
         client_scid: Cid,
         r#type: &'static str,
-        version: Option<String>,
+        version: Option<QuicVersion>,
         dcid: Option<Cid>,
         scid: Option<Cid>,
         packet_number: Option<u64>,
@@ -73,7 +73,7 @@ impl<'a> QuicPacketRow<'a> {
             odcid: Cid(c.odcid),
             client_scid: Cid(c.client_scid),
             r#type: packet.kind,
-            version: packet.version,
+            version: packet.version.map(QuicVersion),
             dcid: packet.dcid.map(Cid),
             scid: packet.scid.map(Cid),
             packet_number: packet.packet_number,

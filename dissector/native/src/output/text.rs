@@ -17,21 +17,35 @@ pub(super) fn write_text(value: Value<'_>, style: Style, out: &mut Vec<u8>) {
 /// Appends `text` as the inside of a JSON string.
 fn escape(text: &str, out: &mut Vec<u8>) {
     // Beyond ASCII there are characters that a terminal interprets.
-    let is_special = |byte: &u8| !(0x20..0x7f).contains(byte) || *byte == b'"' || *byte == b'\\';
+    let is_printable = |byte: u8| (0x20..0x7f).contains(&byte);
+    let is_quoted = |byte: u8| byte == b'"' || byte == b'\\';
+    let bytes = text.as_bytes();
     // Without an early end, the search is done many bytes at a time.
-    let found = text
-        .as_bytes()
+    let (printable, quoted) = bytes
         .iter()
-        .fold(false, |found, byte| found | is_special(byte));
-    if !found {
-        out.extend_from_slice(text.as_bytes());
-        return;
+        .fold((true, false), |(printable, quoted), byte| {
+            (printable & is_printable(*byte), quoted | is_quoted(*byte))
+        });
+    match (printable, quoted) {
+        (true, false) => out.extend_from_slice(bytes),
+        (true, true) => {
+            // JSON in a cell has a quote every few bytes.
+            out.reserve(2 * bytes.len());
+            for byte in bytes {
+                if is_quoted(*byte) {
+                    out.push(b'\\');
+                }
+                out.push(*byte);
+            }
+        }
+        (false, _) => {
+            let start = out.len();
+            // A string always has a JSON form, and a vector takes it.
+            let _ = write_json(&mut *out, text);
+            out.pop();
+            out.remove(start);
+        }
     }
-    let start = out.len();
-    // A string always has a JSON form, and a vector takes it.
-    let _ = write_json(&mut *out, text);
-    out.pop();
-    out.remove(start);
 }
 
 /// Appends the first `length` bytes of `piece`. A copy whose length is known at compile time costs a fraction

@@ -6,7 +6,8 @@
 //! for one. Byte strings are hex digits; CRYPTO, STREAM and DATAGRAM frames give the length of their data.
 
 use firstflight_wire::{Ack, Frame, Frames, Reader};
-use serde_json::{Value, json};
+
+use super::object::{Objects, Quoted};
 
 /// Error codes that stand for a TLS alert, which is their last byte (RFC 9000 20.1).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
@@ -14,129 +15,218 @@ const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x0100..=0x01ff;
 /// The frames of an opened packet's `payload`; `None` if they do not all parse.
 pub fn details(payload: &[u8]) -> Option<String> {
     let mut frames = Frames::new(payload);
-    let mut list = Vec::new();
+    let mut list = Objects::new();
     loop {
         let kind = Reader::new(frames.rest()).varint().unwrap_or_default();
         let Some(frame) = frames.next() else { break };
-        let mut fields = fields(&frame.ok()?);
-        fields["type"] = kind.into();
-        list.push(fields);
+        list.begin();
+        fields(&frame.ok()?, &mut list);
+        list.number("type", kind);
+        list.end();
     }
-    Some(Value::Array(list).to_string())
+    Some(list.finish())
 }
 
-fn fields(frame: &Frame<'_>) -> Value {
+/// Adds the fields of a frame in alphabetical order; `type` comes behind them all.
+fn fields(frame: &Frame<'_>, to: &mut Objects) {
     match frame {
-        Frame::Padding { length } => json!({ "length": length }),
-        Frame::Ack(ack) => ack_fields(ack),
+        Frame::Padding { length } => to.number("length", *length as u64),
+        Frame::Ack(ack) => ack_fields(ack, to),
         Frame::ResetStream {
             id,
             code,
             final_size,
-        } => json!({ "stream_id": id, "error_code": code, "final_size": final_size }),
-        Frame::StopSending { id, code } => json!({ "stream_id": id, "error_code": code }),
-        Frame::Crypto { offset, data } => json!({ "offset": offset, "length": data.len() }),
+        } => {
+            to.number("error_code", *code);
+            to.number("final_size", *final_size);
+            to.number("stream_id", *id);
+        }
+        Frame::StopSending { id, code } => {
+            to.number("error_code", *code);
+            to.number("stream_id", *id);
+        }
+        Frame::Crypto { offset, data } => {
+            to.number("length", data.len() as u64);
+            to.number("offset", *offset);
+        }
         Frame::NewToken { token } => {
-            json!({ "length": token.len(), "token": const_hex::encode(token) })
+            to.number("length", token.len() as u64);
+            to.text("token", Quoted::Hex(token));
         }
         Frame::Stream {
             id,
             offset,
             fin,
             data,
-        } => json!({ "stream_id": id, "offset": offset, "length": data.len(), "fin": fin }),
-        Frame::MaxData(max) => json!({ "maximum_data": max }),
-        Frame::MaxStreamData { id, max } => json!({ "stream_id": id, "maximum_stream_data": max }),
-        Frame::MaxStreams { max, .. } => json!({ "maximum_streams": max }),
-        Frame::DataBlocked(limit) => json!({ "maximum_data": limit }),
-        Frame::StreamDataBlocked { id, limit } => {
-            json!({ "stream_id": id, "maximum_stream_data": limit })
+        } => {
+            to.flag("fin", *fin);
+            to.number("length", data.len() as u64);
+            to.number("offset", *offset);
+            to.number("stream_id", *id);
         }
-        Frame::StreamsBlocked { limit, .. } => json!({ "maximum_streams": limit }),
+        Frame::MaxData(max) | Frame::DataBlocked(max) => to.number("maximum_data", *max),
+        Frame::MaxStreamData { id, max } | Frame::StreamDataBlocked { id, limit: max } => {
+            to.number("maximum_stream_data", *max);
+            to.number("stream_id", *id);
+        }
+        Frame::MaxStreams { max, .. } | Frame::StreamsBlocked { limit: max, .. } => {
+            to.number("maximum_streams", *max);
+        }
         Frame::NewConnectionId {
             sequence,
             retire_prior_to,
             cid,
             reset_token,
-        } => json!({
-            "sequence_number": sequence,
-            "retire_prior_to": retire_prior_to,
-            "connection_id": cid.to_string(),
-            "stateless_reset_token": const_hex::encode(reset_token),
-        }),
-        Frame::RetireConnectionId { sequence } => json!({ "sequence_number": sequence }),
+        } => {
+            to.text("connection_id", Quoted::Hex(cid.as_slice()));
+            to.number("retire_prior_to", *retire_prior_to);
+            to.number("sequence_number", *sequence);
+            to.text("stateless_reset_token", Quoted::Hex(&reset_token[..]));
+        }
+        Frame::RetireConnectionId { sequence } => to.number("sequence_number", *sequence),
         Frame::PathChallenge(data) | Frame::PathResponse(data) => {
-            json!({ "data": const_hex::encode(data) })
+            to.text("data", Quoted::Hex(&data[..]));
         }
         Frame::ConnectionClose {
             code,
             frame_type,
             reason,
         } => {
-            let mut fields = json!({
-                "error_code": code,
-                "frame_type": frame_type,
-                "reason_phrase": text(reason),
-            });
+            to.number("error_code", *code);
+            to.number("frame_type", *frame_type);
+            to.text("reason_phrase", Quoted::Words(reason));
             if CRYPTO_ERRORS.contains(code) {
-                fields["tls_alert"] = (code & 0xff).into();
+                to.number("tls_alert", *code & 0xff);
             }
-            fields
         }
         Frame::ApplicationClose { code, reason } => {
-            json!({ "error_code": code, "reason_phrase": text(reason) })
+            to.number("error_code", *code);
+            to.text("reason_phrase", Quoted::Words(reason));
         }
         Frame::AckFrequency {
             sequence,
             ack_eliciting_threshold,
             max_ack_delay_us,
             reordering_threshold,
-        } => json!({
-            "sequence_number": sequence,
-            "ack_eliciting_threshold": ack_eliciting_threshold,
-            "request_max_ack_delay": max_ack_delay_us,
-            "reordering_threshold": reordering_threshold,
-        }),
-        Frame::Datagram { data } => json!({ "length": data.len() }),
-        _ => json!({}),
-    }
-}
-
-fn ack_fields(ack: &Ack<'_>) -> Value {
-    let (mut gaps, mut lengths) = (Vec::new(), Vec::new());
-    let mut ranges = ack.ranges();
-    let mut before = ranges.next();
-    for range in ranges {
-        // Ranges are checked when the frame is parsed: each lies at least two below the one before.
-        if let Some(before) = before {
-            gaps.push(before.start().saturating_sub(range.end() + 2));
+        } => {
+            to.number("ack_eliciting_threshold", *ack_eliciting_threshold);
+            to.number("reordering_threshold", *reordering_threshold);
+            to.number("request_max_ack_delay", *max_ack_delay_us);
+            to.number("sequence_number", *sequence);
         }
-        lengths.push(range.end() - range.start());
-        before = Some(range);
+        Frame::Datagram { data } => to.number("length", data.len() as u64),
+        _ => {}
     }
-    let mut fields = json!({
-        "largest_acknowledged": ack.largest,
-        "ack_delay": ack.delay,
-        "ack_range_count": ack.range_count,
-        "first_ack_range": ack.first_range,
-        "gap": gaps,
-        "ack_range": lengths,
-    });
-    if let Some([ect0, ect1, ce]) = ack.ecn {
-        fields["ect0_count"] = ect0.into();
-        fields["ect1_count"] = ect1.into();
-        fields["ecn_ce_count"] = ce.into();
-    }
-    fields
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn ack_fields(ack: &Ack<'_>, to: &mut Objects) {
+    let further = || ack.ranges().skip(1);
+    to.number("ack_delay", ack.delay);
+    to.numbers(
+        "ack_range",
+        further().map(|range| range.end() - range.start()),
+    );
+    to.number("ack_range_count", ack.range_count);
+    if let Some([ect0, ect1, ce]) = ack.ecn {
+        to.number("ecn_ce_count", ce);
+        to.number("ect0_count", ect0);
+        to.number("ect1_count", ect1);
+    }
+    to.number("first_ack_range", ack.first_range);
+    // Ranges are checked when the frame is parsed: each lies at least two below the one before.
+    let gaps = ack
+        .ranges()
+        .zip(further())
+        .map(|(before, range)| before.start().saturating_sub(range.end() + 2));
+    to.numbers("gap", gaps);
+    to.number("largest_acknowledged", ack.largest);
 }
 
 #[cfg(test)]
 mod tests {
     use super::details;
+    use serde_json::Value;
+
+    /// A frame of each type on the wire, its fields, and their number.
+    const FRAMES: &[(&[u8], &str)] = &[
+        (&[0, 0, 0], r#"{"length":3,"type":0}"#),
+        (&[1], r#"{"type":1}"#),
+        (
+            &[3, 9, 3, 1, 1, 2, 4, 7, 8, 6],
+            concat!(
+                r#"{"ack_delay":3,"ack_range":[4],"ack_range_count":1,"ecn_ce_count":6,"ect0_count":7,"#,
+                r#""ect1_count":8,"first_ack_range":1,"gap":[2],"largest_acknowledged":9,"type":3}"#
+            ),
+        ),
+        (
+            &[4, 1, 2, 3],
+            r#"{"error_code":2,"final_size":3,"stream_id":1,"type":4}"#,
+        ),
+        (&[5, 1, 2], r#"{"error_code":2,"stream_id":1,"type":5}"#),
+        (
+            &[6, 5, 2, 0xaa, 0xbb],
+            r#"{"length":2,"offset":5,"type":6}"#,
+        ),
+        (
+            &[7, 2, 0xaa, 0xb],
+            r#"{"length":2,"token":"aa0b","type":7}"#,
+        ),
+        (&[0x10, 1], r#"{"maximum_data":1,"type":16}"#),
+        (
+            &[0x11, 1, 2],
+            r#"{"maximum_stream_data":2,"stream_id":1,"type":17}"#,
+        ),
+        (&[0x12, 1], r#"{"maximum_streams":1,"type":18}"#),
+        (&[0x14, 1], r#"{"maximum_data":1,"type":20}"#),
+        (
+            &[0x15, 1, 2],
+            r#"{"maximum_stream_data":2,"stream_id":1,"type":21}"#,
+        ),
+        (&[0x17, 1], r#"{"maximum_streams":1,"type":23}"#),
+        (
+            &[
+                0x18, 3, 2, 1, 0xcd, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+            ],
+            concat!(
+                r#"{"connection_id":"cd","retire_prior_to":2,"sequence_number":3,"#,
+                r#""stateless_reset_token":"01010101010101010101010101010101","type":24}"#
+            ),
+        ),
+        (&[0x19, 1], r#"{"sequence_number":1,"type":25}"#),
+        (
+            &[0x1a, 1, 2, 3, 4, 5, 6, 7, 8],
+            r#"{"data":"0102030405060708","type":26}"#,
+        ),
+        (
+            &[0x1c, 0x41, 0x28, 6, 3, b'a', b'"', 0xff],
+            concat!(
+                r#"{"error_code":296,"frame_type":6,"reason_phrase":"a\"\ufffd","#,
+                r#""tls_alert":40,"type":28}"#
+            ),
+        ),
+        (
+            &[0x1c, 0x42, 0, 6, 0],
+            r#"{"error_code":512,"frame_type":6,"reason_phrase":"","type":28}"#,
+        ),
+        (
+            &[0x1d, 1, 1, b'x'],
+            r#"{"error_code":1,"reason_phrase":"x","type":29}"#,
+        ),
+        (&[0x1e], r#"{"type":30}"#),
+        (&[0x31, 1, 9], r#"{"length":1,"type":49}"#),
+    ];
+
+    #[test]
+    fn each_type_has_its_fields_by_name() {
+        for (payload, expected) in FRAMES {
+            let expected = expected.replace("\\ufffd", "\u{fffd}");
+            let found = details(payload);
+            assert_eq!(found.as_deref(), Some(format!("[{expected}]").as_str()));
+            // Names in alphabetical order, as in files of earlier versions.
+            let value: Value = serde_json::from_str(&found.unwrap()).unwrap();
+            assert_eq!(value.to_string(), format!("[{expected}]"));
+        }
+    }
 
     #[test]
     fn fields_in_order() {

@@ -1,18 +1,19 @@
 //! A log of each packet, for `quic_packet`.
 
 mod details;
+mod object;
 mod words;
 
 pub use details::details;
 pub use words::summary;
 
-use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN};
+use firstflight_wire::{ConnectionId, Error, Opened, Packet, PacketType, TAG_LEN, Version};
 
 /// A packet in the log.
 #[derive(Clone, Debug)]
 pub struct LoggedPacket {
     pub kind: &'static str,
-    pub version: Option<String>,
+    pub version: Option<Version>,
     pub dcid: Option<ConnectionId>,
     pub scid: Option<ConnectionId>,
     pub packet_number: Option<u64>,
@@ -94,7 +95,7 @@ pub(crate) fn logged(
     };
     LoggedPacket {
         kind: packet.kind.name(),
-        version: long.then(|| packet.version.to_string()),
+        version: long.then_some(packet.version),
         dcid: Some(packet.dcid),
         scid: long.then_some(packet.scid),
         packet_number: opened.map(|opened| opened.packet_number),
