@@ -8,22 +8,14 @@ from typing import Any
 
 import pytest
 
-from lab.link_log import LinkLog
 from tests.end_to_end import oracle
 from tests.end_to_end.conftest import REPETITIONS, Finished
 from tests.end_to_end.site import VANTAGES
+from tests.end_to_end.stamps import NOTHING_SENT, key_of, possible_send_ns, shifted, wrong_stamps
 
 Row = dict[str, Any]
-NOTHING_SENT = ("blocked", "send_failed")
-# Times are floored to microseconds on both sides: differences of two may be one apart.
-ROUNDING_US = 1
 # Such an error of the prober's stamps must show (a send stamp taken in user space is later than that).
 FAULT_US = 100
-
-
-def key_of(row: Row) -> oracle.Key:
-    """Return the probe's key in a capture."""
-    return row["src_ip"], row["src_port"], row["ip"], row["client_cid"]
 
 
 def sent(finished: Finished) -> list[Row]:
@@ -59,31 +51,6 @@ def test_dissector_and_tshark_read_the_same_times(finished: Finished) -> None:
         assert (theirs["ack_us"], theirs["sh_us"]) == (ours.ack_us, ours.sh_us), row
 
 
-def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> tuple[int, int]:
-    """Return the bounds (ns) of the kernel's stamp of the Initial that a probe's times refer to.
-
-    The capture's stamp is taken before the driver's, which is taken before the packet is at the link.
-    """
-    client, port, server, _ = key
-    return reading.sent_ns, log.first_since((client, server, port, 443), reading.sent_ns).arrived_ns
-
-
-def wrong_stamps(row: Row, reading: oracle.Reading, possible: tuple[int, int]) -> list[str]:
-    """Return the impossible times of a row, given the capture's stamps and the send stamp's bounds (ns)."""
-    earliest, latest = possible
-    found = [] if earliest <= row["sent_ns"] <= latest else ["sent_at"]
-    for column, received_ns in (("ack_us", reading.ack_ns), ("sh_us", reading.sh_ns)):
-        if row[column] is None or received_ns is None:
-            found += [] if row[column] is received_ns else [column]
-        # Socket and capture get the same receive stamp.
-        elif row[column] != (received_ns - row["sent_ns"]) // 1000:
-            found.append(column)
-    if None not in (row["ack_to_sh_us"], reading.ack_to_sh_us):
-        parted = abs(row["ack_to_sh_us"] - reading.ack_to_sh_us) > ROUNDING_US
-        found += ["ack_to_sh_us"] if parted else []
-    return found
-
-
 def test_every_time_is_the_kernels(finished: Finished) -> None:
     """Every send stamp lies between the capture's and the link's, every receive stamp is the capture's."""
     log = finished.link_log
@@ -109,11 +76,7 @@ def test_a_wrong_stamp_is_seen(finished: Finished, column: str, fault_us: int) -
     for row in rows:
         key = key_of(row)
         reading = finished.at_vantage[key]
-        moved = {**row, column: row.get(column, 0) + fault_us}
-        if column == "sent_at":
-            # As in the prober, all times count from that stamp.
-            moved |= {c: row[c] - fault_us for c in ("ack_us", "sh_us")}
-            moved["sent_ns"] = row["sent_ns"] + fault_us * 1000
+        moved = shifted(row, column, fault_us)
         if wrong_stamps(moved, reading, possible_send_ns(reading, key, log)) != [column]:
             missed.append(row)
     assert len(rows) > 1500 and len(missed) < len(rows) / 2

@@ -12,7 +12,7 @@ from lab import internet
 from lab.link_log import LinkLog, Passage
 from tests.end_to_end import oracle
 from tests.end_to_end.conftest import Finished
-from tests.end_to_end.test_agreement import ROUNDING_US, key_of
+from tests.end_to_end.stamps import ROUNDING_US, key_of
 
 Row = dict[str, Any]
 NET = internet.load()

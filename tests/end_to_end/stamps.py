@@ -1,0 +1,53 @@
+"""A probe's times against those of the same packets' captures, each bounded by stamps of its own run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.link_log import LinkLog
+from tests.end_to_end import oracle
+
+Row = dict[str, Any]
+NOTHING_SENT = ("blocked", "send_failed")
+# Times are floored to microseconds on both sides: differences of two may be one apart.
+ROUNDING_US = 1
+
+
+def key_of(row: Row) -> oracle.Key:
+    """Return the probe's key in a capture."""
+    return row["src_ip"], row["src_port"], row["ip"], row["client_cid"]
+
+
+def possible_send_ns(reading: oracle.Reading, key: oracle.Key, log: LinkLog) -> tuple[int, int]:
+    """Return the bounds (ns) of the kernel's stamp of the Initial that a probe's times refer to.
+
+    The capture's stamp is taken before the driver's, which is taken before the packet is at the link.
+    """
+    client, port, server, _ = key
+    return reading.sent_ns, log.first_since((client, server, port, 443), reading.sent_ns).arrived_ns
+
+
+def wrong_stamps(row: Row, reading: oracle.Reading, possible: tuple[int, int]) -> list[str]:
+    """Return the impossible times of a row, given the capture's stamps and the send stamp's bounds (ns)."""
+    earliest, latest = possible
+    found = [] if earliest <= row["sent_ns"] <= latest else ["sent_at"]
+    for column, received_ns in (("ack_us", reading.ack_ns), ("sh_us", reading.sh_ns)):
+        if row[column] is None or received_ns is None:
+            found += [] if row[column] is received_ns else [column]
+        # Socket and capture get the same receive stamp.
+        elif row[column] != (received_ns - row["sent_ns"]) // 1000:
+            found.append(column)
+    if None not in (row["ack_to_sh_us"], reading.ack_to_sh_us):
+        parted = abs(row["ack_to_sh_us"] - reading.ack_to_sh_us) > ROUNDING_US
+        found += ["ack_to_sh_us"] if parted else []
+    return found
+
+
+def shifted(row: Row, column: str, fault_us: int) -> Row:
+    """Return the row with one time wrong by `fault_us`, as a prober with this fault records it."""
+    moved = {**row, column: row.get(column, 0) + fault_us}
+    if column == "sent_at":
+        # All times count from that stamp.
+        moved |= {c: row[c] - fault_us for c in ("ack_us", "sh_us")}
+        moved["sent_ns"] = row["sent_ns"] + fault_us * 1000
+    return moved
