@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from crawler import https
 from crawler.decompress import gunzip
-from crawler.lists.target_list import MAX_RANK, Rejected, Target, TargetList
+from crawler.lists.held_targets import HeldTargets, Target
+from crawler.lists.target_list import MAX_RANK, Rejected, TargetList
 from crawler.names import NotAName, normalise, shown
 from firstflight.errors import InputError, UsageError
 
@@ -65,7 +66,7 @@ def parse(list_id: str, lines: Iterator[str], top: int | None, path: Path) -> Ta
         raise UsageError(
             f"[targets] top = {top}: CrUX gives no ranks but buckets, the smallest of {list_id} is {smallest}"
         )
-    found.targets = [Target(None, name, bucket) for name, bucket in bucket_of.items()]
+    found.targets = HeldTargets(Target(None, name, bucket) for name, bucket in bucket_of.items())
     return found
 
 

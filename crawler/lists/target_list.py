@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crawler.lists.held_targets import HeldTargets, Target
 from crawler.names import NotAName, normalise, shown
 
 # Ranks are stored as uint32.
 MAX_RANK = 2**32 - 1
-
-
-class Target(NamedTuple):
-    """One name of the list. `rank` is None if the list gives a bucket only, `rank_bucket` if it has none."""
-
-    rank: int | None
-    domain: str
-    rank_bucket: int | None = None
 
 
 class Rejected(NamedTuple):
@@ -33,7 +26,7 @@ class TargetList:
     """A parsed list: `targets` in its order, each name once; `rejected` lines; number of `duplicates`."""
 
     list_id: str
-    targets: list[Target] = field(default_factory=list)
+    targets: Sequence[Target] = field(default_factory=HeldTargets)
     rejected: list[Rejected] = field(default_factory=list)
     duplicates: int = 0
     lines: int = 0  # lines that hold, or should hold, a name
@@ -46,7 +39,8 @@ def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) 
     is ranked by the position of its line among `lines`, so that correcting a rejected line changes no other
     rank.
     """
-    found = TargetList(list_id)
+    kept = HeldTargets()
+    found = TargetList(list_id, kept)
     seen: set[str] = set()
     for position, (number, text) in enumerate(lines, start=1):
         if top is not None and position > top:
@@ -61,7 +55,7 @@ def read_lines(list_id: str, lines: Iterable[tuple[int, str]], top: int | None) 
             found.duplicates += 1
             continue
         seen.add(target.domain)
-        found.targets.append(target)
+        kept.append(target)
     return found
 
 
@@ -103,12 +97,14 @@ def joined(first: TargetList, second: TargetList) -> TargetList:
     rejected lines of the first, then those of the second.
     """
     bucket_of = {target.domain: target.rank_bucket for target in second.targets}
-    both = TargetList(
+    both = HeldTargets(
+        target._replace(rank_bucket=bucket_of.pop(target.domain, None)) for target in first.targets
+    )
+    both.extend(target for target in second.targets if target.domain in bucket_of)
+    return TargetList(
         f"{first.list_id}+{second.list_id}",
-        [target._replace(rank_bucket=bucket_of.pop(target.domain, None)) for target in first.targets],
+        both,
         first.rejected + second.rejected,
         first.duplicates + second.duplicates,
         first.lines + second.lines,
     )
-    both.targets += [target for target in second.targets if target.domain in bucket_of]
-    return both

@@ -10,7 +10,8 @@ import pytest
 
 from crawler import https
 from crawler.lists import crux_list, stage
-from crawler.lists.target_list import Target, TargetList, joined
+from crawler.lists.held_targets import Target
+from crawler.lists.target_list import TargetList, joined
 from firstflight.errors import InputError, UsageError
 
 from .conftest import MakeRun

@@ -12,9 +12,10 @@ import pytest
 
 from crawler.lists import own_list
 from crawler.lists import stage as targets
-from crawler.lists.target_list import Target
+from crawler.lists.held_targets import Target
 from crawler.names import NotAName, normalise
 from firstflight.errors import InputError
+from tests import memory
 
 from .conftest import MakeRun
 
@@ -129,6 +130,27 @@ def test_stage_writes_the_list_and_reports_rejected_lines(tmp_path: Path, make_r
     assert report is not None and report.rows_out == 4 and report.rows_in == 14
     assert [rejected.line for rejected in report.rejected] == [7, 8, 9, 10, 12, 13, 14, 15, 16]
     assert run.done("targets")
+
+
+_STAGE = """
+import sys
+from pathlib import Path
+from crawler.lists import stage
+from firstflight.run.run import Run
+stage.stage(Run(Path(sys.argv[1])))
+"""
+
+
+def test_a_name_more_takes_little_memory(tmp_path: Path, make_run: MakeRun) -> None:
+    peaks = []
+    for names in (few := 100_000, many := 500_000):
+        (tmp_path / "long.csv").write_text(
+            "".join(f"{n},name-{n}.example.org\n" for n in range(1, names + 1))
+        )
+        run = make_run(targets='source = "file"\nfile = "long.csv"')
+        peaks.append(memory.peak_bytes(_STAGE, str(run.path)))
+        assert pq.read_metadata(run.layout.targets).num_rows == names
+    assert (peaks[1] - peaks[0]) / (many - few) < 180  # a string and a place in a set: 100
 
 
 @pytest.mark.parametrize(
