@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("cli.calibrate", "Compare first answers of probes with those inside full handshakes."),
     "campaign": ("cli.campaign", "Run a measurement campaign, or resume one."),
     "crawl": ("cli.crawl", "Find a file to download on the web site of each name."),
+    "dashboard": ("cli.dashboard", "Serve pages on the store to browsers."),
     "db": ("cli.db", "Create and inspect the tables of the store."),
     "dissect": ("cli.dissect", "Turn captures into records."),
     "download": ("cli.download", "Download files under chosen TCP option sets and over QUIC."),

@@ -22,8 +22,9 @@ from firstflight.errors import UsageError
 from firstflight.system import terminal
 from schemas import sql
 from store import Store, migrate, open_store
-from store.base import Answer
-from store.errors import StoreError
+from store.base import Answer, Limits
+from store.errors import LIMIT_CODES, StoreError
+from store.location import WAIT_S
 from store.sql import literal
 
 FOLDER = sql.HERE / "queries"
@@ -125,18 +126,26 @@ def rows(store: Store, name: str, given: Mapping[str, str] | None = None) -> lis
     return store.rows(load(name).rendered(given or {}, store.dialect))
 
 
-def formatted(name: str, given: Mapping[str, str], output_format: str, url: str | None = None) -> Answer:
-    """Return the answer in one of ClickHouse's formats. `url` as in `open_store`.
+def formatted(
+    name: str,
+    given: Mapping[str, str],
+    output_format: str,
+    url: str | None = None,
+    *,
+    wait_s: float = WAIT_S,
+    limits: Limits | None = None,
+) -> Answer:
+    """Return the answer in one of ClickHouse's formats. `url`, `wait_s` and `limits` as in `open_store`.
 
     UsageError for a user's mistake; StoreError if the store refuses.
     """
     asked = load(name)
-    with open_store(url) as store:
+    with open_store(url, wait_s=wait_s, limits=limits) as store:
         text = asked.rendered(given, store.dialect)
         try:
             return store.formatted(text, output_format)
         except StoreError as error:
-            if migrate.pending(store):
+            if error.code not in LIMIT_CODES and migrate.pending(store):
                 raise UsageError(
                     f"the store in {store.location} lacks tables or views of this version of firstflight: "
                     "bring it up to date with `firstflight db migrate`"

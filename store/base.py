@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from schemas.sql import Dialect
@@ -18,6 +19,29 @@ class Answer(NamedTuple):
 
     content: bytes
     output_format: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper limits of each query: time in seconds, memory in bytes, rows and bytes of the result.
+
+    A query that exceeds one fails with a `StoreError` that has the engine's code.
+    """
+
+    seconds: int
+    memory_bytes: int
+    rows: int
+    result_bytes: int
+
+    def settings(self) -> dict[str, object]:
+        """Return the engine's settings for these limits."""
+        return {
+            "max_execution_time": self.seconds,
+            "max_memory_usage": self.memory_bytes,
+            "max_result_rows": self.rows,
+            "max_result_bytes": self.result_bytes,
+            "result_overflow_mode": "throw",
+        }
 
 
 class Store(Protocol):

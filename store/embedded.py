@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from firstflight.errors import UsageError
 from schemas.sql import Dialect
 from store import access, answers
-from store.base import Answer, Parameters
+from store.base import Answer, Limits, Parameters
 from store.engine import Engine, EngineError
 from store.errors import from_engine
 from store.sql import field, literal
@@ -37,9 +37,13 @@ _PURGED_BYTES = 1 << 20
 class EmbeddedStore:
     """See `store.base.Store`. The caller holds the folder's lock."""
 
-    def __init__(self, path: Path, database: str, *, write: bool) -> None:
-        """Open the store in the folder `path`; UsageError or StoreError if it cannot be opened."""
+    def __init__(self, path: Path, database: str, *, write: bool, limits: Limits | None = None) -> None:
+        """Open the store in the folder `path`; UsageError or StoreError if it cannot be opened.
+
+        `limits` apply to what a reader asks, not to a writer's statements.
+        """
         self._path = path
+        self._reading = _SETTINGS | (limits.settings() if limits else {})
         self.dialect = Dialect(database)
         try:
             self._engine = Engine(str(path), access.LOADER if write else access.READER)
@@ -52,7 +56,7 @@ class EmbeddedStore:
                 self._engine.run(f"CREATE DATABASE IF NOT EXISTS {database}")
                 self._engine.run(f"USE {database}")
             else:
-                self._limit_to_reading(self._engine, _SETTINGS)
+                self._limit_to_reading(self._engine, self._reading)
         except EngineError as error:
             self._engine.close()
             raise from_engine(str(error), self.location) from error
@@ -90,7 +94,7 @@ class EmbeddedStore:
             # A session of its own: settings of the first one cannot change any more.
             session = Engine(str(self._path), access.READER)
             try:
-                self._limit_to_reading(session, _SETTINGS | answers.settings_for(wanted))
+                self._limit_to_reading(session, self._reading | answers.settings_for(wanted))
                 return Answer(session.run(sql, output_format), wanted)
             finally:
                 session.close()

@@ -41,6 +41,7 @@ READONLY = 164
 AUTHENTICATION_FAILED = 516
 NOT_ENOUGH_SPACE = 243
 MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME = 241, 396, 159
+LIMIT_CODES = frozenset({MEMORY_LIMIT, TOO_MANY_ROWS, OUT_OF_TIME})
 # Advice for exceeded limits, which the engine's message lacks.
 _LIMITS = {
     MEMORY_LIMIT: "ask for fewer rows or columns at once, or group by less",

@@ -11,7 +11,7 @@ from pathlib import Path
 from firstflight.errors import UsageError
 from firstflight.system.lock import locked
 from store import secrets, served_address
-from store.base import Store
+from store.base import Limits, Store
 from store.confine import process
 from store.errors import StoreHeld
 from store.url import SCHEMES, ServerLocation, nothing_in, parse
@@ -77,12 +77,15 @@ def find(url: str | None = None) -> Location:
 
 
 @contextmanager
-def open_store(url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S) -> Iterator[Store]:
+def open_store(
+    url: str | None = None, *, write: bool = False, wait_s: float = WAIT_S, limits: Limits | None = None
+) -> Iterator[Store]:
     """Open the store that `url` names (None as in `find`) until the end of the block.
 
     One process at a time can open an embedded store: `wait_s` limits the wait for another process.
     `write` creates the folder or the database if it is missing, and allows changes; otherwise the engine
-    refuses them. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
+    refuses them. `limits` apply to each query, except on a server whose user may not change settings: there
+    the server's own apply. Raises UsageError, StoreHeld, StoreError, StoreUnreachable.
     """
     location = find(url)
     if isinstance(location, EmbeddedLocation):
@@ -91,7 +94,7 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
     if isinstance(location, ServerLocation):
         from store.remote import ServerStore
 
-        server = ServerStore(location, write=write)
+        server = ServerStore(location, write=write, limits=limits)
         try:
             yield server
         finally:
@@ -108,7 +111,7 @@ def open_store(url: str | None = None, *, write: bool = False, wait_s: float = W
         # Imported late: the engine is large, and starts threads on import.
         from store.embedded import EmbeddedStore
 
-        store = EmbeddedStore(location.path, DATABASE, write=write)
+        store = EmbeddedStore(location.path, DATABASE, write=write, limits=limits)
         try:
             yield store
         finally:

@@ -16,7 +16,7 @@ from clickhouse_driver import errors as driver_errors
 from firstflight.errors import FirstflightError, UsageError
 from schemas.sql import Dialect
 from store import answers
-from store.base import Answer, Parameters
+from store.base import Answer, Limits, Parameters
 from store.driver import BlockClient
 from store.engine import Engine, EngineError
 from store.errors import (
@@ -70,8 +70,12 @@ class ServerStore:
     `retry_for` seconds. Inserts carry a token, by which the server drops those it has already applied.
     """
 
-    def __init__(self, location: ServerLocation, *, write: bool) -> None:
-        """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login."""
+    def __init__(self, location: ServerLocation, *, write: bool, limits: Limits | None = None) -> None:
+        """Connect. StoreUnreachable if no server answers; UsageError for a wrong database or login.
+
+        `limits` apply to what a reader asks, if its user may change settings.
+        """
+        self._limits = limits.settings() if limits else {}
         self._location = location
         self._write = write
         self.dialect = Dialect(location.database, location.cluster, location.sharded)
@@ -181,7 +185,7 @@ class ServerStore:
         """Return the settings for reading; none for a user who may not change settings."""
         *_, answer = self._ask("SELECT toUInt8(getSetting('readonly')) AS readonly")
         rights = answer.values[0][0]
-        settings = _SETTINGS | self.dialect.settings
+        settings = _SETTINGS | self.dialect.settings | self._limits
         return {} if rights == 1 else settings if rights == 2 else settings | {"readonly": 1}
 
     def _ask(

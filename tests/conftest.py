@@ -18,6 +18,7 @@ TOGETHER = (
     "tests/lab_services/",
     "tests/backoff/",
     "tests/crawl_files/",
+    "tests/dashboard/",
     "tests/download/",
     "tests/queries/",
     "tests/report/",

@@ -28,12 +28,14 @@ BREAKS = {
     "Inside orchestration": ("orchestration/runner.py", "import orchestration.stages"),
     "Inside reports": ("reports/numbers/truth.py", "import reports.page.page"),
     "Inside the report of downloads": ("reports/downloads/tables.py", "import reports.downloads.page"),
+    "Inside the dashboard": ("reports/dashboard/queries.py", "import reports.dashboard.app"),
     "Inside testbed": ("testbed/kernel.py", "import testbed.guest"),
     "Inside crawler": ("crawler/lists/own_list.py", "import crawler.routing.rib"),
     "Inside store": ("store/url.py", "import store.location"),
     "Only orchestration.airflow imports Airflow": ("orchestration/site/site.py", "import airflow"),
     "Only the store imports the engine": ("reports/wording.py", "import clickhouse_driver"),
     "Only reports import matplotlib": ("store/load/units.py", "import matplotlib"),
+    "Only the dashboard and the centre's interface": ("reports/trace.py", "import starlette"),
     "Only the crawl imports Scrapy": ("firstflight/as_map.py", "import scrapy"),
 }
 

@@ -1,0 +1,28 @@
+"""`firstflight dashboard`: pages on the store, by a live server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    epilog="Example: firstflight dashboard --port 8000\n\n"
+    "Example: firstflight dashboard --host 0.0.0.0 --public --certificate chain.pem --key key.pem"
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@click.option("--certificate", type=click.Path(path_type=Path), help="Certificate chain (PEM): HTTPS only.")
+@click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
+@click.option("--public", is_flag=True, help="Serve anybody, with limits on time, memory, rows and requests.")
+def command(host: str, port: int, certificate: Path | None, key: Path | None, public: bool) -> None:
+    """Serve pages on the store that FIRSTFLIGHT_STORE names: the named queries with forms and tables.
+
+    It only reads the store. Ends by Ctrl-C or SIGTERM; docs/dashboard.md describes the pages.
+    """
+    from reports.dashboard.serve import Options, serve
+
+    serve(Options(host, port, certificate, key, public))

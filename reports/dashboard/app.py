@@ -1,0 +1,144 @@
+"""The dashboard's application: paths, headers of every answer, error pages, limits per client."""
+
+from __future__ import annotations
+
+import math
+import time
+from ipaddress import ip_address
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reports.dashboard import html, limits, queries
+from reports.dashboard.asking import Asker
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""Headers of every answer: nothing from other hosts, no script, no frame."""
+# Requests of one client in public mode: in the long run per second, and at once.
+_PER_SECOND, _BURST = 2.0, 30
+_FRESH_S = 60
+# What the framework says -> one sentence.
+_SENTENCES = {
+    "Not Found": "there is no such page here: the list of queries links to all pages",
+    "Method Not Allowed": "these pages can only be read: use GET",
+}
+
+
+def application(*, public: bool) -> Starlette:
+    """Return the application on the store that FIRSTFLIGHT_STORE names.
+
+    `public`: strict limits, shared caches may keep answers, and any host name is served.
+    """
+    app = Starlette(
+        routes=[
+            Route("/", _start),
+            Route("/queries", queries.index),
+            Route("/queries/{name}", queries.page),
+            Route("/dashboard.css", _sheet),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _fault},
+    )
+    app.state.asker = Asker(limits.PUBLIC if public else limits.OWN)
+    app.add_middleware(_PerClient, public=public)
+    app.add_middleware(_Headers, public=public)
+    return app
+
+
+async def _start(request: Request) -> Response:  # noqa: ARG001
+    return RedirectResponse("/queries", 307)
+
+
+async def _sheet(request: Request) -> Response:  # noqa: ARG001
+    return Response(html.sheet(), media_type="text/css")
+
+
+async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    assert isinstance(error, HTTPException)
+    sentence = _SENTENCES.get(error.detail, error.detail)
+    return _error_page(error.status_code, sentence, dict(error.headers or {}))
+
+
+async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    # The server makes this page outside of what adds headers.
+    headers = HEADERS | {"Cache-Control": "no-store"}
+    return _error_page(
+        500, "a fault of firstflight itself: the dashboard's standard error says more", headers
+    )
+
+
+def _error_page(status: int, sentence: str, headers: dict[str, str]) -> Response:
+    return HTMLResponse(html.render("error.html", status=status, sentence=sentence), status, headers)
+
+
+class _Headers:
+    """Adds the headers of every answer; only successful ones may be kept, and only in public mode by all."""
+
+    def __init__(self, app: ASGIApp, public: bool) -> None:
+        self._app = app
+        self._kept = f"public, max-age={_FRESH_S}" if public else "no-store"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers["Cache-Control"] = self._kept if message["status"] == 200 else "no-store"
+                if message["status"] == 503:
+                    headers["Retry-After"] = "10"
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+class _PerClient:
+    """Limits the requests of each client in public mode.
+
+    Otherwise refuses host names but localhost: a page elsewhere whose name leads to this machine's loopback
+    could read the answers.
+    """
+
+    def __init__(self, app: ASGIApp, public: bool) -> None:
+        self._app = app
+        self._rate = limits.ClientRate(_PER_SECOND, _BURST) if public else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            refusal = self._refusal(Request(scope))
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        if self._rate is None:
+            if _of_this_machine(request.headers.get("host", "")):
+                return None
+            return _error_page(421, "this dashboard is served as localhost only (docs/dashboard.md)", {})
+        wait_s = self._rate.wait_s(request.client.host if request.client else "", time.monotonic())
+        if not wait_s:
+            return None
+        return _error_page(
+            429, "too many requests: wait a moment and try again", {"Retry-After": str(math.ceil(wait_s))}
+        )
+
+
+def _of_this_machine(host: str) -> bool:
+    """Return whether a Host header names an address, or localhost."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    try:
+        ip_address(name)
+    except ValueError:
+        return name.lower() == "localhost"
+    return True

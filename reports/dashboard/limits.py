@@ -1,0 +1,64 @@
+"""What the dashboard lets its clients ask for: limits of each question, and questions per client."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from store.access import memory_bytes
+from store.base import Limits
+
+_GIB = 1 << 30
+# Never above the role's own limit, which the engine would refuse.
+_MEMORY = min(_GIB, memory_bytes() // 4)
+OWN = Limits(seconds=60, memory_bytes=_MEMORY, rows=1_000_000, result_bytes=256 << 20)
+"""For the people of this machine."""
+PUBLIC = Limits(seconds=10, memory_bytes=_MEMORY // 2, rows=100_000, result_bytes=32 << 20)
+"""For anybody (`--public`)."""
+
+_MOST_CLIENTS = 10_000
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class ClientRate:
+    """Token buckets, one per client: `burst` requests at once, `per_second` in the long run."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def wait_s(self, client: str, now: float) -> float:
+        """Take a token of `client`'s and return 0, or return the seconds until there is one.
+
+        `now` is in seconds of any monotonic clock. IPv6 clients share the bucket of their /64. The clients
+        that asked least recently are forgotten first, so memory is bounded.
+        """
+        key = _network(client)
+        bucket = self._buckets.setdefault(key, _Bucket(self._burst, now))
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return (1 - bucket.tokens) / self._per_second
+        bucket.tokens -= 1
+        return 0
+
+
+def _network(client: str) -> str:
+    """Return the IPv4 address, or the /64 of an IPv6 address."""
+    try:
+        address = ip_address(client.partition("%")[0])
+    except ValueError:
+        return client
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    return str(address.ipv4_mapped or int(address) >> 64)

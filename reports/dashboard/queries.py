@@ -1,0 +1,105 @@
+"""The pages of the named queries: the list, a form and a table for each, and the answer as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from firstflight.errors import UsageError
+from reports import query
+from reports.dashboard import html
+from reports.dashboard.asking import STATUS, Asker, NoAnswer, Question
+from schemas.sql import Dialect
+from store import DATABASE
+
+MOST_SHOWN = 500
+"""Rows of an answer that its page shows; the files have all of them."""
+# Ending of the address -> (format of the store, media type).
+_FILES = {
+    ".csv": ("CSVWithNames", "text/csv; charset=utf-8"),
+    ".parquet": ("Parquet", "application/vnd.apache.parquet"),
+}
+
+
+async def index(request: Request) -> Response:  # noqa: ARG001
+    """`/queries`: every named query with its question."""
+    return HTMLResponse(html.render("queries.html", queries=[query.load(name) for name in query.names()]))
+
+
+async def page(request: Request) -> Response:
+    """`/queries/NAME[.csv|.parquet]`: the answer to the parameters in the address.
+
+    A parameter that is empty has its default value, except texts, which may be empty. HTTPException for an
+    unknown query and, as a file, for any failure; the page shows its form with what went wrong.
+    """
+    name = request.path_params["name"]
+    ending = next((one for one in _FILES if name.endswith(one)), "")
+    name = name.removesuffix(ending)
+    if name not in query.names():
+        raise HTTPException(404, f"there is no query {name!r}: the list of queries has all names")
+    asked = query.load(name)
+    asker: Asker = request.app.state.asker
+    given: Mapping[str, str] = {}
+    text = fault = ""
+    status = 200
+    content = b""
+    output_format, media_type = _FILES.get(ending, ("JSONCompact", "text/html"))
+    try:
+        given = parameters(asked, request.query_params.multi_items())
+        if ending or not lacking(asked, given):
+            text = asked.rendered(given, Dialect(DATABASE))
+            content = await asker.answer(Question(name, given, output_format))
+    except UsageError as error:
+        status, fault = STATUS["parameter"], str(error)
+    except NoAnswer as error:
+        status, fault = STATUS[error.fault], str(error)
+    if ending:
+        if fault:
+            raise HTTPException(status, fault)
+        attached = {"Content-Disposition": f'attachment; filename="{name}{ending}"'}
+        return Response(content, media_type=media_type, headers=attached)
+    answer = json.loads(content) if content else None
+    return HTMLResponse(
+        html.render(
+            "query.html",
+            asked=asked,
+            values={one.name: given.get(one.name, one.default) or "" for one in asked.parameters},
+            fault=fault,
+            sql=text,
+            answer=_table(answer) if answer else None,
+            link=urlencode(given),
+            most=MOST_SHOWN,
+        ),
+        status,
+    )
+
+
+def parameters(asked: query.NamedQuery, items: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters in an address. UsageError for one that is given twice."""
+    empty_is_text = {one.name for one in asked.parameters if one.type == "String"}
+    given: dict[str, str] = {}
+    for key, value in items:
+        if key in given:
+            raise UsageError(f"the parameter {key} is given twice: write it once")
+        if value or key in empty_is_text or key not in {one.name for one in asked.parameters}:
+            given[key] = value
+    return given
+
+
+def lacking(asked: query.NamedQuery, given: Mapping[str, str]) -> list[str]:
+    """Return the parameters that need a value and have none: the page is an empty form then."""
+    if given:
+        return []
+    return [one.name for one in asked.parameters if one.default is None]
+
+
+def _table(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns (name, whether it is a number) and the first rows of an answer in JSONCompact."""
+    columns = [(one["name"], "Int" in one["type"] or "Float" in one["type"]) for one in answer["meta"]]
+    return {"columns": columns, "rows": answer["data"][:MOST_SHOWN], "count": len(answer["data"])}

@@ -1,0 +1,95 @@
+"""Serves the dashboard until a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from firstflight.errors import Interrupted, UsageError
+from firstflight.system import terminal
+from reports.dashboard.app import application
+from store import find
+from store.clickhouse import listening
+
+# Connections beyond this number are answered by 503 at once.
+_CONNECTIONS = 400
+_KEEP_ALIVE_S = 5
+_GRACE_S = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where the dashboard listens, and for whom; `certificate` and `key` together, or neither."""
+
+    host: str
+    port: int
+    certificate: Path | None
+    key: Path | None
+    public: bool
+
+
+def serve(options: Options) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    When it is ready, one line on standard error ends with ` at URL`. UsageError for an address that cannot be
+    used, or that others can reach without `public`; Interrupted after SIGINT.
+    """
+    find()  # an address of a store that is not valid is wrong use, not an error page
+    if (options.certificate is None) != (options.key is None):
+        raise UsageError("TLS needs both --certificate and --key")
+    if listening.needs_password(options.host) and not options.public:
+        raise UsageError(f"others can reach {options.host}: add --public, which limits what they may ask")
+    if options.certificate and options.key:
+        listening.tls_context(options.certificate, options.key)
+    with _listener(options.host, options.port) as listener:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                application(public=options.public),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                ws="none",
+                http="h11",
+                loop="asyncio",
+                limit_concurrency=_CONNECTIONS,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_GRACE_S,
+                ssl_certfile=options.certificate,
+                ssl_keyfile=options.key,
+            )
+        )
+        caught: list[int] = []
+
+        def end(number: int, _: FrameType | None) -> None:
+            caught.append(number)
+            server.should_exit = True
+
+        # The server puts its own handlers in front of these, and calls them at its end.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "https" if options.certificate else "http"
+        terminal.echo(f"serving the dashboard at {scheme}://{shown}:{port}/", err=True)
+        server.run(sockets=[listener])
+    if signal.SIGINT in caught:
+        raise Interrupted("interrupted; the dashboard has stopped")
+    terminal.echo("the dashboard has stopped", err=True)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return the listening socket (port 0: a free one); UsageError if it cannot listen."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, OverflowError) as error:
+        system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
+        reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
