@@ -74,7 +74,7 @@ class Asker:
         except TimeoutError:
             raise NoAnswer("time", "the store did not answer in time: ask for less at once") from None
         finally:
-            if process.returncode is None:  # out of time, or the client has left
+            if process.returncode is None:  # out of time, or the server stops
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()

@@ -202,6 +202,8 @@ def test_public_mode_limits_each_client(campaign: str, certificate: tuple[Path, 
         assert refused and {got.status for got in answers} == {200, 429}
         assert int(refused[0].headers["retry-after"]) >= 1
         assert refused[0].headers["cache-control"] == "no-store"
+        # A proxy on this machine says who asks.
+        assert one.get("/dashboard.css", {"X-Forwarded-For": "192.0.2.9"}, ca=chain).status == 200
 
 
 @pytest.mark.parametrize(
