@@ -15,6 +15,7 @@ from schemas import records
 from store import Store, open_store
 from store.load import loader, record_file, units
 from store.load.loader import Loaded, Refused, Result
+from tests import memory
 
 from .rows import DAY_NS, many, probe, write
 
@@ -222,6 +223,29 @@ def test_a_file_damaged_in_the_middle_is_refused_whole(
     path.write_bytes(bytes(content))
     assert "damaged" in refusal(path)
     assert ask("SELECT count() AS n FROM quic_probe") == [{"n": 0}]
+
+
+_LOAD = """
+import sys
+from pathlib import Path
+from store.load import loader
+(done,) = loader.load_files([Path(sys.argv[1])], sys.argv[2])
+assert done.in_store == int(sys.argv[3])
+"""
+
+
+def test_memory_does_not_grow_with_a_file_of_many_batches(tmp_path: Path) -> None:
+    rows = pa.Table.from_pylist(many(20_000), schema=records.load("quic_probe").arrow_schema())
+    few, several = 3, 10
+    peaks = []
+    for times in (few, several):
+        path = tmp_path / str(times) / "quic_probe.parquet"
+        path.parent.mkdir()
+        pq.write_table(pa.concat_tables([rows] * times), path, row_group_size=1 << 15)
+        store = f"chdb:{path.parent / 'store'}"
+        peaks.append(memory.peak_bytes(_LOAD, str(path), store, str(times * rows.num_rows)))
+    # A row of a whole file in one batch takes 1,800 bytes; the store's own merges some 60.
+    assert (peaks[1] - peaks[0]) / ((several - few) * rows.num_rows) < 600
 
 
 def test_small_row_groups_are_joined_within_the_bounds_of_a_batch(
