@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-test dist dist-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -35,7 +35,7 @@ airflow: setup-site ## Raise a whole site over the lab: Airflow, store, four Edg
 test: setup ## Run every test but those of `make testbed-test`.
 	cargo test --quiet --release --workspace --locked
 	cd lab/stacks/quic-go && go vet ./... && go test ./...
-	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed"
+	tests/isolated .venv/bin/python -m pytest -q -n 3 --durations=20 -m "not testbed and not dist"
 
 test-unit: setup ## Run the tests that need no lab, no site and no browser.
 	cargo test --quiet --release --workspace --locked
@@ -55,6 +55,12 @@ test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, besi
 
 testbed-test: setup testbed-setup ## Run the tests in simulated time.
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed
+
+dist: setup ## Build what machines install instead of a checkout into dist/: wheels, a static dissector, checksums, SBOM.
+	@.venv/bin/python -m deploy.dist
+
+dist-test: setup ## Install dist/ without network and compilers, and run what is installed.
+	tests/isolated .venv/bin/python -m pytest -q -m dist tests/dist
 
 lint: setup ## Check style, types, imports between folders, words, and the native code.
 	.venv/bin/ruff check .
@@ -80,4 +86,4 @@ format: ## Put all code into the project's style.
 
 clean: ## Remove what was built and measured (not the download caches).
 	-@[ -x $(FF) ] && $(FF) lab down
-	rm -rf target var .venv
+	rm -rf target var dist .venv

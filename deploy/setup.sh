@@ -26,8 +26,8 @@ version_of() { "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n
 PROFILE="${1:-test}"
 case "$PROFILE" in
     demo | testbed) requirements=(requirements.txt); python_size="1.1 GB" ;;
-    site) requirements=(requirements.txt requirements-site.txt); python_size="1.3 GB" ;;
-    test) requirements=(requirements.txt requirements-site.txt requirements-dev.txt); python_size="1.5 GB" ;;
+    site) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt); python_size="1.3 GB" ;;
+    test) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-dev.txt); python_size="1.5 GB" ;;
     *) fail "'$PROFILE' is not demo, site, testbed or test." ;;
 esac
 
@@ -91,7 +91,7 @@ want="$("$PYTHON" --version) $(sha256sum "${requirements[@]}" pyproject.toml)"
 if [ ! -x .venv/bin/firstflight ] || [ "$(cat ".venv/.$last" 2>/dev/null)" != "$want" ]; then
     say "installing $(cat "${requirements[@]}" | grep -c ==) Python packages into .venv ($python_size on disk)"
     [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
-    .venv/bin/pip install -q --disable-pip-version-check -r "$last"
+    .venv/bin/pip install -q --disable-pip-version-check "${requirements[@]/#/--requirement=}"
     .venv/bin/pip install -q --disable-pip-version-check --no-deps -e .
     for count in $(seq "${#requirements[@]}"); do
         files=("${requirements[@]:0:$count}")

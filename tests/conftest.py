@@ -39,6 +39,7 @@ GROUPS = {
     "site": "has real Airflow, PostgreSQL",
     "browser": "opens pages in a browser",
     "testbed": "runs guests in simulated time; needs the kernel of `make testbed-setup`",
+    "dist": "installs what `make dist` built",
 }
 LAB = (
     *("tests/campaign_loopback/", "tests/end_to_end/", "tests/lab_network/", "tests/lab_servers/"),
@@ -97,6 +98,8 @@ def group_of(nodeid: str, fixtures: Sequence[str]) -> str:
         return "browser"
     if nodeid.startswith("tests/testbed/guests/"):
         return "testbed"
+    if nodeid.startswith("tests/dist/"):
+        return "dist"
     return "lab" if nodeid.startswith(LAB) else "unit"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from firstflight.errors import FirstflightError, InputError, UsageError
 
 BIN_VARIABLE = "FIRSTFLIGHT_BIN"
-"""Environment variable with the folder of the Rust programs; overrides the repository's build."""
+"""Environment variable with the folder of the Rust programs; overrides package and checkout."""
 
 
 def repository() -> Path:
@@ -16,19 +16,31 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
-def find(name: str) -> Path:
-    """Return the path of the Rust program `name`, for example `firstflight-prober`.
+def folder() -> tuple[Path, str]:
+    """Return the one folder that holds the native programs, and what to do if one is missing there.
 
-    Searches only the folder `$FIRSTFLIGHT_BIN` if that is set, else `target/release` beside the package.
-    Raises UsageError if it holds no executable file of that name.
+    The folder `$FIRSTFLIGHT_BIN` if that is set; else `firstflight/programs`, which only an installed wheel
+    has (docs/design/0031); else `target/release` beside the package.
     """
     chosen = os.environ.get(BIN_VARIABLE)
-    folder = Path(chosen) if chosen else repository() / "target" / "release"
-    program = folder / name
+    if chosen:
+        return Path(chosen), f"put it there or unset {BIN_VARIABLE}"
+    inside = repository() / "firstflight" / "programs"
+    if inside.is_dir():
+        return inside, "a wheel has only what measures; lab and benches need a checkout"
+    return repository() / "target" / "release", "run `make build`"
+
+
+def find(name: str) -> Path:
+    """Return the path of the native program `name`, for example `firstflight-prober`.
+
+    Raises UsageError if `folder` holds no executable file of that name.
+    """
+    where, remedy = folder()
+    program = where / name
     if program.is_file() and os.access(program, os.X_OK):
         return program
-    remedy = f"put it there or unset {BIN_VARIABLE}" if chosen else "run `make build`"
-    raise UsageError(f"{name} is not in {folder}: {remedy}")
+    raise UsageError(f"{name} is not in {where}: {remedy}")
 
 
 def unreadable(status: int, stderr: bytes) -> list[str]:

@@ -1,0 +1,149 @@
+"""Builds `dist/`: what a machine installs instead of a checkout and three toolchains (docs/design/0031).
+
+    make dist
+
+One wheel of firstflight with its native programs inside, wheels of everything that it needs (also of what is
+published only as source), a static dissector, the DAG files, `sbom.cdx.json` and `SHA256SUMS`. Exit status 0,
+or 2 with one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from deploy import sbom
+from firstflight.run import provenance
+from firstflight.system import files
+
+TREE = Path(__file__).resolve().parent.parent
+OUT = TREE / "dist"
+REQUIREMENTS = ("requirements.txt", "requirements-airflow.txt", "requirements-site.txt")
+
+MEASURES = (
+    *("firstflight-prober", "firstflight-resolve", "firstflight-dissect", "firstflight-handshake"),
+    *("firstflight-tcp-options", "firstflight-rib", "firstflight-quic-download"),
+)
+"""Programs in the wheel, each a Cargo package of the same name. Those of lab and benches need a checkout."""
+
+STATIC = ("firstflight-dissect",)
+"""Programs that are built as one file without libraries."""
+STATIC_TARGET = "x86_64-unknown-linux-musl"
+
+_GLIBC = re.compile(rb"GLIBC_2\.(\d+)")
+
+
+class DistError(Exception):
+    """The build is not possible; one sentence says why and what to do."""
+
+
+def run(command: Sequence[str | Path], cwd: Path = TREE) -> str:
+    """Run a command, and return its standard output. DistError if it is missing or fails."""
+    try:
+        done = subprocess.run([*map(str, command)], cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
+    except FileNotFoundError as error:
+        raise DistError(f"{command[0]} is missing: run `make setup`") from error
+    if done.returncode:
+        raise DistError(f"`{' '.join(map(str, command))}` failed with status {done.returncode}: see above")
+    return done.stdout
+
+
+def glibc(programs: Iterable[Path]) -> int:
+    """Return N of the newest glibc, 2.N, whose symbols these programs name; DistError if they name none."""
+    named = [int(minor) for path in programs for minor in _GLIBC.findall(path.read_bytes())]
+    if not named:
+        raise DistError("the programs name no version of glibc: build them for a target with glibc")
+    return max(named)
+
+
+def native(out: Path, names: Sequence[str], target: str | None = None) -> list[Path]:
+    """Build native programs, for the Rust target `target` if any, and copy them to `out` without symbols."""
+    options = ["--target", target] if target else []
+    packages = [word for name in names for word in ("-p", name)]
+    run(["cargo", "build", "--quiet", "--release", "--locked", *options, *packages])
+    out.mkdir(parents=True)
+    made = []
+    for name in names:
+        made.append(Path(shutil.copy(TREE / "target" / (target or "") / "release" / name, out)))
+        run(["strip", "--strip-all", made[-1]])
+    return made
+
+
+def static(out: Path) -> None:
+    """Build the static programs into `out`. DistError if this machine has no C library for them."""
+    if shutil.which("musl-gcc") is None:
+        raise DistError("musl-gcc is missing: install the Debian package musl-tools")
+    if STATIC_TARGET not in run(["rustup", "target", "list", "--installed"]).split():
+        raise DistError(f"Rust's {STATIC_TARGET} is missing: run `rustup target add {STATIC_TARGET}`")
+    native(out, STATIC, STATIC_TARGET)
+
+
+def own_wheel(out: Path) -> None:
+    """Build firstflight's wheel into `out`, with the native programs and the commit inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        for name in filter(None, run(["git", "ls-files", "-z"]).split("\0")):
+            if (TREE / name).is_file():
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(TREE / name, tree / name)
+        package = tree / "firstflight"
+        programs = native(package / "programs", MEASURES)
+        # As tool_version of a checkout; a wheel's rows name its commit by this file.
+        commit = provenance.tool_version().partition("+")[2]
+        (package / "COMMIT").write_text(commit + "\n", encoding="utf-8")
+        # Any Python, this architecture, and a glibc that has the symbols: pip refuses an older machine.
+        tag = f"manylinux_2_{glibc(programs)}_{os.uname().machine}"
+        (tree / "setup.cfg").write_text(f"[bdist_wheel]\nplat_name = {tag}\n", encoding="utf-8")
+        run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, tree])
+
+
+def needed_wheels(out: Path) -> None:
+    """Put wheels of all pinned dependencies into `out`; what is published only as source is built."""
+    listed = [f"--requirement={TREE / name}" for name in REQUIREMENTS]
+    # The lists name everything, so nothing is resolved.
+    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, *listed])
+
+
+def checksums(folder: Path) -> str:
+    """Return the lines of SHA256SUMS, as sha256sum prints them, for all files below `folder` by path."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    return "".join(f"{files.sha256_of(path)}  {path.relative_to(folder)}\n" for path in found)
+
+
+def build(out: Path) -> None:
+    """Build all parts into `out`, which takes its place only when they are whole."""
+    part = out.with_name(out.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    static(part / "static")
+    own_wheel(part)
+    needed_wheels(part)
+    shutil.copytree(TREE / "dags", part / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    packages = [word for name in MEASURES for word in ("-p", name)]
+    inside = sbom.crates(run(["cargo", "tree", "--locked", *sbom.TREE_FORMAT, *packages]))
+    (part / "sbom.cdx.json").write_text(sbom.text(part, inside), encoding="utf-8")
+    (part / "SHA256SUMS").write_text(checksums(part), encoding="utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    part.rename(out)
+
+
+def main() -> int:
+    """Build `dist/`, and say where it is."""
+    try:
+        build(OUT)
+    except DistError as error:
+        sys.stderr.write(f"dist: {error}\n")
+        return 2
+    size = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
+    sys.stdout.write(f"{OUT}: {len(list(OUT.glob('*.whl')))} wheels, {size // 1_000_000} MB\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

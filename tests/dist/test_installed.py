@@ -1,0 +1,128 @@
+"""What `make dist` built, installed without network and compilers, measures at once (`make dist-test`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy import dist
+from firstflight.system import binaries
+from tests.resolve.named import Named
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an empty environment in which firstflight is installed from `dist/`."""
+    assert (dist.OUT / "SHA256SUMS").is_file(), "dist/ is not there: run `make dist`"
+    environment = tmp_path_factory.mktemp("machine") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    folder = environment / "bin"
+    pip = [folder / "pip", "install", "-q", "--no-index", "--find-links", dist.OUT, "firstflight"]
+    run(folder, *pip, timeout=500)
+    return folder
+
+
+def run(folder: Path, *command: object, timeout: float = 60) -> str:
+    """Return the output of a command that finds programs only in `folder`: no compiler, no toolchain."""
+    environment = {"PATH": str(folder), "HOME": str(folder.parent)}
+    assert not any(shutil.which(name, path=str(folder)) for name in ("cc", "gcc", "cargo", "go", "git"))
+    argv = [str(word) for word in command]
+    done = subprocess.run(
+        argv, cwd=folder.parent, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def responder() -> Iterator[int]:
+    """Port of a QUIC responder on 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    command = [str(binaries.find("firstflight-responder")), "--listen", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "READY"
+        yield port
+        process.kill()
+
+
+def test_probe(installed: Path, responder: int, tmp_path: Path) -> None:
+    targets = tmp_path / "targets.csv"
+    targets.write_text(f"ip,domain,port\n127.0.0.1,a.example,{responder}\n")
+    probe = [installed / "firstflight", "probe", "--targets", targets, "--allow-net", "127.0.0.0/8"]
+    (row,) = map(json.loads, run(installed, *probe).splitlines())
+    assert (row["domain"], row["outcome"]) == ("a.example", "iack")
+
+
+def test_resolve(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("www.example.test\n")
+    named = Named(tmp_path)
+    named.start()
+    server = f"127.0.0.1:{named.port}"
+    resolve = [installed / "firstflight", "resolve", "--names", tmp_path / "names.txt", "--types", "A"]
+    try:
+        (row,) = map(json.loads, run(installed, *resolve, "--resolver", server).splitlines())
+    finally:
+        named.stop()
+    assert row["address"] == "198.18.0.1"
+
+
+def test_dissect(installed: Path) -> None:
+    capture = FIXTURES / "interop" / "nginx.pcap"
+    rows = run(installed, installed / "firstflight", "dissect", "--kind", "quic_connection", capture)
+    assert json.loads(rows.splitlines()[0])["first_answer"] == "coalesced"
+
+
+def test_sql(installed: Path) -> None:
+    run(installed, installed / "firstflight", "db", "migrate")
+    assert (
+        run(installed, installed / "firstflight", "sql", "SELECT 6 * 7 AS n", "--format", "TSV").split()[-1]
+        == "42"
+    )
+
+
+def test_rows_name_the_commit(installed: Path) -> None:
+    code = "from firstflight.run.provenance import tool_version; print(tool_version())"
+    version = run(installed, installed / "python", "-c", code).strip()
+    assert version.partition("+")[2] not in ("", "unknown")
+
+
+def test_a_program_of_the_lab_is_not_there_and_the_message_says_where_it_is(installed: Path) -> None:
+    code = "from firstflight.system.binaries import find; find('firstflight-link')"
+    with pytest.raises(AssertionError, match="lab and benches need a checkout"):
+        run(installed, installed / "python", "-c", code)
+
+
+@pytest.mark.parametrize("name", dist.STATIC)
+def test_static_programs_need_nothing_beside_them(name: str, tmp_path: Path) -> None:
+    shutil.copy(dist.OUT / "static" / name, tmp_path)
+    done = subprocess.run(
+        [f"/{name}", "--version"],
+        preexec_fn=lambda: os.chroot(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(name)
+
+
+def test_checksums() -> None:
+    assert (dist.OUT / "SHA256SUMS").read_text() == dist.checksums(dist.OUT)
+
+
+@pytest.mark.parametrize("extra", ["airflow", "site"])
+def test_extras_are_complete(installed: Path, extra: str) -> None:
+    pip = [installed / "pip", "install", "-q", "--no-index", "--find-links", dist.OUT, "--dry-run"]
+    run(installed, *pip, f"firstflight[{extra}]", timeout=300)
