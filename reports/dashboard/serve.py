@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -12,7 +10,7 @@ from types import FrameType
 import uvicorn
 
 from firstflight.errors import Interrupted, UsageError
-from firstflight.system import terminal
+from firstflight.system import tcp_listener, terminal
 from reports.dashboard.app import application
 from store import find
 from store.clickhouse import listening
@@ -47,7 +45,7 @@ def serve(options: Options) -> None:
         raise UsageError(f"others can reach {options.host}: add --public, which limits what they may ask")
     if options.certificate and options.key:
         listening.tls_context(options.certificate, options.key)
-    with _listener(options.host, options.port) as listener:
+    with tcp_listener.listener(options.host, options.port) as listener:
         server = uvicorn.Server(
             uvicorn.Config(
                 application(public=options.public),
@@ -82,14 +80,3 @@ def serve(options: Options) -> None:
     if signal.SIGINT in caught:
         raise Interrupted("interrupted; the dashboard has stopped")
     terminal.echo("the dashboard has stopped", err=True)
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    """Return the listening socket (port 0: a free one); UsageError if it cannot listen."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
-        reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import os
 import socket
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from firstflight.errors import UsageError
+from firstflight.system import tcp_listener
 from store.protocol.packets import Hello
 from store.protocol.refusal import AUTHENTICATION_FAILED, Refusal
 
@@ -61,14 +61,7 @@ def listener(host: str, port: int, access: Access) -> socket.socket:
     """
     if needs_password(host) and not access.password:
         raise UsageError(f"others can reach {host}: --no-password is for 127.0.0.1 alone, leave it out")
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        # getaddrinfo has its own error numbers and messages.
-        system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
-        reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
+    return tcp_listener.listener(host, port)
 
 
 def address_of(listening: socket.socket) -> tuple[str, int]:

@@ -1,0 +1,20 @@
+"""A listening socket, or one sentence why there is none."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from firstflight.errors import UsageError
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """Return a listening TCP socket (port 0: a free one); UsageError if it cannot listen there."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, OverflowError) as error:
+        # getaddrinfo has its own error numbers and messages.
+        system = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
+        reason = os.strerror(system) if system else getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}") from error
