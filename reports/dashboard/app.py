@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reports.dashboard import html, limits, queries
 from reports.dashboard.asking import Asker
+from reports.dashboard.metrics import Metrics
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
@@ -41,16 +42,18 @@ def application(*, public: bool) -> Starlette:
 
     `public`: strict limits, shared caches may keep answers, and any host name is served.
     """
+    asker = Asker(limits.PUBLIC if public else limits.OWN)
     app = Starlette(
         routes=[
             Route("/", _start),
             Route("/queries", queries.index),
             Route("/queries/{name}", queries.page),
+            Route("/metrics", Metrics(asker).page),
             Route("/dashboard.css", _sheet),
         ],
         exception_handlers={HTTPException: _refused, Exception: _fault},
     )
-    app.state.asker = Asker(limits.PUBLIC if public else limits.OWN)
+    app.state.asker = asker
     app.add_middleware(_PerClient, public=public)
     app.add_middleware(_Headers, public=public)
     return app

@@ -69,6 +69,14 @@ def test_ack_to_sh_quantiles(known: Store) -> None:
     ]
 
 
+def test_newest_data(known: Store) -> None:
+    columns = "vantage run outcome probes newest_at"
+    assert table(known, "newest_data", columns) == [
+        ["hamburg", RUN_2, "iack", 2, "2026-11-27 06:00:00.000000000"],
+        ["hong_kong", RUN_1, "iack", 1, "2026-11-20 06:00:00.000000000"],
+    ]
+
+
 def test_sh_to_handshake(known: Store) -> None:
     columns = "cdn answered no_handshake same_datagram same_datagram_share p25_us p50_us p75_us p90_us p99_us"
     # Cloudflare saw the Handshake packet three times: 0, 0, 150.
