@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,11 +20,12 @@ QUICHE = PACING / "quiche-gso-txtime-cubic-gso_unpaced-rep1.pcap.zst"
 TCP = PACING / "tcp+tls-cubic-rep1.pcap.zst"
 
 
-def times_ns(capture: Path) -> list[int]:
-    """Return the times of the packets by tshark."""
-    argv = ["tshark", "-r", str(capture), "-T", "fields", "-e", "frame.time_epoch"]
+def times_ns(capture: Path) -> tuple[list[int], list[int]]:
+    """Return the times (ns) and the IP total lengths (bytes) of the packets by tshark."""
+    argv = ["tshark", "-r", str(capture), "-T", "fields", "-e", "frame.time_epoch", "-e", "ip.len"]
     done = subprocess.run(argv, capture_output=True, check=True, text=True)
-    return [int(line.replace(".", "")) for line in done.stdout.split()]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return [int(time.replace(".", "")) for time, _ in lines], [int(length) for _, length in lines]
 
 
 def expected(times: list[int], train_gap_ns: int = 100_000) -> Row:
@@ -54,8 +57,14 @@ def test_published_captures(capture: Path, protocol: str, share: float, tmp_path
     assert row["gaps_exact"] is True
     plain = tmp_path / "plain.pcap"
     subprocess.run(["tshark", "-r", str(capture), "-F", "nsecpcap", "-w", str(plain)], check=True)
-    computed = expected(times_ns(plain))
+    times, lengths = times_ns(plain)
+    computed = expected(times)
     assert {name: row[name] for name in computed} == computed
+    gaps = [after - before for before, after in pairwise(times)]
+    points = [sum(gap <= point * 10_000 for gap in gaps) for point in range(201)]
+    assert json.loads(row["gaps_up_to"]) == points
+    (mode, count), *_ = sorted(Counter(lengths).items(), key=lambda item: (-item[1], -item[0]))
+    assert (row["ip_bytes_mode"], row["ip_bytes_mode_share"]) == (mode, count / len(lengths))
     shares = dict(pair.split(":") for pair in row["train_lengths"].split(","))
     assert sum(map(float, shares.values())) == pytest.approx(1, abs=1e-4)
 

@@ -6,12 +6,17 @@ use std::net::SocketAddr;
 use crate::flow::coverage::Coverage;
 use crate::flow::expiry::Bounds;
 use crate::flow::quantiles::Durations;
+use crate::flow::spread::{GapPoints, Lengths};
 use crate::flow::table::{FlowTable, Live};
 
 /// Gaps of one direction that are kept one by one; beyond, quantiles come from a histogram.
 const EXACT_GAPS: usize = 1 << 17;
 /// The same for all directions of a capture together.
 const EXACT_GAPS_IN_ALL: usize = 1 << 22;
+/// Different packet lengths of one direction that are counted; beyond, it has no most frequent length.
+const LENGTHS: usize = 1 << 11;
+/// The same for all directions of a capture together.
+const LENGTHS_IN_ALL: usize = 1 << 20;
 
 /// Transport protocols that have ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,6 +56,8 @@ pub struct Pacing {
     /// Payload; of TCP each byte of the stream once.
     pub payload_bytes: u64,
     pub gaps: Durations,
+    pub points: GapPoints,
+    pub lengths: Lengths,
     /// Number of trains that have ended, by their length in packets.
     trains: BTreeMap<u64, u64>,
     train: u64,
@@ -73,6 +80,8 @@ impl Pacing {
             ip_bytes: 0,
             payload_bytes: 0,
             gaps: Durations::default(),
+            points: GapPoints::default(),
+            lengths: Lengths::default(),
             trains: BTreeMap::new(),
             train: 0,
             seen: Coverage::default(),
@@ -83,6 +92,7 @@ impl Pacing {
         if self.packets > 0 {
             let gap = sent.ns - self.last_ns;
             self.gaps.add(gap);
+            self.points.add(gap);
             if gap >= train_gap_ns {
                 *self.trains.entry(self.train).or_default() += 1;
                 self.train = 0;
@@ -92,6 +102,7 @@ impl Pacing {
         self.packets += 1;
         self.last_ns = sent.ns;
         self.ip_bytes += sent.ip_bytes;
+        self.lengths.add(sent.ip_bytes);
         let new = sent
             .seq
             .map_or(sent.payload, |seq| self.seen.add(seq, sent.payload));
@@ -125,6 +136,7 @@ pub struct Pacings {
     table: FlowTable<Direction, Pacing>,
     train_gap_ns: i64,
     kept: usize,
+    lengths: usize,
 }
 
 impl Pacings {
@@ -134,6 +146,7 @@ impl Pacings {
             table: FlowTable::new(bounds),
             train_gap_ns,
             kept: 0,
+            lengths: 0,
         }
     }
 
@@ -146,11 +159,17 @@ impl Pacings {
             return;
         };
         let before = pacing.gaps.kept();
+        let lengths = pacing.lengths.kept();
         pacing.packet(sent, self.train_gap_ns);
         self.kept += pacing.gaps.kept() - before;
         if pacing.gaps.kept() > EXACT_GAPS || self.kept > EXACT_GAPS_IN_ALL {
             self.kept -= pacing.gaps.kept();
             pacing.gaps.compress();
+        }
+        self.lengths += pacing.lengths.kept() - lengths;
+        if pacing.lengths.kept() > LENGTHS || self.lengths > LENGTHS_IN_ALL {
+            self.lengths -= pacing.lengths.kept();
+            pacing.lengths.give_up();
         }
     }
 
@@ -173,6 +192,7 @@ impl Pacings {
 
     fn forget(&mut self, over: Option<Box<Pacing>>) -> Option<Box<Pacing>> {
         self.kept -= over.as_ref().map_or(0, |pacing| pacing.gaps.kept());
+        self.lengths -= over.as_ref().map_or(0, |pacing| pacing.lengths.kept());
         over
     }
 }
@@ -220,6 +240,26 @@ mod tests {
         let p = pacing(&[5]);
         assert_eq!(p.trains(), BTreeMap::from([(1, 1)]));
         assert_eq!((p.goodput_bps(), p.share_in_trains(5)), (None, 1.0));
+    }
+
+    #[test]
+    fn too_many_lengths_are_given_up() {
+        for (lengths, mode) in [(LENGTHS, Some((LENGTHS as u64, 1))), (LENGTHS + 1, None)] {
+            let mut pacings = Pacings::new(BOUNDS, 100);
+            let direction = pacing(&[0]).direction;
+            for ip_bytes in 1..=lengths as u64 {
+                let sent = Sent {
+                    ns: 0,
+                    ip_bytes,
+                    payload: 0,
+                    seq: None,
+                };
+                pacings.packet(direction, &sent);
+            }
+            assert_eq!(pacings.lengths, mode.map_or(0, |_| LENGTHS));
+            assert_eq!(pacings.drain().unwrap().lengths.mode(), mode);
+            assert_eq!(pacings.lengths, 0);
+        }
     }
 
     #[test]

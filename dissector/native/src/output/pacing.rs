@@ -2,7 +2,7 @@
 
 use firstflight_records::columns;
 
-use super::cells::Ip;
+use super::cells::{Integers, Ip};
 use crate::flow::pacing::{Pacing, Protocol};
 
 columns! {
@@ -36,6 +36,9 @@ columns! {
         share_in_trains_le5: f64,
         longest_train: u64,
         train_lengths: String,
+        gaps_up_to: Option<Integers>,
+        ip_bytes_mode: Option<u64>,
+        ip_bytes_mode_share: Option<f64>,
     }
 }
 
@@ -48,6 +51,7 @@ impl<'a> PacingRow<'a> {
             .map(|(length, n)| format!("{length}:{:.6}", (length * n) as f64 / p.packets as f64))
             .collect();
         let [p10, p25, p50, p75, p90, p99] = p.gaps.quantiles([0.1, 0.25, 0.5, 0.75, 0.9, 0.99]);
+        let (mode, mode_packets) = p.lengths.mode().unzip();
         let direction = &p.direction;
         PacingRow {
             source_file,
@@ -81,6 +85,9 @@ impl<'a> PacingRow<'a> {
             share_in_trains_le5: p.share_in_trains(5),
             longest_train: trains.keys().next_back().copied().unwrap_or(0),
             train_lengths: lengths.join(","),
+            gaps_up_to: (p.packets > 1).then(|| Integers(p.points.cumulative())),
+            ip_bytes_mode: mode,
+            ip_bytes_mode_share: mode_packets.map(|n| n as f64 / p.packets as f64),
         }
     }
 }
@@ -117,6 +124,18 @@ mod tests {
             pacings.packet(direction, &sent);
         }
         let pacing = pacings.drain().unwrap();
+        // Gaps in microseconds: five of 10, 10.999, 190, 200, 249.001.
+        let counts: Vec<&str> = (0..=200)
+            .map(|point| match point {
+                0 => "0",
+                1 => "5",
+                2..19 => "6",
+                19 => "7",
+                20..25 => "8",
+                _ => "9",
+            })
+            .collect();
+        let counts = counts.join(",");
         let expected = "source_file=x.pcap\n\
             start_time_ns=5000\n\
             src_ip=192.0.2.1\n\
@@ -145,6 +164,8 @@ mod tests {
             share_in_trains_le5=0.4\n\
             longest_train=6\n\
             train_lengths=1:0.200000,2:0.200000,6:0.600000\n";
+        let expected =
+            format!("{expected}gaps_up_to=[{counts}]\nip_bytes_mode=140\nip_bytes_mode_share=1\n");
         assert_eq!(lines(&PacingRow::new("x.pcap", 100_000, &pacing)), expected);
     }
 
@@ -173,6 +194,10 @@ mod tests {
         assert_eq!(
             (row.protocol, row.duration_us, row.goodput_bps),
             ("udp", 0, None)
+        );
+        assert_eq!(
+            (row.gaps_up_to, row.ip_bytes_mode, row.ip_bytes_mode_share),
+            (None, Some(140), Some(1.0))
         );
     }
 }
