@@ -116,11 +116,14 @@ class Worker:
         """Return the client's next line, a part of it if it ended, None if the time is over."""
         assert self._process is not None and self._process.stdout is not None
         pipe, end, line = self._process.stdout.fileno(), time.monotonic() + limit_s, b""
+        # select() refuses descriptors above 1023.
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
         while not line.endswith(b"\n"):
             self._watch()
             if time.monotonic() > end:
                 return None
-            if select.select([pipe], [], [], _WATCH_EVERY_S)[0]:
+            if poll.poll(_WATCH_EVERY_S * 1000):
                 chunk = os.read(pipe, 1 << 16)
                 line += chunk
                 if not chunk:

@@ -139,7 +139,10 @@ def kill(record: Record, timeout_s: float = 5.0) -> None:
         if start_ticks(record.pid) != record.start_ticks:
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
-        if not select.select([process], [], [], timeout_s)[0]:
+        # select() refuses descriptors above 1023.
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
             raise FirstflightError(
                 f"the lab's supervisor (process {record.pid}) did not end within {timeout_s} s"
             )
