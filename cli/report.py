@@ -178,6 +178,35 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
         _print([value.as_dict() for value in (*values, *survey)], output_format)
 
 
+@command.command(epilog="Example: firstflight report handshakes --part stacks --format csv")
+@click.option("--run", default="newest", show_default=True, metavar="RUN", help="Run id, or newest.")
+@click.option(
+    "--part",
+    type=click.Choice(["outcomes", "stacks", "certificates", "locations"]),
+    help="One table of the answer; default: all as a table, outcomes in any other format.",
+)
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
+def handshakes(run: str, part: str | None, output_format: str) -> None:
+    """Print what completed handshakes found: outcomes, QUIC stacks, certificates, edge locations.
+
+    The table prints percent and ms; jsonl and csv print shares from 0 to 1 and us, as columns say.
+    """
+    from firstflight.system import interrupt
+    from store import confined_command as confined
+    from store import open_store
+
+    stdout.check_open()
+    confined.asking()
+    from reports.page import handshake_tables as made
+
+    with interrupt.exit_on_sigint(), open_store() as store:
+        run, found = made.collect(store, run)
+    if output_format == "table":
+        sys.stdout.write(made.text(run, found, part, terminal=sys.stdout.isatty()))
+    else:
+        _print(made.rows(run, found, part or "outcomes"), output_format)
+
+
 def _downloads_page(out: Path, run: str) -> None:
     from firstflight.system import interrupt
     from store import open_store

@@ -110,6 +110,7 @@ def test_a_full_disk_behind_the_messages_does_not_change_the_status(words: tuple
         ("trace", "RUN", "V", "D", "I"),
         ("report", "table1"),
         ("report", "table3", "."),
+        ("report", "handshakes"),
         ("db", "status"),
         ("spool", "status"),
         ("uploads", "status"),

@@ -1,34 +1,15 @@
-"""Prints tables: by rich on a terminal, as plain aligned text elsewhere."""
+"""Prints Tables 1 and 3 of the paper for people."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from firstflight.system.terminal import visible
 from reports.numbers import bootstrap
 from reports.numbers.truth import Declared
 from reports.tables import table3 as table3s
+from reports.tables.columns import Column, drawn
 from reports.tables.table1 import Row, Table
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column to print; `title` has two lines."""
-
-    title: str
-    cells: list[str]
-    right: bool = True
-
-    def __post_init__(self) -> None:
-        # Names of CDNs and servers are external text, from lists and files.
-        object.__setattr__(self, "cells", [visible(cell) for cell in self.cells])
 
 
 def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, terminal: bool) -> str:
@@ -36,14 +17,13 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
 
     `declared` adds declared values beside the measured ones. `terminal`: use colours and lines.
     """
-    draw = _drawn if terminal else _plain
     parts = [
         f"Table 1 of run {visible(table.run)}: {table.vantages} vantage points, "
         f"{table.repetitions} repetitions, first IPv4 address of each name.\n",
         "The paper's way: probes whose first ACK and ServerHello came in different datagrams.\n",
-        draw(_paper(table.rows, declared)),
+        drawn(_paper(table.rows, declared), terminal=terminal),
         "By outcome: iack / (iack + coalesced + sh_first), and all probes of the run.\n",
-        draw(_by_outcome(table.rows)),
+        drawn(_by_outcome(table.rows), terminal=terminal),
         "max.: highest share at one vantage point in one repetition; variation: highest minus lowest share.\n"
         f"[low, high]: {bootstrap.LEVEL:.0%} percentile bootstrap over names, {table.resamples} resamples, "
         f"seed {table.seed}. -: nothing counted.\n",
@@ -56,7 +36,6 @@ def table1(table: Table, declared: Mapping[str, Declared] | None = None, *, term
 
 def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
     """Format Table 3 in the layout of the paper, one repetition, in ms. `terminal` as for Table 1."""
-    draw = _drawn if terminal else _plain
     noted = [row for row in rows if row.initial_meant_ms is not None]
     columns = [
         Column("\nServer", [row.server + ("*" if row in noted else "") for row in rows], right=False),
@@ -67,7 +46,7 @@ def table3(rows: Sequence[table3s.Row], *, terminal: bool) -> str:
     ]
     parts = [
         "First ACK Delay of each server, read with the default exponent (raw x 8 us), as in the paper.\n",
-        draw(columns),
+        drawn(columns, terminal=terminal),
         "-: no ACK frame in that space. ?: packets could not be opened (no keys).\n",
     ]
     parts += [
@@ -129,25 +108,3 @@ def _interval(bounds: bootstrap.Interval | None) -> str:
 
 def _count(number: int | None) -> str:
     return "-" if number is None else str(number)
-
-
-def _plain(columns: Sequence[Column]) -> str:
-    """Format columns, each padded to its width, with two spaces between them."""
-    padded: list[list[str]] = []
-    for column in columns:
-        cells = [*column.title.split("\n"), *column.cells]
-        width = max(len(cell) for cell in cells)
-        padded.append([cell.rjust(width) if column.right else cell.ljust(width) for cell in cells])
-    return "".join("  ".join(cells).rstrip() + "\n" for cells in zip(*padded, strict=True))
-
-
-def _drawn(columns: Sequence[Column]) -> str:
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in columns:
-        table.add_column(escape(column.title), justify="right" if column.right else "left", no_wrap=True)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*(escape(cell) for cell in cells))
-    out = io.StringIO()
-    # Wide enough for all columns: a narrower terminal wraps lines, so no number is truncated.
-    Console(file=out, force_terminal=True, highlight=False, width=200).print(table)
-    return out.getvalue().strip("\n") + "\n"

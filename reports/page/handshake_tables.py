@@ -1,0 +1,171 @@
+"""Prints the section about completed handshakes: tables for people, rows of one part for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firstflight.errors import UsageError
+from firstflight.system.terminal import visible
+from reports import question
+from reports.page import handshakes
+from reports.page.handshakes import Handshakes
+from reports.tables.columns import Column, drawn
+from reports.wording import plain
+from store import Store
+
+NEWEST = "newest"
+_QUARTILES = "_quartiles_us"
+_LONGEST = 60  # characters of external text, so that a line of a table stays one line
+
+
+def collect(store: Store, run: str) -> tuple[str, Handshakes]:
+    """Return the id of `run` (an id, or `newest`: the newest with handshakes) and what its handshakes found.
+
+    UsageError if the store has no handshake of the run.
+    """
+    if run == NEWEST:
+        newest = question.ask(store, "newest_handshakes").rows
+        if not newest:
+            raise UsageError(
+                f"the store in {store.location} has no handshake: run a campaign with [handshake] enabled, "
+                "or load one (firstflight load RUN)"
+            )
+        run = str(newest[0]["run"])
+    found = handshakes.collect(store, run)
+    if found is None:
+        raise UsageError(
+            f"run {run} has no handshake in the store: its settings need [handshake] enabled, and it must be "
+            "loaded (firstflight load RUN)"
+        )
+    return run, found
+
+
+def rows(run: str, found: Handshakes, part: str) -> list[dict[str, Any]]:
+    """Return the rows of one of PARTS, `run` first; quartiles become *_p25_us, _p50_us, _p75_us."""
+    return [{"run": run, **_flat(row)} for row in getattr(found, part).rows]
+
+
+def text(run: str, found: Handshakes, part: str | None = None, *, terminal: bool) -> str:
+    """Format one of PARTS (None: all that have rows) as tables; `terminal`: use colours and lines."""
+    made = [f"Handshakes of run {visible(run)}, all addresses. -: nothing counted.\n"]
+    for name in [part] if part else PARTS:
+        title, columns = PARTS[name]
+        shown = rows(run, found, name)
+        if shown:
+            cells = [
+                Column(one.title, [one.show(row[one.key]) for row in shown], right=one.show is not _text)
+                for one in columns
+            ]
+            more = f"Only the first {handshakes.MOST} rows.\n" if len(shown) == handshakes.MOST else ""
+            made += [f"{title}\n", drawn(cells, terminal=terminal) + more]
+        elif part:
+            made.append(f"The run has no rows of {part}.\n")
+    return "\n".join(made)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, value in row.items():
+        if not name.endswith(_QUARTILES):
+            made[name] = value
+            continue
+        for quarter, us in zip(("p25", "p50", "p75"), value or [None] * 3, strict=True):
+            # The engine writes quartiles of nothing as not-a-number.
+            absent = us is None or math.isnan(us)
+            made[f"{name.removesuffix(_QUARTILES)}_{quarter}_us"] = None if absent else us
+    return made
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    shown = plain(value)
+    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f}"
+
+
+def _ms(us: float | None) -> str:
+    return "-" if us is None else f"{us / 1000:.1f}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column for people: its title of two lines, the column of the answer, how a value is written."""
+
+    title: str
+    key: str
+    show: Callable[[Any], str] = _count
+
+
+_CDN = Shown("\nCDN", "of_cdn", _text)
+_HANDSHAKES = Shown("\nHandshakes", "handshakes")
+_NAMES = Shown("\nNames", "names")
+PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
+    "outcomes": (
+        "How handshakes ended; post-quantum: with X25519MLKEM768; times: medians from the first Initial.",
+        (
+            _CDN,
+            _HANDSHAKES,
+            _NAMES,
+            Shown("\nDone", "done"),
+            Shown("\nFailed", "failed"),
+            Shown("\nUnanswered", "unanswered"),
+            Shown("\nNot sent", "not_sent"),
+            Shown("\nHTTP/3", "responses"),
+            Shown("Status\n2xx", "successful"),
+            Shown("Post-\nquantum", "post_quantum"),
+            Shown("Handshake\n[ms]", "handshake_p50_us", _ms),
+            Shown("Response\n[ms]", "response_p50_us", _ms),
+        ),
+    ),
+    "stacks": (
+        "QUIC stacks by transport parameters; unknown ones by their parameters.",
+        (
+            _CDN,
+            Shown("\nStack", "named", _text),
+            _HANDSHAKES,
+            _NAMES,
+            Shown("\nFingerprints", "fingerprints"),
+            Shown("Share\n[%]", "share_of_cdn", _percent),
+            Shown("\nParameters of unknown ones", "parameters", _text),
+        ),
+    ),
+    "certificates": (
+        "Certificates: bytes of the Certificate message as sent.",
+        (
+            _CDN,
+            _HANDSHAKES,
+            Shown("\nCertificates", "leaves"),
+            Shown("\nChain", "chain_length_p50"),
+            Shown("10 %\n[bytes]", "bytes_p10"),
+            Shown("median\n[bytes]", "bytes_p50"),
+            Shown("90 %\n[bytes]", "bytes_p90"),
+            Shown("Compressed\n[%]", "compressed_share", _percent),
+            Shown("Valid\n[%]", "verified_share", _percent),
+            Shown("Name fits\n[%]", "name_matches_share", _percent),
+        ),
+    ),
+    "locations": (
+        "Edge locations that responses name; RTT: median of the smallest round trips.",
+        (
+            Shown("\nVantage point", "vantage_point", _text),
+            _CDN,
+            Shown("\nLocation", "location", _text),
+            _HANDSHAKES,
+            _NAMES,
+            Shown("Share\n[%]", "share", _percent),
+            Shown("RTT\n[ms]", "rtt_min_p50_us", _ms),
+        ),
+    ),
+}
+"""Name of a part, as in Handshakes -> its title and columns."""
