@@ -182,12 +182,17 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
 @click.option("--run", default="newest", show_default=True, metavar="RUN", help="Run id, or newest.")
 @click.option(
     "--part",
-    type=click.Choice(["outcomes", "stacks", "certificates", "locations"]),
+    type=click.Choice(
+        [
+            *("outcomes", "stages", "ciphers", "stacks", "certificates"),
+            *("chain_sizes", "keys", "servers", "locations"),
+        ]
+    ),
     help="One table of the answer; default: all as a table, outcomes in any other format.",
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 def handshakes(run: str, part: str | None, output_format: str) -> None:
-    """Print what completed handshakes found: outcomes, QUIC stacks, certificates, edge locations.
+    """Print what completed handshakes found: outcomes, QUIC stacks, ciphers, certificates, servers, locations.
 
     The table prints percent and ms; jsonl and csv print shares from 0 to 1 and us, as columns say.
     """

@@ -128,6 +128,29 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
             Shown("Response\n[ms]", "response_p50_us", _ms),
         ),
     ),
+    "stages": (
+        "How handshakes ended, and the last milestone that they reached.",
+        (
+            _CDN,
+            Shown("\nOutcome", "outcome", _text),
+            Shown("\nStage", "stage", _text),
+            _HANDSHAKES,
+            _NAMES,
+            Shown("Share\n[%]", "share_of_cdn", _percent),
+        ),
+    ),
+    "ciphers": (
+        "Groups and cipher suites that servers chose; HRR: HelloRetryRequest.",
+        (
+            _CDN,
+            Shown("\nGroup", "key_exchange", _text),
+            Shown("\nCipher suite", "suite", _text),
+            _HANDSHAKES,
+            _NAMES,
+            Shown("HRR\n[%]", "hello_retry_share", _percent),
+            Shown("Share\n[%]", "share_of_cdn", _percent),
+        ),
+    ),
     "stacks": (
         "QUIC stacks by transport parameters; unknown ones by their parameters.",
         (
@@ -153,6 +176,45 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
             Shown("Compressed\n[%]", "compressed_share", _percent),
             Shown("Valid\n[%]", "verified_share", _percent),
             Shown("Name fits\n[%]", "name_matches_share", _percent),
+        ),
+    ),
+    "chain_sizes": (
+        "Certificate messages larger than the anti-amplification limit: three times what was sent before the address was valid.",
+        (
+            _CDN,
+            _HANDSHAKES,
+            Shown("\nChains", "chains"),
+            Shown("Chains\nover limit", "chains_over_limit"),
+            Shown("Over limit\n[%]", "over_limit_share", _percent),
+            Shown("Uncompressed\n[%]", "uncompressed_over_limit_share", _percent),
+            Shown("First flight\n[%]", "flight_over_limit_share", _percent),
+            Shown("Sent over limit\n[%]", "exceeded_share", _percent),
+            Shown("Largest\n[bytes]", "bytes_max"),
+            Shown("Limit\n[bytes]", "limit_p50"),
+        ),
+    ),
+    "keys": (
+        "Keys and signatures of the certificates of servers.",
+        (
+            _CDN,
+            Shown("\nKey", "key_algorithm", _text),
+            Shown("\nBits", "key_bits"),
+            Shown("\nSigned by", "signature_algorithm", _text),
+            Shown("\nCertificates", "leaves"),
+            _HANDSHAKES,
+            Shown("Share\n[%]", "share_of_handshakes", _percent),
+            Shown("median\n[bytes]", "der_bytes_p50"),
+        ),
+    ),
+    "servers": (
+        "Servers over HTTP/3, by their field server.",
+        (
+            _CDN,
+            Shown("\nServer", "server", _text),
+            Shown("\nResponses", "responses"),
+            Shown("Status\n2xx", "successful"),
+            _NAMES,
+            Shown("Share\n[%]", "share_of_cdn", _percent),
         ),
     ),
     "locations": (

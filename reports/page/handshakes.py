@@ -1,7 +1,8 @@
-"""The section about completed handshakes: how they ended, who runs what, certificates, edge locations."""
+"""The section about completed handshakes: how they ended, who runs what, certificates, servers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reports.question import Answer, ask, put
@@ -16,12 +17,30 @@ _ALL = {"vantage": "", "cdn": "", "since": "1970-01-01", "until": "2149-06-06"}
 
 @dataclass(frozen=True)
 class Handshakes:
-    """The answers of the section's queries; the last three are named queries (docs/queries.md)."""
+    """The answers of the section's queries; all but the first are named queries (docs/queries.md)."""
 
     outcomes: Answer
+    stages: Answer
+    ciphers: Answer
     stacks: Answer
     certificates: Answer
+    chain_sizes: Answer
+    keys: Answer
+    servers: Answer
     locations: Answer
+
+
+QUERIES: Mapping[str, str] = {
+    "stages": "handshake_stages",
+    "ciphers": "handshake_ciphers",
+    "stacks": "handshake_stacks",
+    "certificates": "handshake_certificates",
+    "chain_sizes": "handshake_chain_sizes",
+    "keys": "handshake_keys",
+    "servers": "handshake_servers",
+    "locations": "edge_locations",
+}
+"""Answer of Handshakes -> its named query."""
 
 
 def collect(store: Store, run: str) -> Handshakes | None:
@@ -29,8 +48,6 @@ def collect(store: Store, run: str) -> Handshakes | None:
     outcomes = ask(store, "handshake_outcomes", run=run)
     if not outcomes.rows:
         return None
-    stacks, certificates, locations = (
-        put(store, sql.query(name, store.dialect), {"run": run, "limit": MOST, **_ALL})
-        for name in ("handshake_stacks", "handshake_certificates", "edge_locations")
-    )
-    return Handshakes(outcomes, stacks, certificates, locations)
+    values = {"run": run, "limit": MOST, **_ALL}
+    named = {answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()}
+    return Handshakes(outcomes=outcomes, **named)
