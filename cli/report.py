@@ -192,7 +192,7 @@ def downloads(run: str, out: Path | None, output_format: str) -> None:
 )
 @click.option("--format", "output_format", type=click.Choice(["table", "jsonl", "csv"]), default="table")
 def handshakes(run: str, part: str | None, output_format: str) -> None:
-    """Print what completed handshakes found: outcomes, QUIC stacks, ciphers, certificates, servers, locations.
+    """Print what completed handshakes found: outcomes, stacks, ciphers, certificates, servers, edges.
 
     The table prints percent and ms; jsonl and csv print shares from 0 to 1 and us, as columns say.
     """

@@ -179,7 +179,7 @@ PARTS: Mapping[str, tuple[str, tuple[Shown, ...]]] = {
         ),
     ),
     "chain_sizes": (
-        "Certificate messages larger than the anti-amplification limit: three times what was sent before the address was valid.",
+        "Certificate messages above the limit: three times what was sent before the address was valid.",
         (
             _CDN,
             _HANDSHAKES,

@@ -48,6 +48,6 @@ def collect(store: Store, run: str) -> Handshakes | None:
     outcomes = ask(store, "handshake_outcomes", run=run)
     if not outcomes.rows:
         return None
-    values = {"run": run, "limit": MOST, **_ALL}
+    values: dict[str, str | int] = {"run": run, "limit": MOST, **_ALL}
     named = {answer: put(store, sql.query(name, store.dialect), values) for answer, name in QUERIES.items()}
     return Handshakes(outcomes=outcomes, **named)

@@ -14,6 +14,7 @@ import pytest
 
 from firstflight.system import progress, terminal
 from reports.tables import text
+from reports.tables.columns import Column, drawn
 from reports.tables.table1 import Table
 from reports.trace import SHOWN, Trace, describe
 
@@ -180,11 +181,11 @@ def test_a_trace_is_one_line_per_packet() -> None:
     assert sum("owned" in line for line in lines) == 3
 
 
-@pytest.mark.parametrize("drawn", [False, True])
-def test_tables_of_the_report(drawn: bool) -> None:
-    columns = [text.Column("\nCDN", [EVIL, "x"], right=False), text.Column("Domains\n[#]", ["1", "2"])]
-    made = (text._drawn if drawn else text._plain)(columns)
-    assert "owned" in made and harmless(re.sub("\x1b\\[[0-9;]*m", "", made) if drawn else made)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_tables_of_the_report(terminal: bool) -> None:
+    columns = [Column("\nCDN", [EVIL, "x"], right=False), Column("Domains\n[#]", ["1", "2"])]
+    made = drawn(columns, terminal=terminal)
+    assert "owned" in made and harmless(re.sub("\x1b\\[[0-9;]*m", "", made) if terminal else made)
     table = text.table1(Table(EVIL, 1, 1, 100, 1, [], "", ""), terminal=False)
     assert harmless(table)
 

@@ -27,7 +27,7 @@ def parts(finished: Finished) -> dict[str, list[dict[str, Any]]]:
 
 
 def repeated(finished: Finished) -> set[tuple[Any, ...]]:
-    """Return the pairs that a busy machine answered so late that a client asked twice: they are not compared."""
+    """Return the pairs, not compared, that a busy machine answered so late that a client asked twice."""
     sql = finished.site.sql
     probes = sql(f"SELECT {PAIR} FROM quic_probe WHERE run = '{finished.run}' AND attempts > 1")
     late = sql(
