@@ -80,7 +80,7 @@ def end_of(
         (["spool", "clean", "--keep-days", "1e30"], "'--keep-days'"),
         (["report", "table1", "--seed", "-1"], "'--seed'"),
         (["report", "table1", "--resamples", "99999999999"], "'--resamples'"),
-        (["report", "handshakes", "--part", "ciphers"], "'--part'"),
+        (["report", "handshakes", "--part", "junk"], "'--part'"),
         (["lab", "truth", "--behaviour", "junk"], "the behaviour file junk is not UTF-8 text"),
         (["lab", "up", "--state", "folder", "--behaviour", "empty"], "the behaviour file empty is wrong"),
     ],
