@@ -105,4 +105,5 @@ if [ "$PROFILE" != test ]; then benches=(--exclude firstflight-responder --exclu
 cargo build --quiet --release --workspace --locked "${benches[@]}"
 (cd lab/stacks/quic-go
     go build -trimpath -o ../../../target/release/firstflight-quicgo .
-    go build -trimpath -o ../../../target/release/firstflight-files ./files)
+    go build -trimpath -o ../../../target/release/firstflight-files ./files
+    go build -trimpath -o ../../../target/release/firstflight-quicgo-client ./client)
