@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$(PATH)
 FF := .venv/bin/firstflight
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-test dist dist-test lint audit bench format clean
+.PHONY: help setup setup-demo setup-site testbed-setup build demo demo-downloads airflow test test-unit test-lab test-site test-browser test-timing testbed-demo testbed-test dist dist-test lint audit bench format clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -52,6 +52,10 @@ test-browser: setup ## Run the tests that open pages in a browser.
 
 test-timing: setup ## Repeat the tests that depend on a clock ROUNDS times, beside LOOPS busy loops.
 	@deploy/repeat_timing.sh $(or $(ROUNDS),1) $(or $(LOOPS),0)
+
+testbed-demo: setup testbed-setup ## Figure 5 for three clients in simulated time, beside the published values.
+	.venv/bin/firstflight testbed run iack-ttfb --seeds 10 --jobs 2 --resume --cells aioquic-aioquic,ngtcp2-aioquic,quic-go-aioquic
+	.venv/bin/firstflight testbed show iack-ttfb
 
 testbed-test: setup testbed-setup ## Run the tests in simulated time.
 	tests/isolated .venv/bin/python -m pytest -q -n 2 -m testbed tests/testbed

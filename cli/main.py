@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stage": ("cli.stage", "Run one stage of a campaign alone."),
     "store": ("cli.store", "Share the embedded store with several programs."),
     "tcp-options": ("cli.tcp_options", "Find out which TCP options servers agree to."),
+    "testbed": ("cli.testbed", "Repeat the papers' emulated figures in simulated time."),
     "trace": ("cli.trace", "Show the packets behind a row."),
     "uploads": ("cli.uploads", "List, load and remove a vantage point's pending uploads."),
     "watch": ("cli.watch", "Probe names repeatedly at set times."),

@@ -1,0 +1,216 @@
+"""`firstflight testbed`: experiments with real QUIC stacks in simulated time."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli import options
+from firstflight.errors import FirstflightError, UsageError
+from firstflight.system import stdout, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from testbed.block import Block, Row
+    from testbed.experiment import Experiment
+    from testbed.stacks import Stack
+
+_OUT = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("var/testbed"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the results.",
+)
+_CELLS = click.option(
+    "--cells",
+    multiple=True,
+    metavar="TEXT",
+    help="Only cells with this text in their names (repeatable, several joined by commas).",
+)
+
+
+@click.group(
+    no_args_is_help=True, epilog="Example: firstflight testbed run iack-ttfb --cells aioquic --seeds 5"
+)
+def command() -> None:
+    """Repeat the papers' emulated figures with real stacks in simulated time (docs/testbed.md)."""
+
+
+@command.command("list", epilog="Example: firstflight testbed list iack-ttfb")
+@click.argument("name", metavar="[EXPERIMENT]", required=False)
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
+def listed(name: str | None, output_format: str) -> None:
+    """List the experiments, and the stacks that are here; of one experiment, its cells."""
+    from testbed import experiment, stacks
+
+    chosen = {name: experiment.find(name)} if name else experiment.load()
+    lines = []
+    for each, one in chosen.items():
+        if output_format == "jsonl":
+            cells = one.cells()
+            lines += [
+                terminal.as_json({"experiment": each, "cell": cell.name, **cell.model_dump()})
+                for cell in cells
+            ]
+        elif name:
+            lines += [cell.name for cell in one.cells()]
+        else:
+            lines += [f"{each}: {one.title}", f"    {one.source}; {len(one.cells())} cells of"]
+            lines += [f"    {field}: {', '.join(map(str, values))}" for field, values in one.vary.items()]
+    if not name and output_format == "table":
+        lines += ["", "Stacks:", *(f"    {each}: {_about(stack)}" for each, stack in stacks.load().items())]
+    stdout.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _about(stack: Stack) -> str:
+    sides = [side for side, given in (("client", stack.client), ("server", stack.server)) if given]
+    return f"{' and '.join(sides)}, {stack.version.text()}" if sides else f"unavailable: {stack.unavailable}"
+
+
+@command.command(epilog="Example: firstflight testbed run iack-ttfb --seeds 25 --jobs 2")
+@click.argument("name", metavar="[EXPERIMENT]", required=False)
+@click.option(
+    "--scenario",
+    type=options.InputPath(),
+    metavar="FILE",
+    help="An experiment of your own (docs/testbed.md).",
+)
+@_CELLS
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Trials of each cell, with a seed each (default: as the experiment says).",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
+@click.option("--resume", is_flag=True, help="Keep the trials that are there, and do the others.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and what it would cost; do nothing.")
+@click.option("--drop-captures", is_flag=True, help="Keep rows and logs, not captures and keys.")
+@_OUT
+def run(
+    name: str | None,
+    scenario: Path | None,
+    cells: tuple[str, ...],
+    seeds: int | None,
+    jobs: int,
+    resume: bool,
+    dry_run: bool,
+    drop_captures: bool,
+    out: Path,
+) -> None:
+    """Do the trials of an experiment in guests; a killed command goes on with --resume.
+
+    Exit status 3 if a trial was not done, unless its stack is unavailable here.
+    """
+    from firstflight.system import interrupt
+    from testbed import experiment, series
+
+    name, wanted = _chosen(name, scenario)
+    planned = series.plan(
+        out,
+        name,
+        experiment.chosen(wanted, _patterns(cells)),
+        seeds or wanted.repetitions,
+        resume=resume or dry_run,
+    )
+    terminal.echo(
+        f"{name}: {planned.trials} trials in {planned.guests} guests to do, about {planned.cpu_s:.0f} s of "
+        f"CPU time; {len(planned.present)} blocks are done; results in {out / name}",
+        err=True,
+    )
+    if dry_run:
+        return
+    counts: Counter[str] = Counter()
+
+    def say(block: Block, rows: Sequence[Row], took_s: float) -> None:
+        outcomes = Counter(row["outcome"] for row in rows)
+        counts.update(outcomes)
+        shown = ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items()))
+        terminal.echo(f"{block.name}: {shown} ({took_s:.1f} s)", err=True)
+
+    with interrupt.exit_on_sigint():
+        series.run(planned, jobs, say, captures=not drop_captures)
+    failed = sum(counts.values()) - counts["done"] - counts["unavailable"]
+    if failed:
+        raise FirstflightError(
+            f"{failed} of {sum(counts.values())} trials were not done: the rows in {out / name} say why"
+        )
+
+
+@command.command(epilog="Example: firstflight testbed show iack-ttfb --format csv")
+@click.argument("name", metavar="[EXPERIMENT]", required=False)
+@click.option(
+    "--scenario", type=options.InputPath(), metavar="FILE", help="The experiment that `run` was given."
+)
+@click.option(
+    "--part",
+    type=click.Choice(["gain", "trials"]),
+    default="gain",
+    show_default=True,
+    help="Medians of each pair of cells, or a line per trial (jsonl only).",
+)
+@click.option("--format", "output_format", type=click.Choice(["table", "jsonl"]), default="table")
+@_OUT
+def show(name: str | None, scenario: Path | None, part: str, output_format: str, out: Path) -> None:
+    """Print what instant ACK gained in each pair of cells, beside the published values."""
+    from testbed import gain, series, shown
+
+    name, wanted = _chosen(name, scenario)
+    rows = series.rows(out, name)
+    stdout.check_open()
+    if part == "trials" or output_format == "jsonl":
+        given = rows if part == "trials" else [one.as_dict() for one in gain.gains(wanted, rows)]
+        made = "".join(terminal.as_json(row) + "\n" for row in given)
+    else:
+        made = terminal.lines(shown.text(wanted, gain.gains(wanted, rows), terminal=sys.stdout.isatty()))
+    stdout.write(made.encode())
+
+
+@command.command(epilog="Example: firstflight testbed verify --cells quiche-aioquic")
+@click.argument("name", metavar="[EXPERIMENT]", required=False)
+@_CELLS
+@click.option("--seeds", type=click.IntRange(1, 100), default=2, show_default=True, metavar="N")
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Guests at a time.")
+def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
+    """Run cells twice, and compare captures and results byte by byte; one hash each.
+
+    Without --cells, a sample of each experiment's.     Exit status 1 if two runs differ.
+    """
+    from firstflight.system import interrupt
+    from testbed import experiment, same
+
+    differing = 0
+    with interrupt.exit_on_sigint():
+        for one in [name] if name else experiment.load():
+            chosen = experiment.chosen(experiment.find(one), _patterns(cells))
+            sample = chosen if cells else same.sample(chosen)
+            for block, hashes in same.twice(one, sample, seeds, jobs):
+                is_same = len(set(hashes)) == 1
+                differing += not is_same
+                terminal.echo(
+                    f"{one}/{block.name} {' '.join(sorted(set(hashes)))}{'' if is_same else ' DIFFER'}"
+                )
+    if differing:
+        raise FirstflightError(f"{differing} cells gave other bytes in their second run")
+
+
+def _chosen(name: str | None, scenario: Path | None) -> tuple[str, Experiment]:
+    """Return name and content of the experiment that the arguments mean; UsageError if they mean none."""
+    from testbed import checked, experiment
+
+    if (name is None) == (scenario is None):
+        raise UsageError(f"name an experiment ({', '.join(experiment.load())}), or give --scenario FILE")
+    if scenario is not None:
+        return scenario.stem, checked.read(scenario, experiment.Experiment)
+    return str(name), experiment.find(str(name))
+
+
+def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for text in given for part in text.split(",") if part)

@@ -1,0 +1,225 @@
+"""A block: some repetitions of one cell in one guest, and a row for each trial.
+
+The guest's seed follows from experiment, cell and first repetition. A guest's first trial is repetition 0,
+which is not counted: programs and libraries are read for the first time then, and a guest's clock goes on
+while it waits for a file of the host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstflight.errors import FirstflightError
+from firstflight.run import provenance
+from firstflight.system import binaries, children, files
+from lab import stacks as lab_stacks
+from testbed import guest, kernel, stacks
+from testbed.cell import Cell
+from testbed.path import PORT
+
+LENGTH = 50
+"""Repetitions of a block."""
+TIMEOUT_S = 60.0
+"""Of a trial, in the guest's time."""
+LIMIT_S = 900.0
+"""Of a guest, in the host's."""
+RESULTS = ("trials.jsonl", "path.pcap")
+"""What a second run repeats byte for byte."""
+ROWS = "testbed_trial.jsonl"
+
+Row = dict[str, Any]
+
+_OUTCOMES = {"complete": "done", "limit": "done", "connect_failed": "no_connection", "timeout": "timeout"}
+# Columns of quic_connection that a trial takes over.
+_MEASURES = (
+    *("first_answer", "first_ack_us", "ack_us", "partial_ack_us", "server_hello_us", "handshake_done_us"),
+    *("first_stream_us", "client_hello_copies", "amplification", "rtt_min_us"),
+    *("spurious_retransmissions_client", "spurious_retransmissions_server"),
+    *("datagrams_client", "datagrams_server"),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Repetitions `first` to `last` (from 1) of a cell of an experiment."""
+
+    experiment: str
+    cell: Cell
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        """Return the block's folder below the experiment's."""
+        return f"{self.cell.name}/{self.first:04d}-{self.last:04d}"
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of the guest's random numbers."""
+        text = f"{self.experiment}\n{self.cell.model_dump_json()}\n{self.first}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+    @property
+    def trials(self) -> int:
+        """Return the number of its trials, without the one that is not counted."""
+        return self.last - self.first + 1
+
+    def unavailable(self) -> str | None:
+        """Return why its trials cannot be done here, or None."""
+        client, server = stacks.find(self.cell.client), stacks.find(self.cell.server)
+        if client.client is None:
+            return client.unavailable or f"{self.cell.client} has no client in testbed/stacks"
+        if server.server is None:
+            return server.unavailable or f"{self.cell.server} has no server in testbed/stacks"
+        return None
+
+
+def blocks(experiment: str, cell: Cell, repetitions: int) -> list[Block]:
+    """Return the blocks of a cell."""
+    firsts = range(1, repetitions + 1, LENGTH)
+    return [Block(experiment, cell, first, min(first + LENGTH - 1, repetitions)) for first in firsts]
+
+
+def run(block: Block, folder: Path, *, captures: bool = True) -> list[Row]:
+    """Do the trials of a block in a guest and return their rows, which are in ROWS in `folder`, too.
+
+    `folder` appears with all its files at once, by renaming. Without `captures` it has ROWS and logs alone.
+    UsageError: no kernel, or a program is not built; what else goes wrong is the outcome of its trials.
+    """
+    with files.explain_os_errors(folder):
+        part = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        why = block.unavailable()
+        if why is not None:
+            rows = [_row(block, number, "unavailable", why) for number in _numbers(block)]
+        else:
+            rows = _trials(block, part)
+        (part / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        if not captures:
+            for name in ("path.pcap", "path.keys"):
+                (part / name).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    return rows
+
+
+def digest(folder: Path) -> str:
+    """Return one hash (SHA-256) over RESULTS of a block."""
+    whole = hashlib.sha256()
+    for name in RESULTS:
+        whole.update((folder / name).read_bytes())
+    return whole.hexdigest()
+
+
+def _trials(block: Block, folder: Path) -> list[Row]:
+    client, server = stacks.find(block.cell.client), stacks.find(block.cell.server)
+    assert client.client is not None and server.server is not None
+    given = lab_stacks.find(server.server).command(Path("server.json"))
+    job = {
+        "cell": block.cell.model_dump(),
+        "first": block.first,
+        "last": block.last,
+        "client": client.client.command(),
+        "http": client.http,
+        "timeout_s": TIMEOUT_S,
+        "dissect": str(binaries.find("firstflight-dissect")),
+        "server": list(given[: given.index("--config")]),
+    }
+    files.write_json(folder / "job.json", job)
+    root = binaries.repository()
+    try:
+        done = guest.run(
+            [sys.executable, "-P", "-m", "testbed.inside"],
+            folder,
+            seed=block.seed,
+            limit_s=LIMIT_S,
+            memory_mb=1024,
+            environment={"PYTHONPATH": str(root)},
+            visible=[root, Path(sys.prefix)],
+        )
+    except FirstflightError as error:
+        if error.exit_status == 2:
+            raise
+        return [_row(block, number, "guest_failed", str(error)) for number in _numbers(block)]
+    (folder / "guest.log").write_bytes(done.stderr)
+    lines = folder / "trials.jsonl"
+    trials = [json.loads(line) for line in lines.read_text().splitlines()] if lines.is_file() else []
+    connections = _connections(folder)
+    by_number = {trial["repetition"]: trial for trial in trials}
+    last_line = (done.stderr.decode(errors="replace").strip().splitlines() or ["the guest gave no reason"])[
+        -1
+    ]
+    return [
+        _joined(block, by_number[number], connections)
+        if number in by_number
+        else _row(block, number, "guest_failed", last_line)
+        for number in _numbers(block)
+    ]
+
+
+def _numbers(block: Block) -> range:
+    return range(block.first, block.last + 1)
+
+
+def _connections(folder: Path) -> list[Row]:
+    """Return the connections of a block's capture, by the dissector."""
+    argv = [str(binaries.find("firstflight-dissect")), "--kind", "quic_connection", "--quic-port", str(PORT)]
+    argv += ["--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
+    if not all((folder / name).is_file() for name in ("path.keys", "path.pcap")):
+        return []
+    process = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    found, stderr = children.finished(process)
+    binaries.unreadable(process.returncode, stderr)
+    return [json.loads(line) for line in found.splitlines()]
+
+
+def _joined(block: Block, trial: Row, connections: list[Row]) -> Row:
+    """Return the row of a trial: what its client said, and what the capture shows of its connection."""
+    own = [one for one in connections if trial["begun_ns"] <= one["start_time_ns"] <= trial["ended_ns"]]
+    outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
+    if len(own) != 1:
+        outcome, detail = "not_captured", f"the capture has {len(own)} connections of the trial"
+    found = own[0] if len(own) == 1 else {}
+    series = json.loads(found.get("rtt_series_us") or "[]")
+    return {
+        **_row(block, trial["repetition"], outcome, detail),
+        "client_version": trial["client_version"].partition("/")[2],
+        "seed": block.seed,
+        "drop_to_server": ",".join(map(str, trial["drop_to_server"])),
+        "dropped": trial["dropped"],
+        "queue_drops": trial["queue_drops"],
+        "kernel": kernel.find().parent.name,
+        **{name: found.get(name) for name in _MEASURES},
+        "rtt_first_us": series[0] if series else None,
+    }
+
+
+def _row(block: Block, repetition: int, outcome: str, detail: str | None) -> Row:
+    """Return a trial's row without what only a trial that was done has: null."""
+    cell = block.cell.model_dump()
+    for name in ("drop_to_client", "drop_to_server"):
+        cell[name] = ",".join(map(str, cell[name]))
+    return {
+        "experiment": block.experiment,
+        "cell": block.cell.name,
+        "repetition": repetition,
+        **cell,
+        "server_version": stacks.find(block.cell.server).version.text(),
+        "client_version": None,
+        "outcome": outcome,
+        "detail": detail,
+        "seed": None,
+        "dropped": None,
+        "queue_drops": None,
+        **dict.fromkeys((*_MEASURES, "rtt_first_us")),
+        "kernel": None,
+        "tool_version": provenance.tool_version(),
+    }

@@ -1,0 +1,135 @@
+"""Experiments: a TOML file each, which says what a figure holds, what it varies, and what was published.
+
+title, source   what is measured, and which figure of which paper did
+repetitions     trials of each cell
+[held]          fields of every cell (testbed/cell.py)
+[vary]          fields with several values each: every combination is a cell
+[when.FIELD.VALUE]   fields that cells with this value have beside
+[[cell]]        a further cell: what differs from [held]
+[[published]]   client, answering, rtt_ms, first_stream_ms: the median that a paper gives, and `edition`
+[[accept]]      clients, rtt_ms, low_ms, high_ms: where the gain of instant ACK shall be, and `why`
+[[found]]       clients, servers, rtt_ms: what their captures show as the reason of another gain, as `reason`
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from firstflight.errors import UsageError
+from firstflight.settings.read import fault_message
+from testbed import checked, stacks
+from testbed.cell import Answering, Cell
+
+FOLDER = Path(__file__).with_name("experiments")
+MOST_CELLS = 10_000
+
+
+class Published(BaseModel):
+    """A value to print beside ours: the median time to first byte of a cell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    edition: str
+    client: str
+    answering: Answering
+    rtt_ms: float
+    first_stream_ms: float
+
+
+class Accept(BaseModel):
+    """Where the gain of instant ACK (median of waiting minus median of instant ACK) is expected, for whom."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    clients: tuple[str, ...]
+    low_ms: float
+    high_ms: float
+    rtt_ms: tuple[float, ...] = ()
+    why: str
+
+
+class Found(BaseModel):
+    """What captures show: why a gain is another one than expected, or has another reason."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    clients: tuple[str, ...]
+    servers: tuple[str, ...]
+    rtt_ms: tuple[float, ...]
+    reason: str
+
+
+class Experiment(BaseModel):
+    """A file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: str
+    source: str = ""
+    repetitions: int = Field(default=100, ge=1, le=100_000)
+    held: dict[str, Any] = {}
+    vary: dict[str, tuple[Any, ...]] = {}
+    when: dict[str, dict[str, dict[str, Any]]] = {}
+    cell: tuple[dict[str, Any], ...] = ()
+    published: tuple[Published, ...] = ()
+    accept: tuple[Accept, ...] = ()
+    found: tuple[Found, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_cells(self) -> Experiment:
+        count = 1
+        for values in self.vary.values():
+            count *= len(values)
+        if count > MOST_CELLS:
+            raise ValueError(f"`vary` makes {count} cells, more than {MOST_CELLS}")
+        names = [cell.name for cell in self.cells()]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two cells are called {name}: they differ in what their names do not show")
+        return self
+
+    def cells(self) -> list[Cell]:
+        """Return all cells, in the order of the file. ValueError if one is impossible."""
+        fields = list(self.vary)
+        varied = [dict(zip(fields, values, strict=True)) for values in itertools.product(*self.vary.values())]
+        return [self._made(one) for one in (*(varied if fields else ()), *self.cell)]
+
+    def _made(self, given: dict[str, Any]) -> Cell:
+        whole = {**self.held, **given}
+        for field, values in self.when.items():
+            whole = {**values.get(str(whole.get(field)), {}), **whole}
+        try:
+            made = Cell.model_validate(whole)
+            for side in (made.client, made.server):
+                stacks.find(side)
+        except ValidationError as error:
+            raise ValueError(fault_message("a cell", error.errors()[0])) from error
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return made
+
+
+@cache
+def load() -> dict[str, Experiment]:
+    """Return the experiments of this folder by name, sorted."""
+    return {path.stem: checked.read(path, Experiment) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def find(name: str) -> Experiment:
+    """Return an experiment; UsageError names all there are."""
+    if name not in load():
+        raise UsageError(f"there is no experiment {name!r}, only {', '.join(load())}")
+    return load()[name]
+
+
+def chosen(experiment: Experiment, patterns: tuple[str, ...]) -> list[Cell]:
+    """Return the cells whose names have one of the `patterns` in them; all without any.
+
+    UsageError if a pattern is in no name.
+    """
+    cells = experiment.cells()
+    for pattern in patterns:
+        if not any(pattern in cell.name for cell in cells):
+            raise UsageError(f"no cell's name has {pattern!r} in it: `firstflight testbed list` names them")
+    return [cell for cell in cells if not patterns or any(pattern in cell.name for pattern in patterns)]

@@ -1,0 +1,136 @@
+"""What an instant ACK gains: medians of both answers to the same client, path and certificate (paper 000, 4).
+
+The gain is the median with waiting minus the median with instant ACK, not the median of differences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from testbed.block import Row
+from testbed.cell import Answering
+from testbed.experiment import Accept, Experiment, Found
+
+_BOTH: tuple[Answering, Answering] = ("wfc", "iack")
+# What the cells of a pair have in common.
+_CONDITIONS = (
+    *("client", "server", "rtt_ms", "rate_mbit", "queue_packets", "certificate_bytes"),
+    *("certificate_delay_ms", "loss_percent"),
+)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A pair of cells. Times in ms; null if no trial of the cell was done.
+
+    `partial_acks` counts trials with waiting in which the server acknowledged the first of a ClientHello's
+    two datagrams at once, which is an instant ACK in effect: such a pair has no verdict. `rtt_first_ms` is
+    the client's first sample with instant ACK, `g_ms` how much later the first ACK comes with waiting.
+    `verdict` is `met`, `not met`, or null where the experiment says nothing; `found`: why
+    the captures show another gain, or another reason of it.
+    """
+
+    client: str
+    server: str
+    rtt_ms: float
+    wfc_trials: int
+    wfc_done: int
+    iack_trials: int
+    iack_done: int
+    wfc_first_stream_ms: float | None
+    iack_first_stream_ms: float | None
+    gain_ms: float | None
+    rtt_first_ms: float | None
+    g_ms: float | None
+    partial_acks: int
+    published_wfc_ms: float | None
+    published_iack_ms: float | None
+    published_gain_ms: float | None
+    verdict: str | None
+    expected: str | None
+    found: str | None
+    outcomes: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the columns by name."""
+        return asdict(self)
+
+
+def gains(experiment: Experiment, rows: Sequence[Row]) -> list[Gain]:
+    """Return a line for each pair of cells that `rows` have, in their order."""
+    pairs: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in _CONDITIONS)
+        pairs.setdefault(key, {name: [] for name in _BOTH})[row["answering"]].append(row)
+    return [_gain(experiment, key, found) for key, found in sorted(pairs.items(), key=_order)]
+
+
+def _order(item: tuple[tuple[Any, ...], object]) -> tuple[Any, ...]:
+    client, server, rtt_ms, *_ = item[0]
+    return server, rtt_ms, client
+
+
+def _gain(experiment: Experiment, key: tuple[Any, ...], found: dict[str, list[Row]]) -> Gain:
+    client, server, rtt_ms = key[:3]
+    wfc, iack = ([row for row in found[name] if row["outcome"] == "done"] for name in _BOTH)
+    times = [_median_ms(done, "first_stream_us") for done in (wfc, iack)]
+    first = [_median_ms(done, "first_ack_us") for done in (wfc, iack)]
+    theirs = [_published(experiment, client, name, rtt_ms) for name in _BOTH]
+    gain = _difference(*times)
+    accepted = next((one for one in experiment.accept if _is_about(one, client, rtt_ms)), None)
+    partial = sum(row["partial_ack_us"] is not None for row in wfc)
+    counted = Counter(row["outcome"] for name in _BOTH for row in found[name])
+    return Gain(
+        client=client,
+        server=server,
+        rtt_ms=rtt_ms,
+        wfc_trials=len(found["wfc"]),
+        wfc_done=len(wfc),
+        iack_trials=len(found["iack"]),
+        iack_done=len(iack),
+        wfc_first_stream_ms=times[0],
+        iack_first_stream_ms=times[1],
+        gain_ms=gain,
+        rtt_first_ms=_median_ms(iack, "rtt_first_us"),
+        g_ms=_difference(*first),
+        partial_acks=partial,
+        published_wfc_ms=theirs[0],
+        published_iack_ms=theirs[1],
+        published_gain_ms=_difference(*theirs),
+        verdict=None if accepted is None or gain is None or partial else _verdict(accepted, gain),
+        expected=accepted.why if accepted else None,
+        found=next((one.reason for one in experiment.found if _has(one, client, server, rtt_ms)), None),
+        outcomes=", ".join(f"{name} {count}" for name, count in sorted(counted.items())),
+    )
+
+
+def _verdict(accepted: Accept, gain_ms: float) -> str:
+    return "met" if accepted.low_ms <= gain_ms <= accepted.high_ms else "not met"
+
+
+def _is_about(accepted: Accept, client: str, rtt_ms: float) -> bool:
+    return client in accepted.clients and (not accepted.rtt_ms or rtt_ms in accepted.rtt_ms)
+
+
+def _has(found: Found, client: str, server: str, rtt_ms: float) -> bool:
+    return client in found.clients and server in found.servers and rtt_ms in found.rtt_ms
+
+
+def _published(experiment: Experiment, client: str, answering: Answering, rtt_ms: float) -> float | None:
+    wanted = (client, answering, rtt_ms)
+    of = [one for one in experiment.published if (one.client, one.answering, one.rtt_ms) == wanted]
+    return of[0].first_stream_ms if of else None
+
+
+def _median_ms(rows: Sequence[Row], column: str) -> float | None:
+    """Return the median of a column in us, as ms; None if no row has a value."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return median(values) / 1000 if values else None
+
+
+def _difference(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first - second

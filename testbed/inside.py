@@ -1,0 +1,234 @@
+"""Runs inside a guest: the trials of one cell, one after the other, over the cell's path.
+
+python -m testbed.inside: reads job.json in the working directory and leaves there trials.jsonl (a line when a
+trial is over), path.pcap (at the client), path.keys and the logs of client, server and capture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from lab.certificates import issue, make_authority
+from testbed import path, second_flight
+from testbed.cell import Cell
+
+NAME = "www.testbed.test"
+PAUSE_S = 2.0
+"""Between trials: what either side still sends belongs to the trial before."""
+READY_S = 60.0
+GRACE_S = 5.0
+
+
+class Client:
+    """A client in its namespace; it is started again after it died."""
+
+    def __init__(self, argv: list[str], folder: Path) -> None:
+        self.argv = [*_in(path.CLIENT), *argv, f"allow-net={path.NETWORK}"]
+        self.folder = folder
+        self.version = ""
+        self._process = self._start()
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the client's answer, or one that says that it gave none."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            answer = json.loads(line_of(self._process, request["timeout_s"] + GRACE_S))
+            if isinstance(answer, dict):
+                return answer
+        except (BrokenPipeError, TimeoutError, ValueError) as error:
+            self._process.kill()
+            self._process.wait()
+            return {"end": "died", "detail": f"the client gave no answer: {error}"}
+        return {"end": "died", "detail": "the client's answer is no object"}
+
+    def close(self) -> None:
+        """End the client: its input is closed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(GRACE_S)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        keys = {**os.environ, "SSLKEYLOGFILE": str(self.folder / "path.keys"), "QUIC_GO_DISABLE_GSO": "true"}
+        with (self.folder / "client.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env=keys
+            )
+        self.version = str(json.loads(line_of(process, READY_S))["ready"])
+        return process
+
+
+def main() -> None:
+    """Do what job.json says."""
+    job = json.loads(Path("job.json").read_text(encoding="utf-8"))
+    cell = Cell.model_validate(job["cell"])
+    # Namespaces have a /run of their own: clients would see neither the job's folder nor the preload.
+    folder = Path("/tmp/trials")
+    folder.mkdir()
+    preload = folder / "random_device.so"
+    shutil.copyfile(os.environ["LD_PRELOAD"], preload)
+    os.environ["LD_PRELOAD"] = str(preload)
+    try:
+        _trials(job, cell, folder)
+    finally:
+        for file in sorted(folder.iterdir()):
+            if file.suffix in {".jsonl", ".pcap", ".keys", ".log"}:
+                shutil.copyfile(file, Path(file.name))
+
+
+def _trials(job: dict[str, Any], cell: Cell, folder: Path) -> None:
+    for command in path.commands(cell):
+        _run(command)
+    authority = make_authority(folder)
+    server = _server(job["server"], cell, folder)
+    capture = _capture(folder)
+    client = Client(job["client"], folder)
+    request = {
+        "url": f"https://{NAME}/",
+        "host": NAME,
+        "ip": path.SERVER_IP,
+        "port": path.PORT,
+        "path": "/",
+        "user_agent": "firstflight testbed",
+        "timeout_s": job["timeout_s"],
+        "max_bytes": 1 << 30,
+        "roots": str(authority.path),
+        "verify": True,
+        "http": job["http"],
+    }
+    with (folder / "trials.jsonl").open("w", encoding="utf-8") as out:
+        # Repetition 0 is not counted (testbed/block.py).
+        for repetition in (0, *range(job["first"], job["last"] + 1)):
+            if repetition == job["first"] and cell.drop_second_flight:
+                cell = _with_second_flight(cell, job["dissect"], folder)
+            # Repetition 0 loses nothing: it shows what is a flight of this client.
+            drops = path.drops(cell) if repetition else []
+            for command in drops:
+                _run(command)
+            begun = time.time_ns()
+            answer = client.ask(request)
+            ended = time.time_ns()
+            time.sleep(PAUSE_S)
+            row = {
+                "repetition": repetition,
+                "begun_ns": begun,
+                "ended_ns": ended,
+                "client_version": client.version,
+                "end": answer.get("end"),
+                "detail": answer.get("detail"),
+                "dropped": _dropped() if drops else 0,
+                "drop_to_server": cell.drop_to_server,
+                "queue_drops": _queue_drops(),
+            }
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+    client.close()
+    capture.send_signal(signal.SIGINT)
+    capture.wait(GRACE_S)
+    server.kill()
+
+
+def _with_second_flight(cell: Cell, dissect: str, folder: Path) -> Cell:
+    """Return the cell with the datagrams of the client's second flight, as the capture so far shows it."""
+    argv = [dissect, "--kind", "quic_packet", "--keys", str(folder / "path.keys"), str(folder / "path.pcap")]
+    packets = [json.loads(line) for line in _run(argv).splitlines()]
+    found = second_flight.indices(packets)
+    if not found:
+        raise SystemExit("repetition 0 has no second flight of the client to drop")
+    return cell.model_copy(update={"drop_to_server": tuple(sorted({*cell.drop_to_server, *found}))})
+
+
+def _server(argv: list[str], cell: Cell, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the server with the cell's answer and wait until it listens."""
+    files = issue(make_authority(folder), "server", [NAME], chain_bytes=cell.certificate_bytes)
+    endpoint = {
+        "domain": NAME,
+        "ip": path.SERVER_IP,
+        "certificate": "chain",
+        "alpn": "h3",
+        "mode": {"iack": "iack", "wfc": "wait"}[cell.answering],
+        "delay_us": round(cell.certificate_delay_ms * 1000),
+        "http": {"status": 200, "headers": [], "delay_us": 0},
+    }
+    configuration = {
+        "port": path.PORT,
+        "listen": [path.SERVER_IP],
+        "endpoints": [endpoint],
+        "certificates": {"chain": {"chain": str(files.chain), "key": str(files.key)}},
+    }
+    file = folder / "server.json"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    with (folder / "server.log").open("wb") as log:
+        argv = [*_in(path.SERVER), *argv, "--config", str(file)]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, bufsize=0)
+    if line_of(process, READY_S).strip() != b"READY":
+        raise SystemExit("the server does not listen: see server.log")
+    return process
+
+
+def _capture(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the capture at the client and wait until it sees packets."""
+    argv = [*_in(path.CLIENT), "tcpdump", "-i", path.DEVICE, "--nano", "--immediate-mode", "-U"]
+    argv += ["-Z", "root", "-w", str(folder / "path.pcap"), "udp"]
+    log = folder / "capture.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, stderr=out)
+    for _ in range(1000):
+        if b"listening on" in log.read_bytes():
+            return process
+        time.sleep(0.01)
+    raise SystemExit("tcpdump does not start: see capture.log")
+
+
+def line_of(process: subprocess.Popen[bytes], limit_s: float) -> bytes:
+    """Return a program's next line; what it wrote if it ended; TimeoutError after `limit_s` seconds."""
+    pipe: IO[bytes] | None = process.stdout
+    assert pipe is not None
+    line, end = b"", time.monotonic() + limit_s
+    while not line.endswith(b"\n"):
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            raise TimeoutError(f"nothing for {limit_s:g} s")
+        chunk = os.read(pipe.fileno(), 1 << 16)
+        if not chunk:
+            break
+        line += chunk
+    return line
+
+
+def _dropped() -> int:
+    """Return how many datagrams of this trial the link has dropped on purpose."""
+    shown = _run([*_in(path.LINK), "nft", "-j", "list", "table", "inet", path.DROPS])
+    rules = [one["rule"]["expr"] for one in json.loads(shown)["nftables"] if "rule" in one]
+    return sum(part["counter"]["packets"] for rule in rules for part in rule if "counter" in part)
+
+
+def _queue_drops() -> int:
+    """Return how many packets the queue towards the client has dropped since the guest's start."""
+    shown = _run(["tc", "-n", path.SERVER, "-j", "-s", "qdisc", "show", "dev", path.DEVICE])
+    return sum(one["drops"] for one in json.loads(shown) if one["kind"] == "tbf")
+
+
+def _in(namespace: str) -> list[str]:
+    return ["ip", "netns", "exec", namespace]
+
+
+def _run(argv: list[str]) -> bytes:
+    done = subprocess.run(argv, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

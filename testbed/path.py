@@ -1,0 +1,98 @@
+"""The path between a client and a server: commands for ip, tc and nft inside a guest.
+
+Three network namespaces in a row. Each end's own device has the rate and the queue, each device of the link
+in the middle the delay towards its end, so a datagram is dropped where it would leave the link.
+"""
+
+from __future__ import annotations
+
+import math
+
+from testbed.cell import Cell
+
+CLIENT, LINK, SERVER = "client", "link", "server"
+"""The namespaces."""
+CLIENT_IP, SERVER_IP = "10.91.1.2", "10.91.2.2"
+PORT = 443
+DEVICE = "path0"
+"""The device of either end."""
+NETWORK = "10.91.0.0/16"
+"""The path's addresses: private ones, not the lab's, which clients contact in the lab alone."""
+DROPS = "drops"
+"""The nft table in LINK that counts and drops datagrams of one trial."""
+
+_ENDS = ((CLIENT, "10.91.1", "1"), (SERVER, "10.91.2", "2"))
+_ETHERNET_BYTES = 14
+_LARGEST_FRAME = 1514
+# Longer than any delay-bandwidth product of a cell: only the queue at the sender drops.
+_DELAYED_PACKETS = 1_000_000
+
+
+def commands(cell: Cell) -> list[list[str]]:
+    """Return the commands that make the path of a cell, in order; each is an argument list.
+
+    MAC addresses and neighbours are fixed, so that no run differs by them or sends ARP.
+    """
+    lines = [f"ip netns add {name}" for name in (CLIENT, LINK, SERVER)]
+    for name, network, number in _ENDS:
+        near, far = f"02:00:00:00:0{number}:02", f"02:00:00:00:0{number}:01"
+        peer = f"peer to_{name} netns {LINK} address {far}"
+        offloads = "tx off tso off gso off gro off tx-udp-segmentation off"
+        lines += [
+            f"ip -n {name} link add {DEVICE} address {near} type veth {peer}",
+            f"ip -n {name} addr add {network}.2/24 dev {DEVICE}",
+            f"ip -n {LINK} addr add {network}.1/24 dev to_{name}",
+            f"ip -n {name} link set lo up",
+            # A datagram is a packet of the capture: no segmentation, no checksum left to a device.
+            f"ip netns exec {name} ethtool -K {DEVICE} {offloads}",
+            f"ip -n {name} link set {DEVICE} up",
+            f"ip -n {LINK} link set to_{name} up",
+            f"ip -n {name} neigh add {network}.1 lladdr {far} dev {DEVICE}",
+            f"ip -n {LINK} neigh add {network}.2 lladdr {near} dev to_{name}",
+            f"ip -n {name} route add default via {network}.1",
+            f"tc -n {name} qdisc add dev {DEVICE} root handle 1: tbf {_rate(cell)}",
+            f"tc -n {name} qdisc add dev {DEVICE} parent 1:1 pfifo limit {cell.queue_packets}",
+            f"tc -n {LINK} qdisc add dev to_{name} root netem {_delay(cell)}",
+        ]
+    lines.append(f"ip netns exec {LINK} sysctl -qw net.ipv4.ip_forward=1")
+    return [line.split() for line in lines]
+
+
+def drops(cell: Cell) -> list[list[str]]:
+    """Return the commands that begin to count datagrams anew, and drop the cell's; none if it drops none."""
+    rules = []
+    for name, address, indices in (
+        (f"to_{CLIENT}", CLIENT_IP, cell.drop_to_client),
+        (f"to_{SERVER}", SERVER_IP, cell.drop_to_server),
+    ):
+        # numgen counts from 0 and starts anew with its rule; the modulus is beyond any trial's datagrams.
+        numbers = ", ".join(str(index - 1) for index in sorted(set(indices)))
+        if numbers:
+            rules.append(
+                f"add rule inet {DROPS} forward ip daddr {address} udp dport != 0 oifname {name} "
+                f"numgen inc mod 1000000000 {{ {numbers} }} counter drop"
+            )
+    if not rules:
+        return []
+    made = [
+        f"add table inet {DROPS}",
+        f"delete table inet {DROPS}",
+        f"add table inet {DROPS}",
+        f"add chain inet {DROPS} forward {{ type filter hook forward priority 0 ; }}",
+        *rules,
+    ]
+    return [["ip", "netns", "exec", LINK, "nft", "; ".join(made)]]
+
+
+def _rate(cell: Cell) -> str:
+    """Return tbf's rate: bits of frames a second. Its bucket holds one frame, so nothing leaves in bursts."""
+    longest_ms = math.ceil(cell.queue_packets * _LARGEST_FRAME * 8 / (cell.rate_mbit * 1000)) + 1
+    return (
+        f"rate {cell.rate_mbit * 1e6:.0f}bit burst {_LARGEST_FRAME + _ETHERNET_BYTES} latency {longest_ms}ms"
+    )
+
+
+def _delay(cell: Cell) -> str:
+    """Return netem's delay of one direction, and its random loss."""
+    loss = f" loss {cell.loss_percent:g}%" if cell.loss_percent else ""
+    return f"delay {cell.rtt_ms * 500:.0f}us limit {_DELAYED_PACKETS}{loss}"

@@ -1,0 +1,104 @@
+"""A series of trials: the blocks of an experiment's cells, some at a time, each once.
+
+Results are in OUT/EXPERIMENT/CELL/FIRST-LAST. A block's folder is complete or not there, so a series that was
+killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstflight.errors import InputError, UsageError
+from firstflight.system import lock
+from testbed import block as blocks
+from testbed.block import Block, Row
+from testbed.cell import Cell
+
+GUEST_CPU_S = 2.0
+"""CPU seconds of a guest before its first trial (docs/testbed.md says where it was measured)."""
+TRIAL_CPU_S = 0.07
+"""CPU seconds of a trial."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a series has to do, and what is there already."""
+
+    out: Path
+    missing: tuple[Block, ...]
+    present: tuple[Block, ...]
+
+    @property
+    def trials(self) -> int:
+        """Return how many trials are to be done in guests."""
+        return sum(block.trials for block in self.missing if block.unavailable() is None)
+
+    @property
+    def guests(self) -> int:
+        """Return how many guests that takes."""
+        return sum(block.unavailable() is None for block in self.missing)
+
+    @property
+    def cpu_s(self) -> float:
+        """Return the CPU seconds that this takes, as foretold."""
+        return self.guests * GUEST_CPU_S + (self.trials + self.guests) * TRIAL_CPU_S
+
+    def folder(self, block: Block) -> Path:
+        """Return where a block's results are."""
+        return self.out / block.experiment / block.name
+
+
+def plan(out: Path, experiment: str, cells: Iterable[Cell], repetitions: int, *, resume: bool) -> Plan:
+    """Return the plan of a series. UsageError if OUT has results of it and `resume` is not asked for."""
+    wanted = [block for cell in cells for block in blocks.blocks(experiment, cell, repetitions)]
+    made = Plan(out, tuple(wanted), ())
+    present = tuple(block for block in wanted if (made.folder(block) / blocks.ROWS).is_file())
+    if present and not resume:
+        raise UsageError(
+            f"{out / experiment} has results of {len(present)} of these {len(wanted)} blocks: give --resume "
+            "to keep them, or another folder by --out"
+        )
+    return Plan(out, tuple(block for block in wanted if block not in present), present)
+
+
+def run(
+    planned: Plan, jobs: int, say: Callable[[Block, Sequence[Row], float], None], *, captures: bool
+) -> None:
+    """Do what is missing, `jobs` guests at a time; `say` is called after each block with its wall time in s.
+
+    UsageError if another series writes to the same folder, or if guests cannot be started here.
+    """
+    planned.out.mkdir(parents=True, exist_ok=True)
+    with lock.locked(planned.out / "lock", f"the results in {planned.out}"):
+        queue = list(reversed(planned.missing))
+        going: dict[Future[list[Row]], tuple[Block, float]] = {}
+        with ThreadPoolExecutor(jobs) as pool:
+            # A fault ends the series after the blocks that are going on.
+            while queue or going:
+                while queue and len(going) < jobs:
+                    block = queue.pop()
+                    task = pool.submit(blocks.run, block, planned.folder(block), captures=captures)
+                    going[task] = (block, time.monotonic())
+                for task in wait(going, return_when=FIRST_COMPLETED).done:
+                    block, begun = going.pop(task)
+                    say(block, task.result(), time.monotonic() - begun)
+
+
+def rows(out: Path, experiment: str) -> list[Row]:
+    """Return the rows of an experiment. InputError if there are none, or one is no row."""
+    found: list[Row] = []
+    for file in sorted((out / experiment).glob(f"*/*/{blocks.ROWS}")):
+        try:
+            found += [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file} has a line that is no row: remove its folder, and run again") from error
+    if not found:
+        raise InputError(
+            f"{out / experiment} has no trials: `firstflight testbed run {experiment}` makes some"
+        )
+    return found

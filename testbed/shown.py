@@ -1,0 +1,66 @@
+"""An experiment's results for people: ours beside the published ones, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.tables.columns import Column, drawn
+from testbed.experiment import Experiment
+from testbed.gain import Gain
+
+_UNAVAILABLE = "unavailable"
+
+
+def text(experiment: Experiment, found: Sequence[Gain], *, terminal: bool) -> str:
+    """Return title, table and notes; `terminal`: with colours and lines."""
+    here = [one for one in found if not one.outcomes.startswith(_UNAVAILABLE)]
+    missing = sorted({one.client for one in found} - {one.client for one in here})
+    out = f"{experiment.title}.\n"
+    if experiment.source:
+        out += f"Published: {experiment.source}.\n"
+    if here:
+        out += f"\n{drawn(_columns(here), terminal=terminal)}\n"
+        out += (
+            "Medians in ms from the client's first packet to the first STREAM frame of the server.\n"
+            "Gain: WFC (wait for certificate) minus IACK (instant ACK).\n"
+            "g: how much later the first ACK comes with WFC.\n"
+        )
+    for one in here:
+        if one.verdict is not None:
+            out += f"{one.client} at {one.rtt_ms:g} ms, server {one.server}: {one.verdict}: {one.expected}.\n"
+            if one.found is not None:
+                out += f"    The captures show: {one.found}.\n"
+    early = sorted({f"{one.client} (server {one.server})" for one in here if one.partial_acks})
+    if early:
+        out += (
+            f"WFC is an instant ACK in effect with {', '.join(early)}:\n"
+            "the ClientHello takes two datagrams, and the server acknowledges the first at once.\n"
+        )
+    if missing:
+        out += f"Unavailable as clients here: {', '.join(missing)}.\n"
+    return out
+
+
+def _columns(found: Sequence[Gain]) -> list[Column]:
+    numbers = (
+        ("WFC\n", "wfc_first_stream_ms"),
+        ("IACK\n", "iack_first_stream_ms"),
+        ("gain\n", "gain_ms"),
+        ("RTT\nfirst", "rtt_first_ms"),
+        ("g\n", "g_ms"),
+        ("published\nWFC", "published_wfc_ms"),
+        ("\nIACK", "published_iack_ms"),
+        ("\ngain", "published_gain_ms"),
+    )
+    return [
+        Column("server\n", [one.server for one in found], right=False),
+        Column("client\n", [one.client for one in found], right=False),
+        Column("RTT\n", [f"{one.rtt_ms:g}" for one in found]),
+        *(Column(title, [_ms(getattr(one, name)) for one in found]) for title, name in numbers),
+        Column("trials done\nWFC", [f"{one.wfc_done}/{one.wfc_trials}" for one in found]),
+        Column("\nIACK", [f"{one.iack_done}/{one.iack_trials}" for one in found]),
+    ]
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

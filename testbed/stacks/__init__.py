@@ -1,0 +1,94 @@
+"""The stacks of the testbed: a file each, NAME.toml, that says how its client and its server are started.
+
+client      {module = "..."} or {program = "firstflight-..."}: takes requests on standard input as
+            downloader/clients/contract.py describes them, and the lists in force as arguments
+server      a folder of lab/stacks whose server has the modes `iack` and `wait`
+version     where the version stands: {python = DISTRIBUTION}, {cargo = CRATE} or {go = MODULE}
+http        what a request of its client says as `http`; 3 unless given
+unavailable why neither can be had here: each of its trials has the outcome `unavailable`
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from firstflight.errors import UsageError
+from firstflight.system import binaries
+from testbed import checked
+
+FOLDER = Path(__file__).parent
+
+
+class _Program(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    module: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_.]*$")
+    program: str | None = Field(default=None, pattern=r"^firstflight-[a-z0-9-]+$")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> _Program:
+        if (self.module is None) == (self.program is None):
+            raise ValueError("give either `module` or `program`")
+        return self
+
+    def command(self) -> list[str]:
+        """Return the argument list; UsageError if the program is not built."""
+        if self.module:
+            return [sys.executable, "-P", "-m", self.module]
+        return [str(binaries.find(str(self.program)))]
+
+
+class _Version(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    python: str | None = None
+    cargo: str | None = None
+    go: str | None = None
+
+    def text(self) -> str:
+        """Return the version that is here, or `unknown`."""
+        root = binaries.repository()
+        try:
+            if self.python:
+                return metadata.version(self.python)
+            if self.cargo:
+                packages = tomllib.loads((root / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+                return next(str(one["version"]) for one in packages if one["name"] == self.cargo)
+            words = (root / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
+            return words[words.index(str(self.go)) + 1].removeprefix("v")
+        except (OSError, StopIteration, ValueError, metadata.PackageNotFoundError):
+            return "unknown"
+
+
+class Stack(BaseModel):
+    """A file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    client: _Program | None = None
+    server: str | None = None
+    version: _Version = _Version()
+    http: str = "3"
+    unavailable: str | None = None
+
+    @model_validator(mode="after")
+    def _has_something(self) -> Stack:
+        if (self.unavailable is None) == (self.client is None and self.server is None):
+            raise ValueError("give `client`, `server` or both, or else `unavailable`")
+        return self
+
+
+@cache
+def load(folder: Path = FOLDER) -> dict[str, Stack]:
+    """Return all stacks by name, sorted. UsageError if a file is wrong."""
+    return {file.stem: checked.read(file, Stack) for file in sorted(folder.glob("*.toml"))}
+
+
+def find(name: str) -> Stack:
+    """Return a stack; UsageError names all there are."""
+    if name not in load():
+        raise UsageError(f"there is no stack {name!r} in testbed/stacks, only {', '.join(load())}")
+    return load()[name]

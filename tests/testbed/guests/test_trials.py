@@ -1,0 +1,77 @@
+"""Real trials in guests: what the papers found, the same bytes twice, and a series that goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.testbed import command
+from firstflight.errors import UsageError
+from testbed import experiment, gain, same, series
+
+
+def run(out: Path, name: str, *arguments: str) -> str:
+    done = CliRunner().invoke(
+        command, ["run", name, "--jobs", "2", "--out", str(out), *arguments], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def gains(out: Path, name: str) -> dict[str, gain.Gain]:
+    return {one.client: one for one in gain.gains(experiment.find(name), series.rows(out, name))}
+
+
+def test_a_client_that_probes_gains_a_round_trip(tmp_path: Path) -> None:
+    """Figure 5: with a default PTO beyond the certificate's delay; not with one before it."""
+    run(tmp_path, "iack-ttfb", "--seeds", "2", "--cells", "ngtcp2-aioquic,quic-go-aioquic")
+    found = gains(tmp_path, "iack-ttfb")
+    assert found["ngtcp2"].verdict == found["quic-go"].verdict == "met"
+    assert found["ngtcp2"].g_ms == pytest.approx(200, abs=1.5)
+    assert found["ngtcp2"].rtt_first_ms == pytest.approx(9, abs=0.1)
+
+
+def test_losses_are_repaired_as_the_papers_say(tmp_path: Path) -> None:
+    """Figures 6 and 7: without a sample by the server's default PTO, with one by the client's first PTO."""
+    cells = ",".join(
+        f"{client}-aioquic-{kind}-9ms" for client in ("aioquic", "ngtcp2") for kind in ("wfc", "iack")
+    )
+    for name in ("iack-loss-server", "iack-loss-client"):
+        run(tmp_path, name, "--seeds", "2", "--cells", cells)
+        found = gains(tmp_path, name)
+        assert [one.verdict for one in found.values()] == ["met", "met"], name
+        rows = series.rows(tmp_path, name)
+        assert all(row["dropped"] >= 1 for row in rows)
+    assert all(row["drop_to_server"] for row in rows)
+
+
+def test_a_series_goes_on_where_it_was(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cells = ("--cells", "quiche-quiche,mvfst-quiche")
+    run(tmp_path, "iack-ttfb", "--seeds", "1", *cells)
+    before = series.rows(tmp_path, "iack-ttfb")
+    assert sorted({row["outcome"] for row in before}) == ["done", "unavailable"]
+    with pytest.raises(UsageError, match="give --resume"):
+        run(tmp_path, "iack-ttfb", "--seeds", "1", *cells)
+    (kept,) = (tmp_path / "iack-ttfb" / "quiche-quiche-wfc-9ms").iterdir()
+    written = (kept / "path.pcap").stat().st_mtime_ns
+    (lost,) = (tmp_path / "iack-ttfb" / "quiche-quiche-iack-9ms").iterdir()
+    lost.rename(lost.with_name(f"{lost.name}.part"))
+    assert "1 trials in 1 guests to do" in run(tmp_path, "iack-ttfb", "--seeds", "1", "--resume", *cells)
+    assert (kept / "path.pcap").stat().st_mtime_ns == written
+    assert series.rows(tmp_path, "iack-ttfb") == before
+    capfd.readouterr()
+    command(["show", "iack-ttfb", "--out", str(tmp_path), "--format", "jsonl"], standalone_mode=False)
+    shown = capfd.readouterr().out
+    assert {json.loads(line)["client"] for line in shown.splitlines()} == {"quiche", "mvfst"}
+
+
+def test_cells_of_all_stacks_are_the_same_bytes_twice() -> None:
+    compared = 0
+    for name, one in experiment.load().items():
+        for found, hashes in same.twice(name, same.sample(one.cells()), 1, 2):
+            assert hashes[0] == hashes[1], found.name
+            compared += 1
+    assert compared >= 30

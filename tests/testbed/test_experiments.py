@@ -1,0 +1,194 @@
+"""Experiment files: cells, faults in one sentence, and what is shown of their trials."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firstflight.errors import UsageError
+from testbed import block, checked, experiment, gain, path, same, second_flight, shown, stacks
+from testbed.cell import Cell
+from testbed.experiment import Experiment
+
+HELD = 'title = "A title"\n[held]\nclient = "quiche"\nserver = "aioquic"\nanswering = "iack"\n'
+
+
+def made(tmp_path: Path, text: str) -> Experiment:
+    file = tmp_path / "own.toml"
+    file.write_text(text, encoding="utf-8")
+    return checked.read(file, Experiment)
+
+
+def test_every_combination_is_a_cell_and_each_further_one(tmp_path: Path) -> None:
+    own = made(
+        tmp_path,
+        HELD
+        + '[vary]\nrtt_ms = [1, 9]\nanswering = ["wfc", "iack"]\n'
+        + "[when.answering.iack]\ndrop_to_client = [2, 3]\n[[cell]]\nrtt_ms = 50\ndrop_to_client = [7]\n",
+    )
+    assert [(cell.name, cell.drop_to_client) for cell in own.cells()] == [
+        ("quiche-aioquic-wfc-1ms", ()),
+        ("quiche-aioquic-iack-1ms", (2, 3)),
+        ("quiche-aioquic-wfc-9ms", ()),
+        ("quiche-aioquic-iack-9ms", (2, 3)),
+        ("quiche-aioquic-iack-50ms", (7,)),
+    ]
+    assert [cell.name for cell in experiment.chosen(own, ("wfc-1", "50"))] == [
+        "quiche-aioquic-wfc-1ms",
+        "quiche-aioquic-iack-50ms",
+    ]
+    with pytest.raises(UsageError, match="no cell's name has 'nginx' in it"):
+        experiment.chosen(own, ("nginx",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "is not TOML"),
+        ('title = "x"\ntitel = "x"', "titel: no such setting"),
+        (HELD + "rtt_ms = -1\n[[cell]]\n", "rtt_ms: Input should be greater than 0"),
+        (HELD + "rtt = 1\n[[cell]]\n", "rtt: no such setting"),
+        (HELD + '[[cell]]\nclient = "nginx"\n', "there is no stack 'nginx'"),
+        (HELD + "[vary]\nqueue_packets = [1, 2]\n", "two cells are called quiche-aioquic-iack-9ms"),
+        (
+            HELD + f"[vary]\nrtt_ms = {list(range(1, 102))}\nrate_mbit = {list(range(1, 101))}\n",
+            "10100 cells",
+        ),
+    ],
+)
+def test_a_fault_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        made(tmp_path, text)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_experiments_here_have_cells_for_each_stack_of_the_papers() -> None:
+    for one in experiment.load().values():
+        cells = one.cells()
+        assert {cell.client for cell in cells} >= {given.client for given in one.published}
+        pairs = {(cell.client, cell.server, cell.rtt_ms) for cell in cells}
+        for given in one.found:
+            assert pairs >= set(itertools.product(given.clients, given.servers, given.rtt_ms)), given
+        here = [cell for cell in cells if block.blocks("", cell, 1)[0].unavailable() is None]
+        assert {cell.client for cell in here} == {"aioquic", "ngtcp2", "quic-go", "quiche"}
+        assert same.sample(cells) == same.sample(cells)
+        assert len(same.sample(cells)) == same.SAMPLE
+
+
+def test_blocks_cover_each_repetition_once_with_seeds_of_their_own() -> None:
+    cell = Cell(client="quiche", server="quiche", answering="iack")
+    found = block.blocks("own", cell, 120)
+    assert [(one.first, one.last) for one in found] == [(1, 50), (51, 100), (101, 120)]
+    assert sum(one.trials for one in found) == 120
+    seeds = {one.seed for one in (*found, *block.blocks("other", cell, 120))}
+    assert len(seeds) == 6
+
+
+def test_datagrams_are_dropped_by_number_where_they_leave_the_link() -> None:
+    cell = Cell(
+        client="quiche", server="quiche", answering="iack", drop_to_client=(3, 1), drop_to_server=(2,)
+    )
+    (command,) = path.drops(cell)
+    assert "oifname to_client numgen inc mod 1000000000 { 0, 2 } counter drop" in command[-1]
+    assert "oifname to_server numgen inc mod 1000000000 { 1 } counter drop" in command[-1]
+    assert path.drops(Cell(client="quiche", server="quiche", answering="iack")) == []
+
+
+def test_each_direction_has_half_the_round_trip_time() -> None:
+    cell = Cell(client="quiche", server="quiche", answering="iack", rtt_ms=9, rate_mbit=2, loss_percent=1)
+    lines = [" ".join(command) for command in path.commands(cell)]
+    for end in ("client", "server"):
+        assert f"tc -n link qdisc add dev to_{end} root netem delay 4500us limit 1000000 loss 1%" in lines
+        assert any(
+            f"tc -n {end} qdisc add dev path0 root handle 1: tbf rate 2000000bit" in one for one in lines
+        )
+
+
+def packet(frame: int, kind: str, frames: str = "", *, from_client: bool = True) -> dict[str, Any]:
+    return {"frame_number": frame, "type": kind, "frames": frames, "from_client": from_client}
+
+
+@pytest.mark.parametrize(
+    ("packets", "expected"),
+    [
+        ([packet(1, "initial"), packet(2, "initial", from_client=False)], ()),
+        # A coalesced datagram is one; the server's do not count; the flight ends with its STREAM frame.
+        (
+            [
+                packet(1, "initial", "crypto 0+300"),
+                packet(2, "initial", "crypto 0+90", from_client=False),
+                packet(3, "initial", "ack 0 delay 0"),
+                packet(3, "handshake", "crypto 0+52"),
+                packet(4, "1rtt", "stream 0 0+20 fin"),
+                packet(5, "1rtt", "ack 0 delay 0"),
+            ],
+            (2, 3),
+        ),
+        ([packet(1, "initial"), packet(2, "handshake"), packet(3, "1rtt", "streams_blocked 1")], (2, 3)),
+    ],
+)
+def test_the_second_flight_is_known_by_content(
+    packets: list[dict[str, Any]], expected: tuple[int, ...]
+) -> None:
+    assert second_flight.indices(packets) == expected
+
+
+def trial(answering: str, first_stream_us: int | None, **more: object) -> dict[str, Any]:
+    cell = Cell(client="ngtcp2", server="aioquic", answering="iack").model_dump() | {"answering": answering}
+    measured = {"first_ack_us": 9000, "rtt_first_us": 9000, "partial_ack_us": None, "outcome": "done"}
+    return {**cell, **measured, "first_stream_us": first_stream_us, **more}
+
+
+def test_the_gain_is_the_difference_of_medians_of_what_was_done() -> None:
+    rows = [
+        *(trial("wfc", 1000 * value, first_ack_us=209_000) for value in (30, 31, 40)),
+        *(trial("iack", 1000 * value) for value in (20, 21, 50)),
+        trial("iack", None, outcome="timeout", rtt_first_us=None, first_ack_us=None),
+    ]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.wfc_first_stream_ms, found.iack_first_stream_ms, found.gain_ms) == (31, 21, 10)
+    assert (found.iack_done, found.iack_trials, found.g_ms, found.rtt_first_ms) == (3, 4, 200, 9)
+    assert (found.published_wfc_ms, found.published_iack_ms, found.published_gain_ms) == (249, 239, 10)
+    assert found.verdict == "met"
+    assert found.outcomes == "done 6, timeout 1"
+    text = shown.text(experiment.find("iack-ttfb"), [found], terminal=False)
+    assert "ngtcp2 at 9 ms, server aioquic: met: 0.8 to 1.3 RTT" in text
+    assert "    The captures show: a ClientHello of two datagrams lets the server send 7,200 bytes" in text
+    other = gain.gains(experiment.find("iack-ttfb"), [{**row, "rtt_ms": 20.0} for row in rows])
+    assert (other[0].found, other[0].published_gain_ms) == (None, None)
+
+
+def test_a_server_that_acknowledges_half_a_client_hello_does_not_wait() -> None:
+    rows = [trial("wfc", 30_000, partial_ack_us=9000), trial("iack", 30_000)]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.partial_acks, found.verdict) == (1, None)
+    text = shown.text(experiment.find("iack-ttfb"), [found], terminal=False)
+    assert "WFC is an instant ACK in effect with ngtcp2 (server aioquic)" in text
+
+
+def test_what_was_not_done_has_no_time() -> None:
+    rows = [trial(name, None, outcome="unavailable", first_ack_us=None) for name in ("wfc", "iack")]
+    (found,) = gain.gains(experiment.find("iack-ttfb"), rows)
+    assert (found.gain_ms, found.g_ms, found.verdict, found.wfc_done) == (None, None, None, 0)
+    assert "Unavailable as clients here: ngtcp2." in shown.text(
+        experiment.find("iack-ttfb"), [found], terminal=False
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'server = "quiche"\nunavailable = "x"\n',
+        "",
+        "client = {}\n",
+        'client = {module = "a", program = "firstflight-b"}',
+    ],
+)
+def test_a_stack_is_here_or_says_why_not(tmp_path: Path, text: str) -> None:
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"own\.toml"):
+        stacks.load(tmp_path)
