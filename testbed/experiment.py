@@ -14,6 +14,7 @@ repetitions     trials of each cell
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,8 @@ class Experiment(BaseModel):
             count *= len(values)
         if count > MOST_CELLS:
             raise ValueError(f"`vary` makes {count} cells, more than {MOST_CELLS}")
-        names = [cell.name for cell in self.cells()]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(cell.name for cell in self.cells()).items():
+            if count > 1:
                 raise ValueError(f"two cells are called {name}: they differ in what their names do not show")
         return self
 

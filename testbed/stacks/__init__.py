@@ -51,17 +51,23 @@ class _Version(BaseModel):
 
     def text(self) -> str:
         """Return the version that is here, or `unknown`."""
-        root = binaries.repository()
         try:
             if self.python:
                 return metadata.version(self.python)
             if self.cargo:
-                packages = tomllib.loads((root / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-                return next(str(one["version"]) for one in packages if one["name"] == self.cargo)
-            words = (root / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
+                return _crates()[self.cargo]
+            words = (binaries.repository() / "lab/stacks/quic-go/go.mod").read_text(encoding="utf-8").split()
             return words[words.index(str(self.go)) + 1].removeprefix("v")
-        except (OSError, StopIteration, ValueError, metadata.PackageNotFoundError):
+        except (OSError, KeyError, ValueError, metadata.PackageNotFoundError):
             return "unknown"
+
+
+@cache
+def _crates() -> dict[str, str]:
+    """Return the crates' versions; read once, because each trial's row has one, and the file is long."""
+    text = (binaries.repository() / "Cargo.lock").read_text(encoding="utf-8")
+    # Of several versions of a crate the first one counts.
+    return {str(one["name"]): str(one["version"]) for one in reversed(tomllib.loads(text)["package"])}
 
 
 class Stack(BaseModel):
