@@ -107,7 +107,7 @@ def run(
 ) -> None:
     """Do the trials of an experiment in guests; a killed command goes on with --resume.
 
-    Exit status 3 if a trial was not done, unless its stack is unavailable here.
+    Exit status 1 if a trial was not done, unless its stack is unavailable here.
     """
     from firstflight.system import interrupt
     from testbed import experiment, series
@@ -144,7 +144,7 @@ def run(
         )
 
 
-@command.command(epilog="Example: firstflight testbed show iack-ttfb --format csv")
+@command.command(epilog="Example: firstflight testbed show iack-ttfb --format jsonl")
 @click.argument("name", metavar="[EXPERIMENT]", required=False)
 @click.option(
     "--scenario", type=options.InputPath(), metavar="FILE", help="The experiment that `run` was given."
@@ -181,7 +181,7 @@ def show(name: str | None, scenario: Path | None, part: str, output_format: str,
 def verify(name: str | None, cells: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Run cells twice, and compare captures and results byte by byte; one hash each.
 
-    Without --cells, a sample of each experiment's.     Exit status 1 if two runs differ.
+    Without --cells, a sample of each experiment's. Exit status 1 if two runs differ.
     """
     from firstflight.system import interrupt
     from testbed import experiment, same

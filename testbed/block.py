@@ -182,7 +182,7 @@ def _connections(folder: Path) -> list[Row]:
 
 
 def _joined(block: Block, trial: Row, connections: list[Row]) -> Row:
-    """Return the row of a trial: what its client said, and what the capture shows of its connection."""
+    """Return the row of a trial: what its client answered, and what the capture shows of its connection."""
     own = [one for one in connections if trial["begun_ns"] <= one["start_time_ns"] <= trial["ended_ns"]]
     outcome, detail = _OUTCOMES.get(trial["end"], "failed"), trial["detail"]
     if len(own) != 1:

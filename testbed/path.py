@@ -59,13 +59,13 @@ def commands(cell: Cell) -> list[list[str]]:
 
 
 def drops(cell: Cell) -> list[list[str]]:
-    """Return the commands that begin to count datagrams anew, and drop the cell's; none if it drops none."""
+    """Return the commands that restart the count of datagrams, and drop the cell's; none if it drops none."""
     rules = []
     for name, address, indices in (
         (f"to_{CLIENT}", CLIENT_IP, cell.drop_to_client),
         (f"to_{SERVER}", SERVER_IP, cell.drop_to_server),
     ):
-        # numgen counts from 0 and starts anew with its rule; the modulus is beyond any trial's datagrams.
+        # numgen counts from 0 and restarts with its rule; the modulus is beyond any trial's datagrams.
         numbers = ", ".join(str(index - 1) for index in sorted(set(indices)))
         if numbers:
             rules.append(
