@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Prepares a Debian 12 machine for firstflight: system packages, a virtual environment, native programs.
 #
-#     deploy/setup.sh [demo|site|testbed|test]
+#     deploy/setup.sh [demo|site|testbed|test|machines]
 #
 # demo: the campaign and the lab; site: Airflow and its database as well; testbed: demo, and what builds the guest's
-# kernel; test (the default): everything that tests, lint and benches use. Safe to run again: each step looks first and does only what is missing.
+# kernel; test (the default): everything that tests, lint and benches use; machines: test, and what boots the machines of
+# `make deploy-test`. Safe to run again: each step looks first and does only what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin:$PATH"
@@ -27,8 +28,10 @@ PROFILE="${1:-test}"
 case "$PROFILE" in
     demo | testbed) requirements=(requirements.txt); python_size="1.1 GB" ;;
     site) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt); python_size="1.3 GB" ;;
-    test) requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-dev.txt); python_size="1.5 GB" ;;
-    *) fail "'$PROFILE' is not demo, site, testbed or test." ;;
+    test | machines)
+        requirements=(requirements.txt requirements-airflow.txt requirements-site.txt requirements-deploy.txt requirements-dev.txt)
+        python_size="1.5 GB" ;;
+    *) fail "'$PROFILE' is not demo, site, testbed, test or machines." ;;
 esac
 
 PYTHON="${PYTHON:-python3}"
@@ -46,11 +49,14 @@ declare -A PACKAGES=(
 if [ "$PROFILE" = testbed ]; then
     PACKAGES+=([flex]=flex [bison]=bison [bc]=bc [xz-utils]=xz [perl]=perl)
 fi
-if [ "$PROFILE" = site ] || [ "$PROFILE" = test ]; then
+if [ "$PROFILE" = site ] || [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
     PACKAGES+=([postgresql]='/usr/lib/postgresql/*/bin/postgres')
 fi
-if [ "$PROFILE" = test ]; then
-    PACKAGES+=([tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace
+if [ "$PROFILE" = machines ]; then
+    PACKAGES+=([systemd-container]=systemd-nspawn [openssh-server]=/usr/sbin/sshd [openssh-client]=ssh [curl]=curl)
+fi
+if [ "$PROFILE" = test ] || [ "$PROFILE" = machines ]; then
+    PACKAGES+=([systemd]=systemd-analyze [tshark]=tshark [chromium]=chromium [chromium-driver]=chromedriver [faketime]=faketime [strace]=strace
         [zmap]=/usr/sbin/zmap)
 fi
 missing=()
@@ -100,7 +106,7 @@ if [ ! -x .venv/bin/firstflight ] || [ "$(cat ".venv/.$last" 2>/dev/null)" != "$
 fi
 
 benches=()
-if [ "$PROFILE" != test ]; then benches=(--exclude firstflight-responder --exclude firstflight-captures); fi
+if [ "$PROFILE" != test ] && [ "$PROFILE" != machines ]; then benches=(--exclude firstflight-responder --exclude firstflight-captures); fi
 [ -e target/release/firstflight-prober ] || say "building native programs (the first time takes several minutes, and 2 GB)"
 cargo build --quiet --release --workspace --locked "${benches[@]}"
 (cd lab/stacks/quic-go

@@ -1,0 +1,92 @@
+"""Units of deploy/systemd: systemd reads them without a remark, and finds them closed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
+NAMES = sorted(path.name for path in UNITS.glob("firstflight-*.*") if path.is_file())
+SERVICES = [name for name in NAMES if name.endswith(".service")]
+PROGRAMS = ("airflow", "firstflight", "python")
+# The greatest exposure that is accepted, in tenths (systemd-analyze: 40 is `OK`). Downloads need namespaces.
+EXPOSURE, EXPOSURE_WITH_DOWNLOADS = 25, 40
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root folder with the units, Debian's own, and the programs that they start."""
+    root = tmp_path_factory.mktemp("root")
+    shutil.copytree(UNITS, root / "etc/systemd/system")
+    programs = [f"opt/firstflight/current/venv/bin/{name}" for name in PROGRAMS]
+    for name in (*programs, "usr/bin/curl", "bin/sh"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o755)
+    debian = root / "lib/systemd/system"
+    debian.mkdir(parents=True)
+    for target in Path("/lib/systemd/system").glob("*.*"):
+        if target.is_file() and not target.is_symlink():
+            shutil.copy(target, debian)
+    return root
+
+
+def analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run systemd-analyze."""
+    command = ["systemd-analyze", "--no-pager", "--man=no", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_all_parts_have_a_unit() -> None:
+    parts = ("api-server", "dag-processor", "scheduler", "worker", "dashboard", "store", "uploads", "migrate")
+    assert {f"firstflight-{part}.service" for part in parts} == set(SERVICES)
+    assert set(NAMES) - set(SERVICES) == {"firstflight-uploads.timer"}
+
+
+def test_systemd_has_no_remark(machine: Path) -> None:
+    done = analyze("verify", f"--root={machine}", *NAMES)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("current/venv/bin/firstflight", "current/venv/bin/firstfly", "is not executable"),
+        ("ProtectKernelTunables=yes", "ProtectKernelTunable=yes", "Unknown key"),
+        ("@system-service", "@all-of-them", "Unknown system call group"),
+    ],
+)
+def test_systemd_says_what_is_wrong(tmp_path: Path, machine: Path, old: str, new: str, said: str) -> None:
+    """So that the test above can fail."""
+    root = tmp_path / "root"
+    shutil.copytree(machine, root)
+    unit = root / "etc/systemd/system/firstflight-store.service"
+    text = unit.read_text()
+    assert old in text
+    unit.write_text(text.replace(old, new))
+    assert said in analyze("verify", f"--root={root}", unit.name).stderr
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_exposure(name: str) -> None:
+    done = analyze("security", "--offline=yes", f"--threshold={EXPOSURE}", UNITS / name)
+    assert done.returncode == 0, done.stdout
+
+
+def test_exposure_with_downloads(tmp_path: Path) -> None:
+    shutil.copytree(UNITS, tmp_path / "units")
+    shutil.copytree(UNITS / "with-downloads", tmp_path / "units", dirs_exist_ok=True)
+    unit = tmp_path / "units" / "firstflight-worker.service"
+    done = analyze("security", "--offline=yes", f"--threshold={EXPOSURE_WITH_DOWNLOADS}", unit)
+    assert done.returncode == 0, done.stdout
+    # The drop-in is in force, and what it allows is seen.
+    closed = analyze("security", "--offline=yes", f"--threshold={EXPOSURE}", unit)
+    assert closed.returncode == 1 and "CAP_SYS_ADMIN" in closed.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "firstflight-uploads.service"])
+def test_services_start_with_the_machine(name: str) -> None:
+    assert "\n[Install]\nWantedBy=multi-user.target\n" in (UNITS / name).read_text()
