@@ -21,6 +21,7 @@ from firstflight.egress import lists
 from firstflight.errors import UsageError
 from firstflight.settings.types import Address, PortRange
 from firstflight.shard import WHOLE, Shard, all_of
+from orchestration.site.machines import ContactUrl, Host, Label, Machine
 
 VARIABLE = "FIRSTFLIGHT_SITE"
 FILE = "vantage_points.toml"
@@ -57,6 +58,11 @@ class VantagePoint(settings.VantagePoint):
     # Addresses, networks and ranges that are never probed from here, besides the site's own lists.
     blocked: tuple[Annotated[str, AfterValidator(_addresses)], ...] = ()
     resolver: Address | None = None
+    # For installation (deploy/): the cloud and its region, the host for ssh, and a page that says who probes.
+    cloud: Label | None = None
+    region: Label | None = None
+    ssh_host: Host | None = None
+    contact_url: ContactUrl | None = None
 
     @model_validator(mode="after")
     def _ports_apart(self) -> VantagePoint:
@@ -129,9 +135,13 @@ class VantagePoint(settings.VantagePoint):
 
 
 class VantagePoints(settings.Section):
-    """All vantage points of a site."""
+    """All vantage points of a site, and its other machines."""
 
     vantage: tuple[VantagePoint, ...]
+    # For installation: without [store] or [dashboard] these are at the centre.
+    centre: Machine | None = None
+    store: Machine | None = None
+    dashboard: Machine | None = None
 
     @model_validator(mode="after")
     def _apart(self) -> VantagePoints:

@@ -1,0 +1,93 @@
+"""The playbook: its style, its syntax, and the environments that it writes. `make deploy-test` runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab.site import plan
+from lab.state import State
+
+TREE = Path(__file__).parents[2]
+ANSIBLE = TREE / "deploy" / "ansible"
+SITE = '[centre]\nssh_host = "c"\n[[vantage]]\nname = "a"\ncity = "A"\nqueue = "a"\nssh_host = "a"\n'
+# Of the lab's site: where it is, and what is not for the field.
+OF_THE_LAB = {"FIRSTFLIGHT_LAB", "PYTHONUNBUFFERED"}
+CHOSEN = "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"  # a site's first runs are its owner's decision
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of Ansible's programs, with a site of two machines."""
+    (tmp_path / "vantage_points.toml").write_text(SITE)
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(tmp_path),
+        "ANSIBLE_HOME": str(tmp_path / "ansible"),
+        "FIRSTFLIGHT_SITE": str(tmp_path),
+        "FIRSTFLIGHT_PYTHON": sys.executable,
+        "NO_COLOR": "1",
+    }
+
+
+def run(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Ansible's programs in the playbook's folder."""
+    return subprocess.run(command, cwd=ANSIBLE, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_ansible_lint_at_its_strictest(environment: dict[str, str]) -> None:
+    done = run(environment, "ansible-lint", "--offline", "-q", "--profile=production", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_syntax(environment: dict[str, str]) -> None:
+    books = sorted(path.name for path in ANSIBLE.glob("*.yml"))
+    assert {"site.yml", "rotate.yml", "remove.yml"} <= set(books)
+    done = run(environment, "ansible-playbook", "--syntax-check", *books)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_inventory_that_fails_is_not_an_empty_one(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "vantage_points.toml").write_text(SITE.replace("[centre]", "[center]"))
+    done = run(environment, "ansible-playbook", "--list-hosts", "site.yml")
+    assert done.returncode != 0 and "center" in done.stderr
+
+
+def variables(name: str) -> dict[str, Any]:
+    """Return a file of variables."""
+    found = yaml.safe_load((ANSIBLE / name).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("place", ["centre", "hamburg"])
+def test_services_get_the_variables_of_the_labs_site(tmp_path: Path, place: str) -> None:
+    """Which `make airflow` runs: the same names, and the same values but for paths and addresses."""
+    lab = plan.Site(tmp_path, State(tmp_path / "lab"), "198.18.0.10", ("hamburg",))
+    tried = plan.centre_environment(lab) if place == "centre" else plan.vantage_environment(lab, place)
+    role = "centre" if place == "centre" else "vantage"
+    written = {
+        **variables("group_vars/all.yml")["firstflight_airflow"],
+        **variables(f"roles/{role}/defaults/main.yml")[f"{role}_environment"],
+    }
+    assert set(tried) - OF_THE_LAB <= set(written)
+    assert all(isinstance(value, str) for value in written.values()), "YAML makes True of on"
+    for name in set(tried) & set(written):
+        if name != CHOSEN and not re.search(r"\{\{|/", written[name]):
+            assert written[name] == tried[name], name
+
+
+def test_secrets_are_never_shown() -> None:
+    """Each task that draws, reads or writes a secret says no_log."""
+    secret = re.compile(r"builtin\.password|slurp|b64decode|item\.content|\.key\b")
+    tasks = [task for path in ANSIBLE.rglob("tasks/*.yml") for task in yaml.safe_load(path.read_text())]
+    found = {task["name"]: task.get("no_log", False) for task in tasks if secret.search(yaml.safe_dump(task))}
+    assert len(found) == 7 and all(found.values()), found
