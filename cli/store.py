@@ -38,6 +38,12 @@ def command() -> None:
 )
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate (PEM).")
 @click.option("--read-only", is_flag=True, help="Refuse all changes.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics (OpenMetrics) on this port of --metrics-host; 0 takes a free one.",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics.")
 def serve(
     host: str,
     port: int,
@@ -47,6 +53,8 @@ def serve(
     certificate: Path | None,
     key: Path | None,
     read_only: bool,
+    metrics_port: int | None,
+    metrics_host: str,
 ) -> None:
     """Serve ClickHouse's native protocol for the embedded store that FIRSTFLIGHT_STORE names.
 
@@ -54,6 +62,9 @@ def serve(
     store is locked until the end (Ctrl-C or SIGTERM). The file STORE.address holds its address with user and
     password; commands of the same user connect by it automatically.
     """
+    from contextlib import ExitStack
+
+    from firstflight.system import exporter, tcp_listener
     from store import secrets, served_address
     from store.clickhouse import listening
     from store.confine.process import confine, seal
@@ -78,7 +89,14 @@ def serve(
         tls=listening.tls_context(certificate, key) if certificate and key else None,
     )
     make_folder(place)
-    with listening.listener(host, port, access) as listener, locked_store(place, WAIT_S):
+    with ExitStack() as stack:
+        listener = stack.enter_context(listening.listener(host, port, access))
+        # Before the confinement, after which no socket is made.
+        measured = None
+        if metrics_port is not None:
+            socket = stack.enter_context(tcp_listener.listener(metrics_host, metrics_port))
+            measured = exporter.Exporter(socket, lambda: serving.counts.metrics())
+        stack.enter_context(locked_store(place, WAIT_S))
         where, on = listening.address_of(listener)
         drawn = password is not None and password_file is None
         address: Path | None = None
@@ -109,6 +127,9 @@ def serve(
         terminal.echo(f"serving the store in {place.path} at {shown}:{on}", err=True)
         if address is not None:
             terminal.echo(f"export FIRSTFLIGHT_STORE_FILE={shlex.quote(str(address))}", err=True)
+        if measured is not None:
+            measured.serve_beside()
+            terminal.echo(f"metrics at {exporter.url(measured.socket)}", err=True)
         for sentence in warnings:
             terminal.echo(f"firstflight: {sentence}", err=True)
         serving.serve()

@@ -59,3 +59,38 @@ def clean(keep_days: float) -> None:
         terminal.echo(run)
     terminal.echo(f"{len(removed)} runs removed", err=True)
     sys.exit(0)
+
+
+@command.command(epilog="Example: firstflight uploads metrics --port 9101")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=9101, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+def metrics(host: str, port: int) -> None:
+    """Serve /metrics (OpenMetrics): what was measured here and waits, rates, losses, the clock.
+
+    Read from the folder of runs, at most every ten seconds. Ends by Ctrl-C or SIGTERM.
+    """
+    import signal
+    import threading
+
+    from firstflight.errors import Interrupted
+    from firstflight.system import exporter, tcp_listener
+    from orchestration.site.metrics import metrics as collect
+
+    ended = threading.Event()
+    caught: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        caught.append(number)
+        ended.set()
+
+    with tcp_listener.listener(host, port) as listener:
+        serving = exporter.Exporter(listener, collect, kept_s=10.0)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        serving.serve_beside()
+        terminal.echo(f"metrics at {exporter.url(listener)}", err=True)
+        ended.wait()
+    if signal.SIGINT in caught:
+        raise Interrupted("interrupted; the metrics have ended")

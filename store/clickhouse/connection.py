@@ -8,9 +8,11 @@ import select
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
+from store.clickhouse.counts import Counts
 from store.clickhouse.session import Session, refusal
 from store.engine import EngineError
 from store.protocol import compression, packets
@@ -45,6 +47,7 @@ class Connection:
         kill: Callable[[], None],
         version: tuple[int, int, int],
         timezone: str,
+        counts: Counts,
     ) -> None:
         """`open_session` checks the login and returns a session, or raises Refusal; `kill` ends its query."""
         self._sock = sock
@@ -53,6 +56,7 @@ class Connection:
         self._kill = kill
         self._version = version
         self._timezone = timezone
+        self._counts = counts
         self._revision = 0
         self._session: Session | None = None
         # Whether rows of an insert are still to come, which after an error would be read as packets.
@@ -97,6 +101,7 @@ class Connection:
         try:
             session = self._session = self._open_session(hello)
         except Refusal as error:
+            self._counts.refused()
             self._send_last(packets.exception(error.code, error.message))
             return None
         self._send(packets.hello(self._revision, self._version, self._timezone, socket.gethostname()))
@@ -118,16 +123,19 @@ class Connection:
     def _serve_query(self, session: Session, query: Query) -> bool:
         self._sent_progress = None
         watch = _Watch(self._sock, self._reader, self._kill)
+        began = time.monotonic()
         try:
             self._no_external_tables(query.compressed)
             asked = session.prepare(query)
             insert = asked.insert
             if insert is not None:
-                self._take_rows(session, insert, query.compressed)
+                rows = self._take_rows(session, insert, query.compressed)
             else:
                 with watch:
-                    self._give_rows(session, asked, query)
+                    rows = self._give_rows(session, asked, query)
+            self._counts.query("answered" if insert is None else "inserted", time.monotonic() - began, rows)
         except (EngineError, Refusal, UnsupportedType) as error:
+            self._counts.query("failed", time.monotonic() - began)
             if watch.disconnected:
                 raise Disconnected from error
             if not watch.cancelled:
@@ -138,7 +146,8 @@ class Connection:
         self._send(packets.packet(Server.END_OF_STREAM))
         return True
 
-    def _give_rows(self, session: Session, asked: Statement, query: Query) -> None:
+    def _give_rows(self, session: Session, asked: Statement, query: Query) -> int:
+        """Send the answer of a query; return its rows."""
         rows = blocks = size = 0
         self._sent_progress = Progress()
         for block in session.answer(asked):
@@ -155,13 +164,15 @@ class Connection:
             self._send_beside(session, asked, Server.EXTREMES, query.compressed)
         if blocks:
             self._send(packets.profile_info(rows, blocks, size))
+        return rows
 
     def _send_beside(self, session: Session, asked: Statement, number: Server, compressed: bool) -> None:
         block = session.beside(asked, number.name.lower())
         if block is not None:
             self._send_block(number, block, compressed)
 
-    def _take_rows(self, session: Session, insert: Insert, compressed: bool) -> None:
+    def _take_rows(self, session: Session, insert: Insert, compressed: bool) -> int:
+        """Insert what the client sends; return the rows, 0 if it cancels."""
         header = session.insert_header(insert)
         self._send_block(Server.DATA, header, compressed)
         self._receiving = True
@@ -170,7 +181,7 @@ class Connection:
                 number = self._reader.varint()
                 if number == Client.CANCEL:
                     self._receiving = False
-                    return
+                    return 0
                 if number != Client.DATA:
                     raise ProtocolError(f"packet {number} where rows of an insert were expected")
                 block = self._read_block(compressed)
@@ -180,7 +191,9 @@ class Connection:
                 buffer.add(block)
                 self._send_events()
             session.insert(insert, header, buffer)
+            rows = buffer.rows
         self._send_events()
+        return rows
 
     def _no_external_tables(self, compressed: bool) -> None:
         """Read the end of a query's external tables; ProtocolError if there are any."""

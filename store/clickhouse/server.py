@@ -12,6 +12,7 @@ from pathlib import Path
 from store import access
 from store.clickhouse.admission import Admission
 from store.clickhouse.connection import HELLO_S, Connection
+from store.clickhouse.counts import Counts
 from store.clickhouse.listening import Access
 from store.clickhouse.session import Session
 from store.engine import Engine, EngineError
@@ -49,6 +50,7 @@ class NativeServer:
         self._clients: set[int] = set()
         self._changing = threading.Lock()
         self._stopping = False
+        self.counts = Counts()
 
     def serve(self) -> None:
         """Accept clients until `stop`, then end their queries and wait for their threads."""
@@ -102,15 +104,18 @@ class NativeServer:
             lambda: self._kill(_tag(number)),
             self._version,
             self._timezone,
+            self.counts,
         )
         with self._changing:
             if self._stopping:
                 sock.close()
                 return
             self._connections[number] = connection, threading.current_thread()
+        self.counts.connected()
         try:
             connection.run()
         finally:
+            self.counts.disconnected()
             with self._changing:
                 del self._connections[number]
                 self._clients.discard(number)

@@ -1,0 +1,126 @@
+"""Answers `GET /metrics` with OpenMetrics (version 1.0.0), for Prometheus and others, few at a time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from firstflight.errors import FirstflightError
+
+PATH = "/metrics"
+_CLIENT_S = 5.0
+_AT_ONCE = 8
+
+
+def text(metrics: Iterable[Metric]) -> bytes:
+    """Return these families as OpenMetrics."""
+    registry = CollectorRegistry()
+    registry.register(_Given(metrics))
+    made: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return made
+
+
+def url(listener: socket.socket) -> str:
+    """Return the address of the metrics on that socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+
+
+class _Given(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+class Exporter(ThreadingHTTPServer):
+    """Serves what `collect` returns; an answer is kept for `kept_s` seconds, however often it is asked for.
+
+    `serve_forever` blocks, `serve_beside` does not; `shutdown` ends it. A FirstflightError of `collect` is
+    answered with status 503 and its sentence.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(
+        self, listener: socket.socket, collect: Callable[[], Iterable[Metric]], kept_s: float = 1.0
+    ) -> None:
+        """Take over a listening socket."""
+        super().__init__(listener.getsockname()[:2], _Answer, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self._collect = collect
+        self._kept_s = kept_s
+        self._asking = threading.Lock()
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._answer = b""
+        self._until = 0.0
+
+    def serve_beside(self) -> None:
+        """Serve in a thread that ends with the process."""
+        threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
+
+    def answer(self) -> bytes:
+        """Return the metrics as they are, or were a moment ago."""
+        with self._asking:
+            if time.monotonic() >= self._until:
+                self._answer = text(self._collect())
+                self._until = time.monotonic() + self._kept_s
+            return self._answer
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; beyond the limit close the connection at once."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer one client."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep silent about clients that went away."""
+
+
+class _Answer(BaseHTTPRequestHandler):
+    timeout = _CLIENT_S
+    server: Exporter
+    server_version = "firstflight"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer `/metrics`, and 404 for all else."""
+        if self.path.partition("?")[0] != PATH:
+            self._send(404, b"there is only /metrics here\n", "text/plain; charset=utf-8")
+            return
+        try:
+            self._send(200, self.server.answer(), CONTENT_TYPE_LATEST)
+        except FirstflightError as error:
+            self._send(503, f"{error}\n".encode(), "text/plain; charset=utf-8")
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log no requests."""
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
+        self.close_connection = True

@@ -1,0 +1,199 @@
+"""What a vantage point measures, loads and keeps, as metrics; from its folder of runs, not from the store.
+
+A metric about a stage is of the newest time that the stage ran; of a vantage point with shards it is the sum
+over the shards of that repetition. What a stage has not counted is missing, not 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from firstflight import capture
+from firstflight.layout import StageKey
+from firstflight.run import clock
+from firstflight.run.report import StageReport
+from firstflight.run.run import Run
+from firstflight.system import files
+from orchestration.site import pending_uploads
+
+LABELS = ["vantage", "stage"]
+
+
+@dataclass(frozen=True)
+class Newest:
+    """A stage of one vantage point as it ran last: a report per shard."""
+
+    run: Run
+    vantage: str
+    reports: Sequence[StageReport]
+
+    @property
+    def labels(self) -> list[str]:
+        """Vantage point and stage."""
+        return [self.vantage, self.reports[0].stage]
+
+    @property
+    def keys(self) -> list[StageKey]:
+        """The keys of all shards."""
+        return [key for report in self.reports if (key := report.key(self.run.id)) is not None]
+
+
+def metrics() -> Iterator[Metric]:
+    """Yield all families. InputError if a file of a run is broken."""
+    yield from _uploads(list(pending_uploads.uploads()))
+    newest = list(_newest(Run.all()))
+    yield from _stages(newest)
+    yield _rates(newest)
+    yield from _losses(newest)
+
+
+def _newest(runs: Iterable[Run]) -> Iterator[Newest]:
+    found: dict[tuple[str, str], Newest] = {}
+    for run in runs:
+        reports = run.reports()
+        for report in reports:
+            key = report.key(run.id)
+            if key is None:
+                continue
+            before = found.get((key.vantage, report.stage))
+            if before is None or before.reports[0].started_at <= report.started_at:
+                same = [
+                    other
+                    for other in reports
+                    if (other.stage, other.vantage, other.repetition)
+                    == (report.stage, report.vantage, report.repetition)
+                ]
+                found[key.vantage, report.stage] = Newest(run, key.vantage, same)
+    yield from found.values()
+
+
+def _uploads(uploads: Sequence[pending_uploads.Upload]) -> Iterator[Metric]:
+    counts = GaugeMetricFamily(
+        "firstflight_uploads",
+        "Measured parts on this disk, by whether they are in the store.",
+        labels=["state"],
+    )
+    waiting = [upload for upload in uploads if not upload.loaded]
+    refused = [upload for upload in waiting if upload.message is not None]
+    counts.add_metric(["loaded"], len(uploads) - len(waiting))
+    counts.add_metric(["pending"], len(waiting))
+    yield counts
+    failed = GaugeMetricFamily(
+        "firstflight_uploads_failed", "Pending parts whose last attempt to load has failed."
+    )
+    failed.add_metric([], len(refused))
+    yield failed
+    yield _time(
+        "firstflight_oldest_pending_upload_timestamp_seconds",
+        "When the oldest pending part was measured, in seconds since 1970.",
+        [([], upload.measured_at) for upload in waiting[:1]],
+        [],
+    )
+    last = {upload.key.vantage: upload.measured_at for upload in uploads}
+    yield _time(
+        "firstflight_newest_measured_timestamp_seconds",
+        "When the newest part was measured, in seconds since 1970.",
+        [([vantage], at) for vantage, at in last.items()],
+        ["vantage"],
+    )
+
+
+def _stages(newest: Sequence[Newest]) -> Iterator[Metric]:
+    running = _gauge("firstflight_stage_running", "1 if the stage runs now, else 0.")
+    failed = _gauge("firstflight_stage_failed", "1 if the stage has ended with an error, else 0.")
+    rows = _gauge("firstflight_stage_rows", "Rows that the stage wrote; of load, rows in the store.")
+    records = _gauge(
+        "firstflight_stage_records", "What the stage has counted, by outcome or kind.", "outcome"
+    )
+    for stage in newest:
+        runs_now = any(stage.run.stage_is_running(report) for report in stage.reports)
+        running.add_metric(stage.labels, runs_now)
+        failed.add_metric(stage.labels, any(report.state == "failed" for report in stage.reports))
+        written = [report.rows_out for report in stage.reports if report.rows_out is not None]
+        if len(written) == len(stage.reports):
+            rows.add_metric(stage.labels, sum(written))
+        counted: Counter[str] = Counter()
+        for report in stage.reports:
+            counted.update(report.counts)
+        for name, count in counted.items():
+            records.add_metric([*stage.labels, name], count)
+    yield from (running, failed, rows, records)
+    yield _time(
+        "firstflight_stage_end_timestamp_seconds",
+        "When the stage has ended, in seconds since 1970.",
+        [
+            (stage.labels, max(ends))
+            for stage in newest
+            if len(ends := [report.ended_at for report in stage.reports if report.ended_at])
+            == len(stage.reports)
+        ],
+        LABELS,
+    )
+
+
+def _rates(newest: Sequence[Newest]) -> Metric:
+    """Return targets per second of the engines, as asked for and as achieved."""
+    rates = _gauge("firstflight_stage_targets_per_second", "New targets per second.", "rate")
+    for stage in newest:
+        summaries = [found for key in stage.keys if (found := _summary(stage.run, stage.labels[1], key))]
+        if not summaries or len(summaries) < len(stage.reports):
+            continue
+        rates.add_metric([*stage.labels, "limit"], sum(float(summary["rate"]) for summary in summaries))
+        if all(summary["duration_s"] > 0 for summary in summaries):
+            done = sum(
+                (summary["sent"] - summary["resumed"]) / summary["duration_s"] for summary in summaries
+            )
+            rates.add_metric([*stage.labels, "achieved"], max(0.0, done))
+    return rates
+
+
+def _summary(run: Run, stage: str, key: StageKey) -> dict[str, Any] | None:
+    """Return the summary of an engine, if it has written one with a rate."""
+    path = run.layout.stage(stage, key) / "summary.json"
+    summary = files.read_json(path) if path.is_file() else None
+    wanted = {"rate", "duration_s", "sent", "resumed"}
+    return summary if isinstance(summary, dict) and wanted <= set(summary) else None
+
+
+def _losses(newest: Sequence[Newest]) -> Iterator[Metric]:
+    lost = GaugeMetricFamily(
+        "firstflight_capture_lost_packets", "Packets that the newest capture lost.", labels=LABELS
+    )
+    offsets = GaugeMetricFamily(
+        "firstflight_clock_offset_seconds",
+        "How far the clock here was ahead of its reference.",
+        labels=LABELS,
+    )
+    for stage in newest:
+        if stage.labels[1] not in ("probe", "watch"):
+            continue
+        entries = [one for key in stage.keys for one in capture.records(stage.run.layout.capture(key))]
+        known = [
+            n for one in entries for n in (one.dropped_by_kernel, one.dropped_by_interface) if n is not None
+        ]
+        if entries and len(known) == 2 * len(entries):
+            lost.add_metric(stage.labels, sum(known))
+        found = [offset for key in stage.keys if (offset := clock.of(stage.run, key)) is not None]
+        if found:
+            offsets.add_metric(stage.labels, found[-1].offset_us / 1e6)
+    yield lost
+    yield offsets
+
+
+def _gauge(name: str, meaning: str, *more: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, meaning, labels=[*LABELS, *more])
+
+
+def _time(
+    name: str, meaning: str, values: Iterable[tuple[list[str], datetime]], labels: list[str]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=labels)
+    for of, at in values:
+        family.add_metric(of, at.timestamp())
+    return family

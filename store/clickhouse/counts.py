@@ -1,0 +1,87 @@
+"""What a `store serve` has done since it began, and its form as metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+Query = Literal["answered", "inserted", "failed"]
+
+
+class Counts:
+    """Counts of connections, queries and rows; any thread may add."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began_s = time.time()
+        self._open = 0
+        self._connections = 0
+        self._refused = 0
+        self._queries: Counter[Query] = Counter()
+        self._seconds = 0.0
+        self._inserted = 0
+        self._sent = 0
+
+    def connected(self) -> None:
+        """A client has connected."""
+        with self._lock:
+            self._open += 1
+            self._connections += 1
+
+    def disconnected(self) -> None:
+        """A client is gone."""
+        with self._lock:
+            self._open -= 1
+
+    def refused(self) -> None:
+        """A client was refused: its password or database was wrong, or there were too many."""
+        with self._lock:
+            self._refused += 1
+
+    def query(self, end: Query, seconds: float, rows: int = 0) -> None:
+        """A query has ended after `seconds`; `rows`: how many it sent to the client, or inserted."""
+        with self._lock:
+            self._queries[end] += 1
+            self._seconds += seconds
+            if end == "inserted":
+                self._inserted += rows
+            else:
+                self._sent += rows
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield the families of metrics."""
+        with self._lock:
+            yield _gauge(
+                "start_time_seconds", "When it began to serve, in seconds since 1970.", self._began_s
+            )
+            yield _gauge("connections", "Connections that are open.", self._open)
+            yield _counter("accepted_connections", "Connections that were accepted.", self._connections)
+            yield _counter(
+                "refused_clients", "Clients with a wrong password or database, or too many.", self._refused
+            )
+            queries = CounterMetricFamily(
+                "firstflight_store_queries", "Queries that have ended, by how they ended.", labels=["end"]
+            )
+            for end in ("answered", "inserted", "failed"):
+                queries.add_metric([end], self._queries[end])
+            yield queries
+            yield _counter("query_seconds", "Time that these queries took.", self._seconds)
+            yield _counter("inserted_rows", "Rows that were inserted.", self._inserted)
+            yield _counter("sent_rows", "Rows that were sent to clients.", self._sent)
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    family = GaugeMetricFamily(f"firstflight_store_{name}", meaning)
+    family.add_metric([], value)
+    return family
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    family = CounterMetricFamily(f"firstflight_store_{name}", meaning)
+    family.add_metric([], value)
+    return family
