@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import math
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dissector import agreement, trim
 from firstflight import capture
 from firstflight.errors import InputError
 from firstflight.layout import StageKey
 from firstflight.run.report import StageReport
 from firstflight.run.run import Run
 from firstflight.system import binaries, children, files
+
+ROWS, SUMMARY = "quic_connection.parquet", "summary.json"
 
 
 def stage(run: Run, key: StageKey) -> None:
@@ -26,12 +32,13 @@ def stage(run: Run, key: StageKey) -> None:
     with run.stage("dissect", key) as report:
         captures = _captures(run, key)
         out = run.layout.quic_connection(key)
-        stamps = {**key.columns(), "tool_version": report.tool_version}
+        copies = trim.Copies.beside(captures[0].parent)
         with files.explain_os_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=out.parent, prefix="native.") as folder:
-                broken = _dissect(run, captures, Path(folder), stamps)
-                summary = json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
+                job = Job(run, key, report, captures, Path(folder), copies)
+                broken = job.dissect_and_trim(_probes(run, key) if run.settings.capture.trim else [])
+                summary = json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8"))
                 (Path(folder) / out.name).replace(out)
         taken = [record.captured for record in capture.records(run.layout.stage("capture", key))]
         known = [packets for packets in taken if packets is not None]
@@ -60,39 +67,108 @@ def _captures(run: Run, key: StageKey) -> list[Path]:
     return present
 
 
-def _dissect(run: Run, captures: list[Path], folder: Path, stamps: dict[str, str | int]) -> str | None:
-    """Run the dissector, which writes quic_connection.parquet and summary.json into `folder`.
+def _probes(run: Run, key: StageKey) -> list[Path]:
+    """Return the record files of the probes that the captures are of."""
+    found = (run.layout.quic_probe(key), run.layout.stage("watch", key) / "quic_probe.parquet")
+    return [path for path in found if path.is_file()]
 
-    Each row holds `stamps` and the campaign's name of its capture. Returns the dissector's sentence about a
-    capture that breaks off, or None.
-    """
-    settings = run.settings
-    probe = settings.probe
-    # A connection is kept as long as its probe's answer window. The table must hold all concurrent ones, so
-    # that none is evicted earlier; each probe has up to `attempts` connections.
-    idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
-    rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
-    live = math.ceil(2 * rate * probe.attempts * idle_s)
-    options: list[tuple[str, object]] = [
-        ("--kind", "quic_connection"),
-        ("--format", "parquet"),
-        ("--out", folder),
-        ("--summary", folder / "summary.json"),
-        ("--quic-port", probe.port),
-        ("--answer-window-ms", round(probe.timeout_s * 1000)),
-        ("--settle-ms", probe.settle_ms),
-        ("--idle-s", idle_s),
-        ("--max-connections", live),
-        *(("--source-name", run.layout.name_of(path)) for path in captures),
-        *(("--stamp", f"{name}={value}") for name, value in stamps.items()),
-    ]
-    argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
-    for option, value in options:
-        argv += [option, str(value)]
-    process = children.start(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    _, stderr = children.finished(process)
-    broken = binaries.unreadable(process.returncode, stderr)
-    return broken[-1] if broken else None
+
+@dataclass
+class Job:
+    """Dissects `captures`; the rows and their counts come into `folder`."""
+
+    run: Run
+    key: StageKey
+    report: StageReport
+    captures: list[Path]
+    folder: Path
+    copies: trim.Copies
+
+    def dissect_and_trim(self, probes: list[Path]) -> str | None:
+        """Write the rows, and trim the captures if `probes` (quic_probe files) are there and agree with them.
+
+        Returns the dissector's sentence about a capture that breaks off, or None; such captures stay whole.
+        """
+        if not probes:
+            return self._dissect(self.captures, self.folder)
+        try:
+            broken = self._dissect(self.captures, self.folder, self.copies.begin())
+            if not (self.folder / SUMMARY).is_file():  # there is no room for copies, for example
+                self._kept_whole(broken or "no rows were written")
+                return self._dissect(self.captures, self.folder)
+            against = None if broken else self._trim(probes)
+            if against is not None:
+                self._kept_whole(against)
+            return broken
+        finally:
+            self.copies.remove()
+
+    def _trim(self, probes: list[Path]) -> str | None:
+        """Put trimmed copies in place of the captures; return why that was not done, or None."""
+        found = agreement.compare(probes, self.folder / ROWS)
+        against = trim.reason_against(found)
+        if against is None and found.differing:
+            self.report.facts["kept_whole"] = len(found.differing)
+            options = self.copies.begin(found.differing)
+            against = self._dissect(self.captures, self._inside("except"), options)
+        if against is None:
+            copies, again = self.copies.of(self.captures), self._inside("again")
+            against = self._dissect(copies, again)
+            if against is None and not filecmp.cmp(self.folder / ROWS, again / ROWS, shallow=False):
+                against = "the rows of trimmed captures differ from theirs"
+        if against is None:
+            before = _size(self.captures)
+            self.copies.replace(self.captures)
+            self.report.facts |= {"capture_bytes": _size(self.captures), "capture_bytes_before": before}
+        return against
+
+    def _kept_whole(self, reason: str) -> None:
+        self.copies.remove()
+        self.report.warnings.append(f"captures are kept whole: {reason}")
+
+    def _inside(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+    def _dissect(self, captures: list[Path], folder: Path, more: Sequence[str] = ()) -> str | None:
+        """Run the dissector, which writes ROWS and SUMMARY into `folder`.
+
+        Each row holds the key and the campaign's name of its capture. Returns the dissector's sentence about
+        a capture that breaks off, or None.
+        """
+        settings = self.run.settings
+        probe = settings.probe
+        # A connection is kept as long as its probe's answer window. The table must hold all concurrent ones,
+        # so that none is evicted earlier; each probe has up to `attempts` connections.
+        idle_s = math.ceil(probe.timeout_s + probe.settle_ms / 1000) + 5
+        rate = max(settings.rate_at(vantage) for vantage in settings.vantage)
+        live = math.ceil(2 * rate * probe.attempts * idle_s)
+        stamps = {**self.key.columns(), "tool_version": self.report.tool_version}
+        options: list[tuple[str, object]] = [
+            ("--kind", "quic_connection"),
+            ("--format", "parquet"),
+            ("--out", folder),
+            ("--summary", folder / SUMMARY),
+            ("--quic-port", probe.port),
+            ("--answer-window-ms", round(probe.timeout_s * 1000)),
+            ("--settle-ms", probe.settle_ms),
+            ("--idle-s", idle_s),
+            ("--max-connections", live),
+            *(("--source-name", self.run.layout.name_of(path)) for path in self.captures),
+            *(("--stamp", f"{name}={value}") for name, value in stamps.items()),
+        ]
+        argv = [str(binaries.find("firstflight-dissect")), *map(str, captures)]
+        for option, value in options:
+            argv += [option, str(value)]
+        process = children.start([*argv, *more], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        _, stderr = children.finished(process)
+        broken = binaries.unreadable(process.returncode, stderr)
+        return broken[-1] if broken else None
+
+
+def _size(captures: list[Path]) -> int:
+    return sum(path.stat().st_size for path in captures)
 
 
 def _account(run: Run, report: StageReport, summary: dict[str, Any], out: Path) -> None:

@@ -48,6 +48,8 @@ class CaptureRecord:
     received_by_filter: int | None = None
     dropped_by_kernel: int | None = None
     dropped_by_interface: int | None = None
+    # Packets that the dissect stage cut behind their headers; null = the capture was not trimmed.
+    trimmed: int | None = None
 
 
 class Capture:
@@ -227,6 +229,15 @@ def records(folder: Path) -> list[CaptureRecord]:
     return found
 
 
+def set_trimmed(path: Path, packets: int) -> None:
+    """Write into capture.json how many packets of the capture at `path` were trimmed."""
+    found = records(path.parent)
+    for record in found:
+        if record.file == path.name:
+            record.trimmed = packets
+    _write_records(path.parent, found)
+
+
 def keep_whole_packets(path: Path) -> int:
     """Truncate a pcap file (native byte order) after its last whole packet; return the number of packets."""
     size = path.stat().st_size
@@ -265,5 +276,9 @@ def default_interface() -> str:
 
 def _add_record(folder: Path, record: CaptureRecord) -> None:
     kept = [entry for entry in records(folder) if entry.file != record.file]
-    value: dict[str, Any] = {"captures": [asdict(entry) for entry in [*kept, record]]}
+    _write_records(folder, [*kept, record])
+
+
+def _write_records(folder: Path, found: Sequence[CaptureRecord]) -> None:
+    value: dict[str, Any] = {"captures": [asdict(entry) for entry in found]}
     files.write_json(folder / "capture.json", value)

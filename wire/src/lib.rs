@@ -46,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod buf;
 mod build;
 mod cid;
@@ -61,6 +62,7 @@ pub mod tls;
 pub mod transport;
 mod version;
 
+pub use bare::parse_bare_header;
 pub use buf::{Reader, VARINT_MAX, Writer, varint_len};
 pub use build::{LongHeader, ShortHeader, build_packet, build_short_packet};
 pub use cid::{ConnectionId, MAX_CID_LEN};

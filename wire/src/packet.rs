@@ -157,7 +157,7 @@ pub fn parse_cut_header(datagram: &[u8], start: usize) -> Option<Packet> {
 /// Reads what headers begin with (RFC 8999 5), and the type: all up to the connection IDs.
 // Inlined: every packet is parsed by it.
 #[inline(always)]
-fn begin(
+pub(crate) fn begin(
     r: &mut Reader<'_>,
     start: usize,
     end: usize,

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -54,6 +55,16 @@ pub struct Args {
     /// Write counts of what was written to this file (JSON)
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+
+    /// Write into this folder copies of the captures that lack what nobody can open: Handshake, 0-RTT and 1-RTT
+    /// packets of connections without keys are cut behind their headers, and lengths and times stay
+    #[arg(long, value_name = "DIR")]
+    pub trim: Option<PathBuf>,
+
+    /// Keep connections with this source connection ID of the client whole in trimmed copies (FILE: one a line,
+    /// hex)
+    #[arg(long, value_name = "FILE", requires = "trim")]
+    pub trim_except: Option<PathBuf>,
 
     /// Look for QUIC only in UDP from or to this port (repeatable; default: every port with an Initial that
     /// opens)
@@ -114,6 +125,39 @@ impl Args {
                 "--source-name is given {names} times for {captures} captures: give one for each, in order"
             )),
         }
+    }
+}
+
+impl Args {
+    /// The connection IDs in the file of `--trim-except`. `Err` says what is wrong with the options of trimmed
+    /// copies.
+    pub fn kept_whole(&self) -> Result<HashSet<ConnectionId>, String> {
+        if self.trim.is_some() {
+            let mut names = HashSet::new();
+            for path in &self.captures {
+                let name = path.file_name().filter(|name| *name != "-");
+                let shown = input::name(path);
+                let name =
+                    name.ok_or_else(|| format!("--trim needs captures in files, not {shown}"))?;
+                if !names.insert(name) {
+                    return Err(format!(
+                        "--trim: two captures are called {}: trim them into different folders",
+                        name.display()
+                    ));
+                }
+            }
+            if !(self.kind.iter())
+                .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind))
+            {
+                return Err("--trim needs --kind quic_connection or quic_packet".into());
+            }
+        }
+        let Some(path) = &self.trim_except else {
+            return Ok(HashSet::new());
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        text.lines().map(parse_cid).collect()
     }
 }
 
@@ -189,6 +233,32 @@ mod tests {
             names(&two[..2]).unwrap_err(),
             "--source-name is given 1 times for 2 captures: give one for each, in order"
         );
+    }
+
+    #[test]
+    fn trimmed_copies_need_captures_with_names_of_their_own() {
+        let kept = |words: &[&str]| {
+            let words = ["dissect"].iter().chain(words).chain(&["--trim", "x"]);
+            Args::try_parse_from(words).unwrap().kept_whole()
+        };
+        assert_eq!(kept(&["a.pcap", "b.pcap"]), Ok(HashSet::new()));
+        for (words, expected) in [
+            (&["-"][..], "--trim needs captures in files, not -"),
+            (
+                &["a.pcap", "b/a.pcap"],
+                "--trim: two captures are called a.pcap: trim them into different folders",
+            ),
+            (
+                &["a.pcap", "--kind", "pacing"],
+                "--trim needs --kind quic_connection or quic_packet",
+            ),
+            (
+                &["a.pcap", "--trim-except", "/nowhere/x"],
+                "/nowhere/x cannot be read: No such file or directory (os error 2)",
+            ),
+        ] {
+            assert_eq!(kept(words).unwrap_err(), expected);
+        }
     }
 
     #[test]

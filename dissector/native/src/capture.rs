@@ -1,10 +1,12 @@
 //! One capture, from its frames to its rows.
 
 use std::array;
-use std::io::Read;
+use std::collections::HashSet;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firstflight_usage::tell;
+use firstflight_wire::ConnectionId;
 
 use crate::args::Args;
 use crate::flow::expiry::Bounds;
@@ -20,6 +22,7 @@ use crate::quic::connection::{Arrival, Connection, Counters, Limits, Table};
 use crate::quic::keylog::Keyring;
 use crate::quic::packet_log::{LoggedHeader, LoggedPacket};
 use crate::quic::timeline::Windows;
+use crate::trim::Copy;
 
 /// How long a closed connection is kept for late packets.
 const CLOSING_NS: i64 = 10_000_000_000;
@@ -45,6 +48,12 @@ pub enum End {
     Output(OutputError),
 }
 
+/// The trimmed copy of a capture, and the client's connection IDs of connections that stay whole in it.
+pub struct Trim<'a> {
+    pub copy: Copy,
+    pub except: &'a HashSet<ConnectionId>,
+}
+
 /// How a capture is called.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureName<'a> {
@@ -54,7 +63,8 @@ pub struct CaptureName<'a> {
     pub source_file: &'a str,
 }
 
-/// Dissects the capture in `source` down to its rows, as far as it can be read.
+/// Dissects the capture in `source` down to its rows, as far as it can be read. A copy gets its name if that is
+/// to the end.
 pub fn read_capture(
     args: &Args,
     name: CaptureName<'_>,
@@ -62,6 +72,7 @@ pub fn read_capture(
     source: impl Read + Send,
     outputs: &mut Outputs,
     interrupted: &AtomicBool,
+    trim: Option<Trim<'_>>,
 ) -> Result<(), Stop<End>> {
     let mut run = CaptureRun {
         args,
@@ -75,6 +86,8 @@ pub fn read_capture(
             .any(|kind| [Kind::QuicConnection, Kind::QuicPacket].contains(kind)),
         skipped: Skipped::default(),
         fragments: Fragments::default(),
+        trim,
+        kept: None,
     };
     let end = input::read(name.shown, source, |element| {
         if interrupted.load(Ordering::Relaxed) {
@@ -85,11 +98,11 @@ pub fn read_capture(
             Element::Untimed => {
                 run.skipped.frames += 1;
                 run.skipped.untimed += 1;
-                Ok(())
+                run.not_copied("has frames without a time")
             }
             Element::KeyLog(text) => {
                 run.table.key_log(text);
-                Ok(())
+                run.not_copied("holds keys")
             }
         }
     });
@@ -103,7 +116,18 @@ pub fn read_capture(
     run.table.counters.late += run.flows.late();
     run.skipped.fragments += run.fragments.left();
     report_skipped(name.shown, &run.skipped, &run.table.counters, evicted);
+    if let (Ok(()), Some(trim)) = (&end, run.trim.take()) {
+        let named = trim.copy.finish();
+        named.map_err(|error| failed(not_written(name.source_file, error)))?;
+    }
     end
+}
+
+fn not_written(name: &str, cause: io::Error) -> OutputError {
+    OutputError {
+        place: format!("the trimmed copy of {name}"),
+        cause,
+    }
 }
 
 fn limits(args: &Args) -> Limits {
@@ -166,6 +190,9 @@ struct CaptureRun<'a> {
     wants_quic: bool,
     skipped: Skipped,
     fragments: Fragments,
+    trim: Option<Trim<'a>>,
+    /// Of the last datagram: how many bytes a trimmed copy keeps; `None` = all.
+    kept: Option<usize>,
 }
 
 impl CaptureRun<'_> {
@@ -183,10 +210,40 @@ impl CaptureRun<'_> {
                 }));
             }
             for (frame, content) in frames.iter().zip(&contents) {
+                self.kept = None;
                 self.frame(frame, content)?;
+                self.copy(frame, content)?;
             }
         }
         Ok(())
+    }
+
+    /// Adds a frame to the trimmed copy.
+    fn copy(&mut self, frame: &Frame<'_>, content: &Content<'_>) -> Result<(), OutputError> {
+        let Some(trim) = &mut self.trim else {
+            return Ok(());
+        };
+        let kept = match content {
+            Content::Udp(datagram) => self
+                .kept
+                .map(|kept| datagram.payload.as_ptr().addr() - frame.data.as_ptr().addr() + kept),
+            // A fragment stays whole, whatever the datagram is.
+            _ => None,
+        };
+        trim.copy
+            .frame(frame, kept.unwrap_or(frame.data.len()), kept.is_some())
+            .map_err(|error| not_written(self.source_file, error))
+    }
+
+    /// Ends the trimmed copy, if there is one: it would lack something.
+    fn not_copied(&mut self, why: &str) -> Result<(), End> {
+        match self.trim.take() {
+            Some(_) => {
+                let cause = io::Error::other(format!("the capture {why}"));
+                Err(End::Output(not_written(self.source_file, cause)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Takes a frame. `content` is that of the IP packet in it.
@@ -255,15 +312,17 @@ impl CaptureRun<'_> {
     }
 
     fn udp(&mut self, arrival: &Arrival, datagram: &ip::Datagram<'_>) -> Result<(), OutputError> {
-        if !self.outputs.wants(Kind::QuicPacket) {
-            self.table.datagram(arrival, datagram, None);
-            return Ok(());
-        }
         let mut log = Vec::new();
-        let found = self.table.datagram(arrival, datagram, Some(&mut log));
+        let log_here = self.outputs.wants(Kind::QuicPacket).then_some(&mut log);
+        let found = self.table.datagram(arrival, datagram, log_here);
         let Some((connection, from_client)) = found else {
             return Ok(());
         };
+        if let Some(trim) = &self.trim
+            && !trim.except.contains(&connection.client_scid)
+        {
+            self.kept = connection.kept(from_client, datagram.payload, datagram.length);
+        }
         if is_chosen(self.args, connection) {
             for packet in log {
                 let path = Some((datagram.src, datagram.dst));

@@ -1,23 +1,26 @@
 //! The whole of a call: captures in, several at a time, rows out, what went wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use firstflight_usage::{stdout, tell};
+use firstflight_wire::ConnectionId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::args::Args;
-use crate::capture::{CaptureName, End, read_capture};
+use crate::capture::{CaptureName, End, Trim, read_capture};
 use crate::input::{self, Stop};
 use crate::output::{Destination, OutputError, Outputs};
 use crate::quic::keylog::{KeyLog, Keyring};
+use crate::trim::Copy;
 
 /// Exit status when some capture could not be read to its end, or records could not be written.
 const UNREADABLE: u8 = 3;
@@ -78,6 +81,7 @@ impl From<OutputError> for RunError {
 pub fn run(args: &Args) -> Result<u8, RunError> {
     let destination = args.destination().map_err(RunError::Usage)?;
     let source_names = args.source_names().map_err(RunError::Usage)?;
+    let kept_whole = args.kept_whole().map_err(RunError::Usage)?;
     if args.out.is_none() && stdout::was_closed() {
         return Err(RunError::Usage(
             "standard output is closed: redirect it to a file, or give --out DIR".into(),
@@ -99,6 +103,7 @@ pub fn run(args: &Args) -> Result<u8, RunError> {
         args,
         destination,
         source_names,
+        kept_whole,
         logs: Arc::new(key_logs(args)?),
         interrupted: &interrupted,
     };
@@ -139,6 +144,8 @@ struct Job<'a> {
     args: &'a Args,
     destination: Destination,
     source_names: Vec<String>,
+    /// Connection IDs of connections that trimmed copies hold whole.
+    kept_whole: HashSet<ConnectionId>,
     logs: Arc<Vec<KeyLog>>,
     interrupted: &'a AtomicBool,
 }
@@ -208,11 +215,40 @@ impl Job<'_> {
             shown: &shown,
             source_file: &self.source_names[i],
         };
-        let end = read_capture(self.args, name, keyring, source, outputs, self.interrupted);
+        let trim = self.trim(path)?;
+        let end = read_capture(
+            self.args,
+            name,
+            keyring,
+            source,
+            outputs,
+            self.interrupted,
+            trim,
+        );
         end.map_err(|stop| match stop {
             Stop::Capture(error) => End::Broken(error),
             Stop::Visitor(end) => end,
         })
+    }
+}
+
+impl Job<'_> {
+    /// The trimmed copy of the capture at `path`, if there is to be one.
+    fn trim(&self, path: &Path) -> Result<Option<Trim<'_>>, End> {
+        let Some(folder) = &self.args.trim else {
+            return Ok(None);
+        };
+        let copy = fs::create_dir_all(folder).and_then(|()| Copy::create(folder, path));
+        let copy = copy.map_err(|cause| {
+            End::Output(OutputError {
+                place: format!("a trimmed copy in {}", folder.display()),
+                cause,
+            })
+        })?;
+        Ok(Some(Trim {
+            copy,
+            except: &self.kept_whole,
+        }))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `tcp` | attributes segments to flows, and classifies them | `flow`, `net` |
 //! | `quic` | attributes datagrams to connections, decrypts packets, names the first answer | `flow`, `net` |
 //! | `output` | writes the rows | `flow`, `net`, `quic`, `tcp` |
+//! | `trim` | writes copies of captures without what nobody can open | `input` |
 //! | `args`, `flow_rows`, `capture`, `dissect` | options; rows of flows; one capture; all captures | all |
 //!
 //! `temporary` makes files without a name, for `quic` and `output`. Calls go down this list only:
@@ -28,3 +29,4 @@ pub mod output;
 pub mod quic;
 pub mod tcp;
 pub mod temporary;
+pub mod trim;

@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tcp", &["flow", "net"]),
     ("quic", &["flow", "net", "temporary"]),
     ("output", &["flow", "net", "quic", "tcp", "temporary"]),
+    ("trim", &["input"]),
     ("args", &["input", "output"]),
     ("flow_rows", &["args", "flow", "net", "output", "tcp"]),
     (
@@ -24,9 +25,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "net",
             "output",
             "quic",
+            "trim",
         ],
     ),
-    ("dissect", &["args", "capture", "input", "output", "quic"]),
+    (
+        "dissect",
+        &["args", "capture", "input", "output", "quic", "trim"],
+    ),
     ("lib", &[]),
     ("main", &[]),
 ];

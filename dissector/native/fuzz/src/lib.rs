@@ -76,6 +76,7 @@ fn dissect(capture: Vec<u8>, keyring: Keyring) {
         Cursor::new(capture),
         &mut rows,
         &never,
+        None,
     );
 }
 

@@ -21,12 +21,19 @@ use crate::quic::timeline::{At, CUT};
 
 /// Where and how a packet came.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+pub(super) struct Place<'a> {
     arrival: &'a Arrival,
-    at: At,
-    from_client: bool,
+    pub(super) at: At,
+    pub(super) from_client: bool,
     path: Path,
-    keyring: &'a Keyring,
+    pub(super) keyring: &'a Keyring,
+}
+
+impl Place<'_> {
+    /// UDP payload as sent.
+    pub(super) fn length(&self) -> usize {
+        self.arrival.length
+    }
 }
 
 impl Connection {
@@ -66,9 +73,19 @@ impl Connection {
         // A long header needs no length of a connection ID to be parsed by.
         let mut first = first.filter(|packet| packet.kind != PacketType::OneRtt);
         let mut start = 0;
+        // No more of it is missing than what a trimmed capture leaves out.
+        let mut is_trimmed = false;
         while start < sealed.len() {
             // Some stacks fill a datagram with zeros behind its last packet.
             if start > 0 && is_zeros(&sealed[start..]) {
+                break;
+            }
+            if arrival.is_cut(sealed)
+                && let Some(packet) = self.bare_packet(place, sealed, start)
+            {
+                self.packets.add(from_client, 1);
+                self.sealed_packet(&packet, place, sealed, &mut log);
+                is_trimmed = true;
                 break;
             }
             let parsed = match first.take() {
@@ -98,7 +115,7 @@ impl Connection {
             self.packets.add(from_client, 1);
             self.packet(packet, place, datagram, &mut log);
         }
-        if arrival.is_cut(sealed) {
+        if arrival.is_cut(sealed) && !is_trimmed {
             self.datagram_cut(at, from_client, sealed);
         }
         self.volume.packet(&Carried {
@@ -122,7 +139,7 @@ impl Connection {
         self.update_count_only();
     }
 
-    fn undecrypted(&mut self, at: At, from_client: bool, what: &'static str) {
+    pub(super) fn undecrypted(&mut self, at: At, from_client: bool, what: &'static str) {
         self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
         if !from_client {
             self.timeline.undecrypted(at.ns, what);
@@ -162,7 +179,7 @@ impl Connection {
 
     /// A Handshake packet counts by its type alone, so without keys as well. Returns whether it is one of the
     /// server's that continues the handshake.
-    fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
+    pub(super) fn handshake_packet(&mut self, packet: &Packet, place: Place<'_>) -> bool {
         if place.from_client {
             self.timeline.client_handshake();
             return false;
@@ -254,16 +271,10 @@ impl Connection {
         let opened = match self.decrypt(place.keyring, packet, from_client, datagram, at.ns) {
             Ok(opened) => opened,
             Err(error) => {
-                let what = if is_initial {
-                    "Initial that does not authenticate"
+                if is_initial {
+                    self.undecrypted(at, from_client, "Initial that does not authenticate");
                 } else {
-                    "packet that no key opens"
-                };
-                if goes_on {
-                    // That is no sign of a broken server.
-                    self.undecrypted_packets = self.undecrypted_packets.saturating_add(1);
-                } else {
-                    self.undecrypted(at, from_client, what);
+                    self.not_opened(place, goes_on);
                 }
                 // Without keys for it, there is no reason to report.
                 let why = is_initial.then(|| error.to_string());

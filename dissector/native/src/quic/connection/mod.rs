@@ -18,6 +18,7 @@ mod table;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod trimmed;
 
 pub use flight::ServerFields;
 pub use frames::Closing;

@@ -5,7 +5,7 @@ mod begin;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use firstflight_wire::{Packet, PacketType, parse_packet, skim};
+use firstflight_wire::{Packet, PacketType, parse_bare_header, parse_packet, skim};
 use slotmap::SlotMap;
 
 use super::directory::{Directory, Id, Tuple, Tuples};
@@ -104,7 +104,11 @@ impl Table {
             return self.take(arrival, datagram, tuple, first.as_ref(), found, log);
         }
         let first = parse_packet(bytes, 0, 0).ok();
-        let address = match &first {
+        let bare = match &first {
+            None if arrival.is_cut(bytes) => parse_bare_header(bytes, 0, 0, arrival.length),
+            _ => None,
+        };
+        let address = match first.as_ref().or(bare.as_ref()) {
             Some(packet) if packet.kind == PacketType::OneRtt => Address::Short(bytes),
             Some(packet) => Address::Long(packet.dcid.as_slice()),
             None => Address::Unreadable,

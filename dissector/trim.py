@@ -1,0 +1,103 @@
+"""Trims the captures of a key: what nobody can ever open is removed, once the rows have been checked.
+
+The probe computes no keys beyond those of Initials, so what is sealed in a Handshake packet is of no use to
+anybody. The dissector writes trimmed copies (`firstflight-dissect --trim`) beside the captures; a copy takes
+the place of its capture when the dissector has read it and written the same rows, byte for byte. Killed at
+any moment, the captures are there, whole or trimmed; the next dissect stage removes what was begun.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dissector.agreement import Agreement
+from firstflight import capture
+from firstflight.errors import InputError
+from firstflight.system import files
+
+FOLDER = "trimmed.part"
+EXCEPT = "except.txt"
+# Above this share of probes that differ from their captures, something is wrong: all packets are evidence.
+MOST_DIFFERING = 0.01
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The folder with trimmed copies of captures, which are in the folder above it."""
+
+    folder: Path
+
+    @classmethod
+    def beside(cls, captures: Path) -> Copies:
+        """Begin again in the folder of `captures`, without what a killed stage left there."""
+        copies = cls(captures / FOLDER)
+        copies.remove()
+        return copies
+
+    def remove(self) -> None:
+        """Remove the copies."""
+        with files.explain_os_errors(self.folder):
+            if self.folder.exists():
+                shutil.rmtree(self.folder)
+
+    def begin(self, but: Sequence[str] = ()) -> list[str]:
+        """Make the folder; return the dissector's options for copies in which connections with these client's
+        connection IDs stay whole."""
+        self.remove()
+        with files.explain_os_errors(self.folder):
+            self.folder.mkdir()
+        options = ["--trim", str(self.folder)]
+        if but:
+            files.write_text(self.folder / EXCEPT, "".join(f"{cid}\n" for cid in but))
+            options += ["--trim-except", str(self.folder / EXCEPT)]
+        return options
+
+    def of(self, captures: Sequence[Path]) -> list[Path]:
+        """Return what is to be read to check the copies: each capture's copy; the capture, if it has none."""
+        found = [self.folder / path.name for path in captures]
+        return [copy if copy.is_file() else path for copy, path in zip(found, captures, strict=True)]
+
+    def replace(self, captures: Sequence[Path]) -> None:
+        """Put each copy in its capture's place, and the number of trimmed packets into capture.json."""
+        for path in captures:
+            copy = self.folder / path.name
+            if not copy.is_file():
+                continue
+            trimmed = _trimmed(copy.with_name(f"{copy.name}.json"))
+            with files.explain_os_errors(path):
+                if trimmed and copy.stat().st_size < path.stat().st_size:
+                    copy.replace(path)
+                    _sync(path.parent)
+            capture.set_trimmed(path, trimmed)
+
+
+def reason_against(agreement: Agreement) -> str | None:
+    """Return why captures are not trimmed although they could be; None if nothing is against it."""
+    differing = len(agreement.differing)
+    if differing > MOST_DIFFERING * agreement.compared:
+        return (
+            f"{differing} of {agreement.compared} probes differ from them; "
+            "`firstflight trace` shows the packets of one"
+        )
+    return None
+
+
+def _trimmed(path: Path) -> int:
+    counts = files.read_json(path)
+    try:
+        return int(counts["trimmed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} has no count of trimmed packets ({error}): run the stage again") from error
+
+
+def _sync(folder: Path) -> None:
+    """Have the folder's names on the disk before anything says that the capture is trimmed."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,225 @@
+"""The dissect stage trims captures that agree with the prober, and loses nothing when it is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dissector import agreement, trim
+from dissector.stage import stage
+from firstflight import capture, settings
+from firstflight.run.run import Run
+from firstflight.system import files
+from schemas import records
+from tests import minimal
+from tests.dissect import build as b
+from tests.dissect.build import MS, Capture
+from tests.dissect.conftest import rows
+
+NAMES = ("probe.pcap", "probe-2.pcap")
+OTHER_CID = b"\xc2" * 8
+
+
+def answered(cid: bytes, port: int) -> Capture:
+    """A probe with an answer that ends in Handshake packets."""
+    made = Capture(client=("192.0.2.11", port)).sent(0, b.hello_datagram(0, scid=cid))
+    hello = b.initial(b.ack() + b.crypto(b.server_hello()), 0, dcid=cid)
+    made.came(10 * MS, hello + b.handshake(1000).replace(b.CLIENT_CID, cid))
+    return made.came(11 * MS, b.handshake(1100).replace(b.CLIENT_CID, cid))
+
+
+def write_probes(path: Path, *probes: dict[str, Any]) -> None:
+    kind = records.load("quic_probe")
+    columns = {
+        field.name: pa.array([probe.get(field.name) for probe in probes], field.type)
+        for field in kind.arrow_schema()
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+def probe(cid: bytes, **changes: Any) -> dict[str, Any]:
+    """The prober's row of `answered`."""
+    row = {"client_cid": cid.hex(), "outcome": "coalesced", "ack_pn": 0, "sh_pn": 0, "ack_delay_raw": 5}
+    return row | changes
+
+
+def make(tmp_path: Path, *overrides: str) -> Run:
+    run = Run.create(*settings.load(minimal.write(tmp_path), list(overrides)))
+    folder = run.layout.stage("capture", run.key("here", 1))
+    folder.mkdir(parents=True)
+    entry = {"interface": "lo", "filter": "udp", "snaplen": 262144, "started_ns": 1}
+    files.write_json(folder / "capture.json", {"captures": [entry | {"file": name} for name in NAMES]})
+    answered(b.CLIENT_CID, 1).write(folder / NAMES[0])
+    answered(OTHER_CID, 2).write(folder / NAMES[1])
+    write_probes(run.layout.quic_probe(run.key("here", 1)), probe(b.CLIENT_CID), probe(OTHER_CID))
+    return run
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FIRSTFLIGHT_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+def done(run: Run) -> dict[str, Any]:
+    """Run the stage; return its facts and warnings, and what the captures lack."""
+    key = run.key("here", 1)
+    stage(run, key)
+    report = run.report("dissect", key)
+    assert report is not None and report.state == "done"
+    folder = run.layout.stage("capture", key)
+    assert {path.name for path in folder.iterdir()} == {*NAMES, "capture.json"}
+    left = {record.file: record.trimmed for record in capture.records(folder)}
+    assert tuple(left) == NAMES
+    return {"facts": report.facts, "warnings": report.warnings, "trimmed": list(left.values())}
+
+
+def missing(run: Run) -> list[int]:
+    """Bytes that each capture lacks of what was sent."""
+    lacking = []
+    for path in run.layout.captures(run.key("here", 1)):
+        content, at, sum_ = path.read_bytes(), 24, 0
+        while at < len(content):
+            captured, length = (int.from_bytes(content[at + n : at + n + 4], sys.byteorder) for n in (8, 12))
+            sum_, at = sum_ + length - captured, at + 16 + captured
+        lacking.append(sum_)
+    return lacking
+
+
+def rows_of(run: Run) -> bytes:
+    return run.layout.quic_connection(run.key("here", 1)).read_bytes()
+
+
+def test_captures_that_agree_with_the_prober_are_trimmed(root: Path) -> None:
+    whole, run = make(root, "capture.trim=false"), make(root)
+    assert done(whole)["trimmed"] == [None, None] and missing(whole) == [0, 0]
+    found = done(run)
+    assert (found["trimmed"], found["warnings"], missing(run)) == ([2, 2], [], [2100, 2100])
+    assert found["facts"]["capture_bytes_before"] - found["facts"]["capture_bytes"] == 4200
+    tables = [
+        pq.read_table(one.layout.quic_connection(one.key("here", 1))).drop(["run", "source_file"])
+        for one in (whole, run)
+    ]
+    assert tables[0].equals(tables[1])
+    # Once more, on trimmed captures: the same rows, and nothing changes.
+    before = rows_of(run)
+    assert done(run)["trimmed"] == [2, 2] and rows_of(run) == before and missing(run) == [2100, 2100]
+    (probed,) = rows(run.layout.capture(run.key("here", 1)), "--kind", "quic_connection")
+    assert probed["sh_to_handshake_us"] == 0
+
+
+@pytest.mark.parametrize(
+    "changes", [{"outcome": "timeout"}, {"sh_pn": 1}, {"ack_pn": None}, {"ack_delay_raw": 6}], ids=str
+)
+def test_connections_that_differ_stay_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    run = make(root)
+    write_probes(run.layout.quic_probe(run.key("here", 1)), probe(b.CLIENT_CID, **changes), probe(OTHER_CID))
+    assert missing(run) == [0, 0]
+    found = done(run)
+    (warning,) = found["warnings"]
+    assert warning.startswith("captures are kept whole: 1 of 2 probes differ from them; `firstflight trace`")
+    assert (found["trimmed"], missing(run)) == ([None, None], [0, 0])
+    monkeypatch.setattr(trim, "MOST_DIFFERING", 0.5)
+    found = done(run)
+    assert (found["trimmed"], found["facts"]["kept_whole"], missing(run)) == ([0, 2], 1, [0, 2100])
+
+
+def test_without_probes_nothing_is_trimmed(root: Path) -> None:
+    run = make(root)
+    run.layout.quic_probe(run.key("here", 1)).unlink()
+    assert done(run)["trimmed"] == [None, None] and missing(run) == [0, 0]
+
+
+def test_probes_without_connections_and_later_attempts_are_no_difference(root: Path) -> None:
+    run = make(root)
+    unknown = probe(b"\x77" * 8, outcome="timeout")
+    blocked = {"client_cid": None, "outcome": "blocked"}
+    write_probes(
+        run.layout.quic_probe(run.key("here", 1)), probe(b.CLIENT_CID), unknown, blocked, probe(OTHER_CID)
+    )
+    assert done(run)["trimmed"] == [2, 2]
+    key = run.key("here", 1)
+    found = agreement.compare([run.layout.quic_probe(key)], run.layout.quic_connection(key))
+    assert found == agreement.Agreement(2, [])
+
+
+def test_without_room_for_copies_captures_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make(root)
+    begin = trim.Copies.begin
+
+    def no_folder(self: trim.Copies, but: Any = ()) -> list[str]:
+        options = begin(self, but)
+        self.folder.rmdir()
+        self.folder.write_text("")  # where copies cannot be created
+        return options
+
+    monkeypatch.setattr(trim.Copies, "begin", no_folder)
+    monkeypatch.setattr(trim.Copies, "remove", lambda self: self.folder.unlink(missing_ok=True))
+    found = done(run)
+    assert (found["trimmed"], missing(run)) == ([None, None], [0, 0])
+    (warning,) = found["warnings"]
+    assert warning.startswith("captures are kept whole: a trimmed copy in "), warning
+
+
+# Kills itself with -9 before the Nth step: a program ends, a file gets its name, a folder is removed.
+_KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+from dissector.stage import stage
+from firstflight.run.run import Run
+from firstflight.system import children
+left = int(sys.argv[2])
+def counted(function):
+    def call(*arguments, **options):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return call
+Path.replace = counted(Path.replace)
+shutil.rmtree = counted(shutil.rmtree)
+children.finished = counted(children.finished)
+run = Run.open(sys.argv[1])
+stage(run, run.key("here", 1))
+"""
+
+
+def test_killed_at_any_step_nothing_is_lost(root: Path) -> None:
+    run = make(root)
+    key = run.key("here", 1)
+    captures = run.layout.captures(key)
+    whole = [path.read_bytes() for path in captures]
+    stage(run, key)
+    expected, trimmed = rows_of(run), [path.read_bytes() for path in captures]
+    assert trimmed != whole
+    steps = 0
+    while True:
+        for path, content in zip(captures, whole, strict=True):
+            path.write_bytes(content)
+        run.layout.quic_connection(key).unlink(missing_ok=True)
+        argv = [sys.executable, "-c", _KILLED, str(run.path), str(steps + 1)]
+        killed = subprocess.run(argv, capture_output=True, check=False)
+        for path, before, after in zip(captures, whole, trimmed, strict=True):
+            assert path.read_bytes() in (before, after), steps
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+        steps += 1
+        stage(run, key)
+        assert rows_of(run) == expected, steps
+        assert [path.read_bytes() for path in captures] == trimmed, steps
+        records_now = json.loads((captures[0].parent / "capture.json").read_text())["captures"]
+        assert [entry["trimmed"] for entry in records_now] == [2, 2]
+    assert steps > 8

@@ -1,0 +1,152 @@
+"""Trimmed captures: the same rows, and nothing that a key opens is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dissect import build as b
+from tests.dissect.build import MS, Capture
+from tests.dissect.conftest import dissect
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+CAPTURES = sorted([*(FIXTURES / "interop").glob("*.pcap"), *(FIXTURES / "quic").glob("*.pcap")])
+KINDS = ("--kind", "quic_connection,quic_packet,pacing")
+
+
+def trim(capture: Path, into: Path, *options: str | Path) -> Path:
+    """Trim a capture and return the copy."""
+    done = dissect(capture, *KINDS, "--out", into.with_name("rows"), "--trim", into, *options)
+    assert done.returncode == 0, done.stderr.decode()
+    return into / capture.name
+
+
+def all_rows(capture: Path, *options: str | Path) -> bytes:
+    done = dissect(capture, *KINDS, "--source-name", "x", *options)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def records(path: Path) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield time, original length and bytes of each record of a capture."""
+    content = path.read_bytes()
+    at = 24
+    while at < len(content):
+        captured, length = struct.unpack_from("=II", content, at + 8)
+        yield content[at : at + 8], length, content[at + 16 : at + 16 + captured]
+        at += 16 + captured
+
+
+@pytest.mark.parametrize("fixture", CAPTURES, ids=lambda path: path.stem)
+def test_rows_of_a_trimmed_capture_are_the_same(fixture: Path, tmp_path: Path) -> None:
+    capture = Path(shutil.copy(fixture, tmp_path))  # without the keys beside it
+    copy = trim(capture, tmp_path / "trimmed")
+    assert all_rows(copy) == all_rows(capture)
+    counts = json.loads(copy.with_name(f"{copy.name}.json").read_text())
+    cut = 0
+    for (_, length, whole), (_, now_length, kept) in zip(records(capture), records(copy), strict=True):
+        assert (now_length, whole[: len(kept)]) == (length, kept)
+        cut += len(kept) < len(whole)
+    assert counts == {"frames": sum(1 for _ in records(capture)), "trimmed": cut}
+    assert cut and copy.stat().st_size < capture.stat().st_size
+    again = trim(copy, tmp_path / "again")
+    assert again.read_bytes() == copy.read_bytes()
+    assert (
+        again.with_name(f"{again.name}.json").read_text() == copy.with_name(f"{copy.name}.json").read_text()
+    )
+
+
+@pytest.mark.parametrize("fixture", CAPTURES, ids=lambda path: path.stem)
+def test_with_keys_nothing_is_trimmed(fixture: Path, tmp_path: Path) -> None:
+    capture = Path(shutil.copy(fixture, tmp_path))
+    keys = fixture.with_suffix(".keys")
+    copy = trim(capture, tmp_path / "trimmed", "--keys", keys)
+    assert [kept for *_, kept in records(copy)] == [whole for *_, whole in records(capture)]
+
+
+def test_a_trimmed_capture_has_no_more_rows_with_keys_than_a_cut_one(tmp_path: Path) -> None:
+    """What is missing is said to be missing once there are keys that would open it."""
+    fixture = FIXTURES / "quic" / "quiche_iack.pcap"
+    capture = Path(shutil.copy(fixture, tmp_path))
+    copy = trim(capture, tmp_path / "trimmed")
+    (row,) = (
+        row
+        for row in map(json.loads, all_rows(copy, "--keys", fixture.with_suffix(".keys")).splitlines())
+        if row["kind"] == "quic_connection"
+    )
+    assert row["payload_bytes_server"] is None and row["certificate_bytes"] is None
+
+
+def story() -> Capture:
+    """An answered probe, an instant ACK and a late Handshake packet; ICMP, another protocol."""
+    capture = Capture().sent(0, b.hello_datagram()).came(10 * MS, b.initial(b.ack(), 0))
+    capture.came(12 * MS, b.initial(b.crypto(b.server_hello()), 1) + b.handshake(900))
+    capture.came(13 * MS, b.handshake(1100)).came(14 * MS, b.handshake(300) + b.handshake(200))
+    capture.icmp(20 * MS, 3, 3)
+    return capture.sent(30 * MS, b.initial(b.close(0, b""), 1, from_client=True, pad_to=1200))
+
+
+def test_only_what_nobody_can_open_is_missing(tmp_path: Path) -> None:
+    capture = story().write(tmp_path / "probe.pcap")
+    copy = trim(capture, tmp_path / "trimmed")
+    missing = [length - len(kept) for _, length, kept in records(copy)]
+    assert missing == [0, 0, 900, 1100, 200, 0, 0]
+    assert [time for time, *_ in records(copy)] == [time for time, *_ in records(capture)]
+
+
+def test_other_captures_of_the_same_datagrams_are_still_cut(tmp_path: Path) -> None:
+    """One byte less or more than a trimmed capture holds, and the answer is one that the capture cut."""
+    early = Capture().sent(0, b.hello_datagram()).came(5 * MS, b.handshake(500))
+    early.came(10 * MS, b.initial(b.ack() + b.crypto(b.server_hello()), 0))
+    capture = early.write(tmp_path / "probe.pcap")
+    copy = trim(capture, tmp_path / "trimmed")
+    found = [*records(copy)]
+    for more in (-1, 0, 1):
+        time, length, data = found[1]
+        others = [found[0], (time, length, (data + b"\0")[: len(data) + more]), found[2]]
+        parts = [t + struct.pack("=II", len(d), n) + d for t, n, d in others]
+        path = tmp_path / f"cut{more}.pcap"
+        path.write_bytes(copy.read_bytes()[:24] + b"".join(parts))
+        if more == 0:
+            assert all_rows(path) == all_rows(capture)
+            continue
+        (row,) = (r for r in map(json.loads, all_rows(path).splitlines()) if r["kind"] == "quic_connection")
+        assert (row["first_answer"], row["detail"]) == ("malformed", "cut by the capture")
+
+
+def test_connections_that_are_named_stay_whole(tmp_path: Path) -> None:
+    capture = story().write(tmp_path / "probe.pcap")
+    names = tmp_path / "except"
+    names.write_text(f"{b.CLIENT_CID.hex()}\n")
+    copy = trim(capture, tmp_path / "trimmed", "--trim-except", names)
+    assert [kept for *_, kept in records(copy)] == [whole for *_, whole in records(capture)]
+
+
+def test_what_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
+    capture = story().write(tmp_path / "probe.pcap")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "names").write_text("no hex\n")
+    for options, status, words in (
+        (("--trim", tmp_path / "file"), 3, "a trimmed copy in"),
+        (("--trim", tmp_path / "t", "--trim-except", tmp_path / "names"), 2, "no hex is not a connection ID"),
+        (("--trim-except", tmp_path / "names"), 2, "--trim"),
+        (("--trim", tmp_path / "t", "--kind", "pacing"), 2, "--trim needs --kind quic_connection"),
+    ):
+        done = dissect(capture, *options)
+        assert (done.returncode, words in done.stderr.decode()) == (status, True), done.stderr.decode()
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes(capture.read_bytes()[:-5])
+    assert dissect(broken, "--trim", tmp_path / "t").returncode == 3
+    assert not (tmp_path / "t" / "broken.pcap").exists()
+    keyed = FIXTURES / "quic" / "quiche_iack.pcap"
+    pcapng = tmp_path / "keys.pcapng"
+    argv = ["editcap", "-F", "pcapng", "--inject-secrets", f"tls,{keyed.with_suffix('.keys')}", keyed, pcapng]
+    subprocess.run(list(map(str, argv)), check=True, capture_output=True)
+    done = dissect(pcapng, "--trim", tmp_path / "t")
+    assert (done.returncode, "holds keys" in done.stderr.decode()) == (3, True)
