@@ -1,0 +1,11 @@
+SELECT
+    (SELECT sum(version) FROM ${database}.load_file FINAL) AS changes,
+    (SELECT count() FROM ${database}.quic_probe) AS probes,
+    (SELECT count() FROM ${database}.watch_slot) AS planned_probes,
+    (SELECT count() FROM ${database}.download) AS downloads,
+    (SELECT count() FROM ${database}.quic_handshake) AS handshakes,
+    (
+        SELECT toUnixTimestamp64Milli(max(last_at))
+        FROM ${database}.load_file FINAL
+        WHERE state = 'loaded' AND kind IN ('quic_probe', 'watch_slot', 'quic_handshake', 'download')
+    ) AS data_until_ms

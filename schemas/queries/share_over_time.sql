@@ -1,0 +1,18 @@
+SELECT
+    ${period} AS period,
+    assumeNotNull(cdn) AS of_cdn,
+    if({by_vantage:Bool}, vantage, NULL) AS at_vantage,
+    uniqExact(run) AS runs,
+    sum(each.probes) AS probes,
+    sum(each.counted) AS counted,
+    sum(each.instant) AS instant,
+    if(counted = 0, NULL, instant / counted) AS iack_share,
+    sum(each.answered) AS answered,
+    sum(each.iack) AS iack,
+    if(answered = 0, NULL, iack / answered) AS strict_share
+FROM
+(
+    ${share_rows}
+) AS each
+GROUP BY period, of_cdn, at_vantage
+ORDER BY period, of_cdn = 'Others', of_cdn, at_vantage
