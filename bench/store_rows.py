@@ -32,9 +32,7 @@ from lab.internet import Internet
 from schemas import records
 
 VANTAGES = ("hamburg", "los_angeles", "sao_paulo", "hong_kong")
-REPETITIONS = 2  # a day apart
 _FIRST_RUN = datetime(2026, 1, 7, 6, 0, tzinfo=UTC)
-_BETWEEN_RUNS = timedelta(days=30)
 _RATE = 500  # probes per second
 _TOOL, _RULES = "0.1.0+0123456789ab", "0123456789ab"
 
@@ -46,11 +44,16 @@ _TLDS = ["com"] * 50 + 4 * [*_OTHER_TLDS]
 
 @dataclass(frozen=True)
 class Copies:
-    """`copies` of each name and address of the lab over `runs` runs; everything is drawn from `seed`."""
+    """`copies` of each name and address of the lab over `runs` runs; everything is drawn from `seed`.
+
+    The runs are `days_apart` days apart, and their `repetitions` one day.
+    """
 
     copies: int
     runs: int
     seed: int = 1
+    days_apart: int = 30
+    repetitions: int = 2
 
     @cached_property
     def lab(self) -> Internet:
@@ -98,7 +101,8 @@ class Copies:
 
     def probes(self, run: str, number: int, vantage: str, repetition: int) -> pa.Table:
         """The records of one probe stage of the run with that `number` (from 0), in the order of probing."""
-        at = _Stage(run, number, vantage, repetition)
+        began = self.began(number) + timedelta(days=repetition - 1)
+        at = _Stage(run, number, vantage, repetition, int(began.timestamp()) * 10**9)
         rng = np.random.default_rng([self.seed, number, repetition, VANTAGES.index(vantage)])
         # Each epoch of the lab covers a stretch of months, so that a name that changes does not change back.
         chosen = self.endpoints_in(number * self.lab.epochs // self.runs + 1)
@@ -192,6 +196,10 @@ class Copies:
                 made += [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}" for n in numbers]
         return pa.array(made)
 
+    def began(self, number: int) -> datetime:
+        """When the run with that number began."""
+        return _FIRST_RUN + number * timedelta(days=self.days_apart)
+
     def targets(self, number: int) -> pa.Table:
         """The target list of a run."""
         order = np.argsort(self.ranks)
@@ -212,23 +220,19 @@ class _Stage:
     number: int
     vantage: str
     repetition: int
-
-    @property
-    def began_ns(self) -> int:
-        began = _began(self.number) + timedelta(days=self.repetition - 1)
-        return int(began.timestamp()) * 10**9
+    began_ns: int
 
 
 def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
     """Write the folders of all runs, oldest first, with everything that the loader reads."""
     for number in range(copies.runs):
-        began = _began(number)
+        began = copies.began(number)
         run = Run(root / f"{began:%Y%m%dT%H%M%SZ}-{number:06x}")
         run.path.mkdir(parents=True)
         given = {
             "targets": {"source": "file", "file": "names.csv"},
             "as_data": {"rib": "file", "files": ["rib.mrt"]},
-            "campaign": {"name": "bench", "contact": "noc@example.org", "repetitions": REPETITIONS},
+            "campaign": {"name": "bench", "contact": "noc@example.org", "repetitions": copies.repetitions},
             "vantage": [{"name": name} for name in VANTAGES],
         }
         checked = settings.check(given, "bench", run.path, check_files=False)
@@ -241,11 +245,11 @@ def write_runs(copies: Copies, root: Path) -> Iterator[Run]:
                 "started_at": began.isoformat(),
                 "tool_version": _TOOL,
                 "seed": copies.seed,
-                "repetitions": REPETITIONS,
+                "repetitions": copies.repetitions,
             }
         )
         _write(copies.targets(number), run.layout.targets)
-        for repetition in range(1, REPETITIONS + 1):
+        for repetition in range(1, copies.repetitions + 1):
             for vantage in VANTAGES:
                 probes = copies.probes(run.id, number, vantage, repetition)
                 _write(probes, run.layout.quic_probe(run.key(vantage, repetition)))
@@ -256,10 +260,6 @@ def _write(table: pa.Table, path: Path) -> None:
     """Write a record file as stages do."""
     path.parent.mkdir(parents=True)
     pq.write_table(table, path, compression="zstd")
-
-
-def _began(number: int) -> datetime:
-    return _FIRST_RUN + number * _BETWEEN_RUNS
 
 
 def _list_id(number: int) -> str:
@@ -288,11 +288,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--runs", type=int, required=True)
+    parser.add_argument("--days-apart", type=int, default=30)
+    parser.add_argument("--repetitions", type=int, default=2)
     options = parser.parse_args()
-    stages = options.runs * REPETITIONS * len(VANTAGES)
-    copies = Copies(max(1, round(options.rows / stages / len(Copies(1, 1).endpoints_in(1)))), options.runs)
+    stages = options.runs * options.repetitions * len(VANTAGES)
+    number = max(1, round(options.rows / stages / len(Copies(1, 1).endpoints_in(1))))
+    copies = Copies(number, options.runs, days_apart=options.days_apart, repetitions=options.repetitions)
     for run in write_runs(copies, options.folder):
-        print(run.id, copies.rows * REPETITIONS * len(VANTAGES), flush=True)
+        print(run.id, copies.rows * options.repetitions * len(VANTAGES), flush=True)
     return 0
 
 

@@ -139,18 +139,23 @@ def formatted(
 
     UsageError for a user's mistake; StoreError if the store refuses.
     """
-    asked = load(name)
+    load(name)
     with open_store(url, wait_s=wait_s, limits=limits) as store:
-        text = asked.rendered(given, store.dialect)
-        try:
-            return store.formatted(text, output_format)
-        except StoreError as error:
-            if error.code not in LIMIT_CODES and migrate.pending(store):
-                raise UsageError(
-                    f"the store in {store.location} lacks tables or views of this version of firstflight: "
-                    "bring it up to date with `firstflight db migrate`"
-                ) from error
-            raise
+        return asked_of(store, name, given, output_format)
+
+
+def asked_of(store: Store, name: str, given: Mapping[str, str], output_format: str) -> Answer:
+    """Return the answer of an open store; the errors are those of `formatted`."""
+    text = load(name).rendered(given, store.dialect)
+    try:
+        return store.formatted(text, output_format)
+    except StoreError as error:
+        if error.code not in LIMIT_CODES and migrate.pending(store):
+            raise UsageError(
+                f"the store in {store.location} lacks tables or views of this version of firstflight: "
+                "bring it up to date with `firstflight db migrate`"
+            ) from error
+        raise
 
 
 def markdown() -> str:

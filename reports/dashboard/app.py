@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reports.dashboard import html, limits, queries
+from reports.dashboard import files, html, limits, queries, run_reports
 from reports.dashboard.asking import Asker
+from reports.dashboard.events import Events
+from reports.dashboard.filters import address
+from reports.dashboard.kept import Kept
 from reports.dashboard.metrics import Metrics
+from reports.dashboard.newest import Watcher
+from reports.dashboard.pages import Pages
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""Headers of every answer: nothing from other hosts, no script, no frame."""
+"""Headers of every answer: nothing from other hosts, no script or style in a page, no frame."""
 # Requests of one client in public mode: in the long run per second, and at once.
 _PER_SECOND, _BURST = 2.0, 30
 _FRESH_S = 60
@@ -43,28 +51,51 @@ def application(*, public: bool) -> Starlette:
     `public`: strict limits, shared caches may keep answers, and any host name is served.
     """
     asker = Asker(limits.PUBLIC if public else limits.OWN)
+    watcher = Watcher(asker)
+    events = Events(watcher)
+    pages = Pages(asker, watcher, Kept())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await asker.close()
+
     app = Starlette(
         routes=[
-            Route("/", _start),
+            Route("/", pages.overview),
+            Route("/cdn/{name}", pages.cdn),
+            Route("/name/", _find_name),
+            Route("/name/{name}", pages.name),
+            Route("/vantage/{name}", pages.vantage),
+            Route("/watch", pages.watch),
+            Route("/downloads", pages.downloads),
+            Route("/handshakes", pages.handshakes),
+            Route("/reports/{run}", run_reports.page),
             Route("/queries", queries.index),
             Route("/queries/{name}", queries.page),
+            Route("/events", events.page),
             Route("/metrics", Metrics(asker).page),
-            Route("/dashboard.css", _sheet),
+            *files.routes(),
         ],
         exception_handlers={HTTPException: _refused, Exception: _fault},
+        lifespan=lifespan,
     )
     app.state.asker = asker
+    app.state.events = events
     app.add_middleware(_PerClient, public=public)
     app.add_middleware(_Headers, public=public)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     return app
 
 
-async def _start(request: Request) -> Response:  # noqa: ARG001
-    return RedirectResponse("/queries", 307)
-
-
-async def _sheet(request: Request) -> Response:  # noqa: ARG001
-    return Response(html.sheet(), media_type="text/css")
+async def _find_name(request: Request) -> Response:
+    """`/name/?domain=...`, the form of the overview: leads to the name's page."""
+    domain = request.query_params.get("domain", "").strip().rstrip(".").lower()
+    if not domain:
+        raise HTTPException(400, "write a name like www.example.com")
+    return RedirectResponse(address("/name/", domain), 303)
 
 
 async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
@@ -96,8 +127,13 @@ class _Headers:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                own_policy = headers.get("Content-Security-Policy")
                 headers.update(HEADERS)
-                headers["Cache-Control"] = self._kept if message["status"] == 200 else "no-store"
+                if own_policy:
+                    headers["Content-Security-Policy"] = own_policy
+                streamed = headers.get("Content-Type", "").startswith("text/event-stream")
+                kept = message["status"] == 200 and not streamed
+                headers["Cache-Control"] = self._kept if kept else "no-store"
                 if message["status"] == 503:
                     headers["Retry-After"] = "10"
             await send(message)

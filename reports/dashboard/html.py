@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import jinja2
 from firstflight.run.provenance import tool_version
 from firstflight.system.terminal import lines
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+")
 _TEMPLATES = Path(__file__).parent / "templates"
+STATIC = Path(__file__).parent / "static"
 _REPORT = Path(__file__).parent.parent / "page" / "templates" / "page.css"
 
 
@@ -32,6 +35,7 @@ def _environment() -> jinja2.Environment:
 
 def render(template: str, **values: Any) -> str:
     """Return a template of `templates/` as HTML."""
+    values.setdefault("here", "")
     return _environment().get_template(template).render(**values)
 
 
@@ -53,3 +57,30 @@ def shown(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.6g}"
     return lines(value) if type(value) is str else value
+
+
+def plain(text: str) -> str:
+    """Return a text of the store without line ends and marks of text direction."""
+    return str(lines(text))
+
+
+def whole(number: Any) -> str:
+    """Return a count with separators of thousands; null as n/a."""
+    return "n/a" if number is None else f"{int(number):,}"
+
+
+def measured(value: Any, unit: str) -> str:
+    """Return a value with its unit as people read it: shares in percent, microseconds in milliseconds."""
+    if value is None:
+        return "n/a"
+    if unit == "share":
+        return f"{100 * float(value):.1f} %"
+    if unit == "us":
+        return f"{float(value) / 1000:,.2f} ms"
+    if unit == "bps":
+        return f"{float(value) / 1e6:,.1f} Mbit/s"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return whole(value)
+    if isinstance(value, str) and _INSTANT.fullmatch(value):
+        return value[:19]
+    return str(shown(value))

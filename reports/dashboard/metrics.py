@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reports.dashboard.asking import Asker, NoAnswer, Question
+from reports.dashboard.asking import Asker, Question
+from reports.dashboard.faults import NoAnswer
 
 QUERY = "newest_data"
 _KEPT_S = 10.0

@@ -14,7 +14,8 @@ from starlette.responses import HTMLResponse, Response
 from firstflight.errors import UsageError
 from reports import query
 from reports.dashboard import html
-from reports.dashboard.asking import STATUS, Asker, NoAnswer, Question
+from reports.dashboard.asking import Asker, Question
+from reports.dashboard.faults import STATUS, NoAnswer
 from schemas.sql import Dialect
 from store import DATABASE
 
@@ -29,7 +30,9 @@ _FILES = {
 
 async def index(request: Request) -> Response:  # noqa: ARG001
     """`/queries`: every named query with its question."""
-    return HTMLResponse(html.render("queries.html", queries=[query.load(name) for name in query.names()]))
+    return HTMLResponse(
+        html.render("queries.html", here="/queries", queries=[query.load(name) for name in query.names()])
+    )
 
 
 async def page(request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -32,6 +33,14 @@ class Options:
     public: bool
 
 
+class _Server(uvicorn.Server):
+    """Ends the streams of events first, which would otherwise last as long as the browsers wish."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.app.state.events.end()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 def serve(options: Options) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -46,13 +55,13 @@ def serve(options: Options) -> None:
     if options.certificate and options.key:
         listening.tls_context(options.certificate, options.key)
     with tcp_listener.listener(options.host, options.port) as listener:
-        server = uvicorn.Server(
+        server = _Server(
             uvicorn.Config(
                 application(public=options.public),
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                lifespan="off",
+                lifespan="on",
                 ws="none",
                 http="h11",
                 loop="asyncio",

@@ -1,27 +1,29 @@
-"""Answers one question of the dashboard: a process of its own, confined as `firstflight query` is.
+"""Answers questions of the dashboard, one after the other: a process of its own, which has no clients.
 
-A store's expressions are evaluated by the process that opens it; the process that has clients never does.
-Standard input: one JSON object (`asking.Question`). Standard output: a line of JSON, `{}` or
-`{"fault": ..., "message": ...}`, and after `{}` the answer.
+It asks a server only, so it keeps nothing locked; the server evaluates the store's expressions, and
+`store serve` is confined (store/confine). Here the local engine, which has no store, formats answers.
+Standard input: a JSON object a line (`asking.Question` with the limits). Standard output: a line of JSON with
+the number of `bytes` of the answer that follow it, or with `fault` and `message`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any, BinaryIO
 
 from firstflight.errors import FirstflightError
 from reports import query
-from store import confined_command, find
+from reports.dashboard.faults import NoAnswer
+from store import find
 from store.base import Limits
 from store.errors import LIMIT_CODES, OUT_OF_TIME, StoreError, StoreHeld, StoreUnreachable
-
-WAIT_S = 5.0
-"""How long a question waits for another program to leave an embedded store."""
+from store.location import EmbeddedLocation
+from store.remote import ServerStore
 
 
 def fault_of(error: FirstflightError) -> str:
-    """Return the kind of a failure to answer: a name of `asking.STATUS`."""
+    """Return the kind of a failure to answer: a name of `faults.STATUS`."""
     if isinstance(error, StoreError) and error.code == OUT_OF_TIME:
         return "time"
     if isinstance(error, StoreError) and error.code in LIMIT_CODES:
@@ -29,22 +31,55 @@ def fault_of(error: FirstflightError) -> str:
     return "busy" if isinstance(error, StoreHeld | StoreUnreachable) else "store"
 
 
-def main() -> None:
-    """Answer the question on standard input."""
-    asked = json.load(sys.stdin)
-    limits = Limits(**asked["limits"])
-    head: dict[str, str] = {}
-    content = b""
-    try:
-        find()
-        confined_command.asking()
-        content = query.formatted(
-            asked["name"], asked["given"], asked["output_format"], wait_s=WAIT_S, limits=limits
-        ).content
-    except FirstflightError as error:
-        head = {"fault": fault_of(error), "message": str(error)}
-    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + content)
+class Answers:
+    """The open store, and the answers to questions."""
+
+    def __init__(self) -> None:
+        self._store: ServerStore | None = None
+
+    def to(self, asked: dict[str, Any]) -> bytes:
+        """Return the answer. FirstflightError or NoAnswer if there is none."""
+        store = self._opened(Limits(**asked["limits"]))
+        try:
+            return query.asked_of(store, asked["name"], asked["given"], asked["output_format"]).content
+        except StoreUnreachable:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the server; the next question opens it again."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _opened(self, limits: Limits) -> ServerStore:
+        if self._store is None:
+            location = find()
+            if isinstance(location, EmbeddedLocation):
+                served = location.served()
+                if served is None:
+                    raise NoAnswer("busy", f"the store in {location.path} is not served: try again later")
+                location = served
+            self._store = ServerStore(location, write=False, limits=limits)
+        return self._store
+
+
+def serve(questions: BinaryIO, out: BinaryIO) -> None:
+    """Answer the questions until their end."""
+    answers = Answers()
+    for line in questions:
+        head: dict[str, Any] = {}
+        content = b""
+        try:
+            content = answers.to(json.loads(line))
+        except NoAnswer as error:
+            head = {"fault": error.fault, "message": str(error)}
+        except FirstflightError as error:
+            head = {"fault": fault_of(error), "message": str(error)}
+        out.write(json.dumps(head | {"bytes": len(content)}).encode() + b"\n" + content)
+        out.flush()
+    answers.close()
 
 
 if __name__ == "__main__":
-    main()
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -47,7 +47,7 @@ _PREFIXES = (
 )  # fmt: skip
 _SETTINGS = frozenset({
     "asterisk_include_alias_columns", "asterisk_include_materialized_columns", "async_insert",
-    "readonly", "extremes", "log_queries", "limit", "offset", "final",
+    "readonly", "result_overflow_mode", "extremes", "log_queries", "limit", "offset", "final",
     "session_timezone", "print_pretty_type_names", "priority", "wait_for_async_insert",
     "wait_end_of_query", "default_compression_codec", "ttl_only_drop_parts", "flatten_nested",
     "exact_rows_before_limit", "interval_output_format", "data_type_default_nullable",

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from reports.dashboard.asking import Asker, NoAnswer, Question
+from reports.dashboard.asking import Asker, Question
+from reports.dashboard.faults import NoAnswer
 from reports.dashboard.limits import OWN, ClientRate
 from store import open_store
+from store.base import Limits
 from store.errors import OUT_OF_TIME, TOO_MANY_ROWS, StoreError
 from tests.queries.conftest import campaign as campaign
 from tests.queries.conftest import template as template
@@ -79,7 +81,15 @@ def test_an_answer_above_the_limit_is_refused_by_the_process_that_asks(
 ) -> None:
     monkeypatch.setenv("FIRSTFLIGHT_STORE", campaign)
     question = Question("iack_share", {}, "CSV")
-    assert asyncio.run(Asker(OWN).answer(question)).count(b"\n") > 1
+
+    async def asked(limits: Limits) -> bytes:
+        asker = Asker(limits)
+        try:
+            return await asker.answer(question)
+        finally:
+            await asker.close()
+
+    assert asyncio.run(asked(OWN)).count(b"\n") > 1
     with pytest.raises(NoAnswer, match="ask for fewer rows") as refused:
-        asyncio.run(Asker(replace(OWN, rows=1)).answer(question))
+        asyncio.run(asked(replace(OWN, rows=1)))
     assert refused.value.fault == "size"

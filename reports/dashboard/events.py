@@ -1,0 +1,63 @@
+"""`/events`: server-sent events that say when the store has new rows, and until when it has data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from reports.dashboard.faults import NoAnswer
+from reports.dashboard.newest import FRESH_S, Watcher
+
+MOST = 250
+"""Browsers that wait for events at the same time; others ask again later."""
+# Something is sent at least this often, so that a client that went away is noticed.
+_ALIVE_S = 15.0
+
+
+class Events:
+    """Sends `newest` events to each open browser; after `end` none waits any more."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._open = 0
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """End all streams."""
+        self._ending.set()
+
+    async def page(self, request: Request) -> Response:  # noqa: ARG002
+        """Return the stream of events. HTTPException if too many are open."""
+        if self._open >= MOST:
+            raise HTTPException(503, "too many browsers wait for new rows: reload the page later")
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        self._open += 1
+        try:
+            sent, since_s = "", _ALIVE_S
+            while not self._ending.is_set():
+                event = await self._event()
+                if event != sent or since_s >= _ALIVE_S:
+                    yield event.encode()
+                    sent, since_s = event, 0.0
+                try:
+                    async with asyncio.timeout(FRESH_S):
+                        await self._ending.wait()
+                except TimeoutError:
+                    since_s += FRESH_S
+        finally:
+            self._open -= 1
+
+    async def _event(self) -> str:
+        try:
+            newest = await self._watcher.newest()
+        except NoAnswer as error:
+            return f"event: away\ndata: {json.dumps({'sentence': str(error)})}\n\n"
+        data = {"stamp": newest.stamp, "until": newest.data_until}
+        return f"event: newest\ndata: {json.dumps(data)}\n\n"

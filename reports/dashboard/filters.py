@@ -1,0 +1,101 @@
+"""The filters of a page, which are all in its address: days, CDN, vantage point, rank, length of a period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from urllib.parse import quote, urlencode
+
+from firstflight.errors import UsageError
+from reports import query
+from reports.dashboard.newest import Newest
+
+FIELDS: Mapping[str, Sequence[str]] = {
+    "overview": ("since", "until", "vantage", "cdn", "top", "step"),
+    "cdn": ("since", "until", "vantage", "top", "step"),
+    "name": ("since", "until", "vantage", "step"),
+    "vantage": ("since", "until", "cdn", "step"),
+    "watch": ("since", "until", "vantage", "cdn", "step"),
+    "downloads": ("since", "until", "vantage", "cdn", "step"),
+    "handshakes": ("since", "until", "vantage", "cdn", "step"),
+}
+"""Page -> its filters, in the order of its form."""
+STEPS = ("day", "week", "month")
+WATCH_STEPS = ("hour", "day")
+_TYPES = {"since": "Date", "until": "Date", "top": "UInt32", "vantage": "String", "cdn": "String"}
+_LONGEST = 200
+_DAYS = {"watch": 7}
+_YEAR = 365
+# Without a step in the address: days of up to a quarter, weeks of up to two years; hours of two weeks.
+_MOST_DAYS, _MOST_WEEKS_DAYS, _MOST_HOURS_DAYS = 92, 731, 14
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Filters of a page: as given in its address, and as its queries get them."""
+
+    page: str
+    given: Mapping[str, str]
+    asked: Mapping[str, str]
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The names of the page's filters."""
+        return FIELDS[self.page]
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """The lengths of a period that the page offers."""
+        return WATCH_STEPS if self.page == "watch" else STEPS
+
+    def kept(self, page: str) -> str:
+        """Return the end of the address of another page with the same filters: empty, or `?...`."""
+        shared = {key: value for key, value in self.given.items() if key in FIELDS[page]}
+        return f"?{urlencode(shared)}" if shared else ""
+
+
+def parsed(page: str, items: Sequence[tuple[str, str]], newest: Newest) -> Filters:
+    """Return the filters in an address; empty ones have their defaults. UsageError for any that is wrong."""
+    given: dict[str, str] = {}
+    for key, value in items:
+        if key not in FIELDS[page]:
+            raise UsageError(f"this page has no filter {key!r}: it has {', '.join(FIELDS[page])}")
+        if key in given:
+            raise UsageError(f"the filter {key} is given twice: write it once")
+        if value:
+            given[key] = value
+    for key, value in given.items():
+        if len(value) > _LONGEST:
+            raise UsageError(f"the filter {key} is longer than {_LONGEST} characters: no such name exists")
+        if key in _TYPES:
+            query.Parameter(key, _TYPES[key], "").literal(value)
+    steps = WATCH_STEPS if page == "watch" else STEPS
+    if given.get("step", steps[0]) not in steps:
+        raise UsageError(f"step={given['step']}: {' or '.join(steps)} expected")
+    until = date.fromisoformat(given["until"]) if "until" in given else newest.last_day or date(2026, 1, 1)
+    since = date.fromisoformat(given["since"]) if "since" in given else _first(page, until, newest)
+    if since > until:
+        raise UsageError(f"since={since} is after until={until}: exchange them")
+    asked = dict(given) | {"since": str(since), "until": str(until)}
+    asked.setdefault("step", _step(page, (until - since).days + 1))
+    return Filters(page, given, asked)
+
+
+def _first(page: str, until: date, newest: Newest) -> date:
+    """Return the first day without one in the address: of watches a week, of a name all, else a year."""
+    if page in _DAYS:
+        return until - timedelta(days=_DAYS[page] - 1)
+    oldest = min(newest.first_day or until, until)
+    return oldest if page == "name" else max(oldest, until - timedelta(days=_YEAR - 1))
+
+
+def _step(page: str, days: int) -> str:
+    if page == "watch":
+        return "hour" if days <= _MOST_HOURS_DAYS else "day"
+    return "day" if days <= _MOST_DAYS else "week" if days <= _MOST_WEEKS_DAYS else "month"
+
+
+def address(page: str, name: str) -> str:
+    """Return the address of the page of a CDN, name or vantage point: `page` ends with a slash."""
+    return page + quote(name, safe="")

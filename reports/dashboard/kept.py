@@ -1,0 +1,55 @@
+"""Pages that are kept until the store changes: many browsers that reload cost one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+MOST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its HTML and status."""
+
+    content: bytes
+    status: int = 200
+
+
+class Kept:
+    """Pages by address, of the newest state of the store; requests for the same one wait for one answer."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._size = 0
+        self._pages: OrderedDict[tuple[str, str], Page] = OrderedDict()
+        self._making: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def page(self, address: str, stamp: str, make: Callable[[], Awaitable[Page]]) -> Page:
+        """Return the page of `address` for the state `stamp`; only successful ones are kept."""
+        key = (address, stamp)
+        found = self._pages.get(key)
+        if found is not None:
+            self._pages.move_to_end(key)
+            return found
+        making = self._making.setdefault(key, asyncio.Lock())
+        try:
+            async with making:
+                found = self._pages.get(key)
+                if found is None:
+                    found = await make()
+                    if found.status == 200:
+                        self._keep(key, found)
+                return found
+        finally:
+            if not making.locked():
+                self._making.pop(key, None)
+
+    def _keep(self, key: tuple[str, str], page: Page) -> None:
+        self._pages[key] = page
+        self._size += len(page.content)
+        while self._size > self._most:
+            _, oldest = self._pages.popitem(last=False)
+            self._size -= len(oldest.content)

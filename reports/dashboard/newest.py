@@ -1,0 +1,77 @@
+"""What the store has, and until when: asked at most every few seconds, for all pages and open browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from reports.dashboard.asking import Asker, Question
+
+FRESH_S = 2.0
+"""Answers within this time are the same."""
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The state of the store: `stamp` changes with every load; days are UTC, None without probes."""
+
+    stamp: str
+    data_until: str | None
+    cdns: tuple[str, ...] = ()
+    vantages: tuple[str, ...] = ()
+    first_day: date | None = None
+    last_day: date | None = None
+    tables: frozenset[str] = frozenset()
+    """Which of watch, downloads and handshakes have rows."""
+
+
+class Watcher:
+    """Asks `newest_load`, and after a change `known_names`."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._asking = asyncio.Lock()
+        self._until = 0.0
+        self._newest: Newest | None = None
+
+    async def newest(self) -> Newest:
+        """Return the state of the store. NoAnswer if the store does not tell it."""
+        async with self._asking:
+            if self._newest is None or time.monotonic() >= self._until:
+                self._newest = await self._asked(self._newest)
+                self._until = time.monotonic() + FRESH_S
+            return self._newest
+
+    async def _asked(self, before: Newest | None) -> Newest:
+        (row,) = await self._rows("newest_load")
+        stamp = "-".join(str(value) for value in row.values())
+        if before is not None and before.stamp == stamp:
+            return before
+        known = await self._rows("known_names")
+        days = [date.fromisoformat(one[key]) for one in known for key in ("first_day", "last_day")]
+        has = {"watch": "planned_probes", "downloads": "downloads", "handshakes": "handshakes"}
+        return Newest(
+            stamp=stamp,
+            data_until=_shown(row["data_until_ms"]),
+            cdns=tuple(one["name"] for one in known if one["kind"] == "cdn"),
+            vantages=tuple(one["name"] for one in known if one["kind"] == "vantage"),
+            first_day=min(days, default=None),
+            last_day=max(days, default=None),
+            tables=frozenset(name for name, column in has.items() if int(row[column])),
+        )
+
+    async def _rows(self, name: str) -> list[Mapping[str, Any]]:
+        answer = await self._asker.answer(Question(name, {}, "JSONEachRow"))
+        return [json.loads(line) for line in answer.splitlines()]
+
+
+def _shown(milliseconds: int | str | None) -> str | None:
+    """Return a time as people read it, in UTC and whole seconds."""
+    if milliseconds is None:
+        return None
+    return f"{datetime.fromtimestamp(int(milliseconds) // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,149 @@
+"""The pages of panels: overview, CDN, name, vantage point, watch, downloads, handshakes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from firstflight.errors import UsageError
+from reports import panel as panels
+from reports.dashboard import drawn, filters, html, run_reports
+from reports.dashboard.asking import Asker, Question
+from reports.dashboard.faults import STATUS, NoAnswer
+from reports.dashboard.kept import Kept, Page
+from reports.dashboard.newest import Newest, Watcher
+from reports.panel import Panel
+
+TITLES = {
+    "overview": "Instant ACKs across days and vantage points",
+    "watch": "Watches",
+    "downloads": "Downloads",
+    "handshakes": "Handshakes",
+}
+# What a page without rows of its kind says.
+_EMPTY = {
+    "watch": "no watch has been loaded into the store: run `firstflight watch`",
+    "downloads": "no downloads have been loaded into the store: enable them in a campaign's settings",
+    "handshakes": "no handshakes have been loaded into the store: enable them in a campaign's settings",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A panel on a page: its table or why there is none, and the ends of the addresses of its query."""
+
+    panel: Panel
+    link: str
+    table: drawn.Table | None = None
+    fault: str = ""
+    status: int = 200
+
+
+class Pages:
+    """Answers the pages, from the store or as kept."""
+
+    def __init__(self, asker: Asker, watcher: Watcher, kept: Kept) -> None:
+        self._asker = asker
+        self._watcher = watcher
+        self._kept = kept
+
+    async def overview(self, request: Request) -> Response:
+        """`/`: shares by CDN, what changed, probes and coverage by vantage point."""
+        return await self._page(request, "overview", {})
+
+    async def cdn(self, request: Request) -> Response:
+        """`/cdn/NAME`: delays, shares, outcomes and amplification of one CDN."""
+        return await self._page(request, "cdn", {"cdn": request.path_params["name"]})
+
+    async def name(self, request: Request) -> Response:
+        """`/name/DOMAIN`: the history and the addresses of one name; `/name/?domain=...` leads there."""
+        return await self._page(request, "name", {"domain": request.path_params["name"]})
+
+    async def vantage(self, request: Request) -> Response:
+        """`/vantage/NAME`: runs, losses, clock, lateness and pauses of one vantage point."""
+        return await self._page(request, "vantage", {"vantage": request.path_params["name"]})
+
+    async def watch(self, request: Request) -> Response:
+        """`/watch`: Figures 9 and 15, and what of the plan was sent."""
+        return await self._page(request, "watch", {})
+
+    async def downloads(self, request: Request) -> Response:
+        """`/downloads`: goodput and success of downloads."""
+        return await self._page(request, "downloads", {})
+
+    async def handshakes(self, request: Request) -> Response:
+        """`/handshakes`: how handshakes end."""
+        return await self._page(request, "handshakes", {})
+
+    async def _page(self, request: Request, page: str, fixed: Mapping[str, str]) -> Response:
+        try:
+            newest = await self._watcher.newest()
+        except NoAnswer as error:
+            raise HTTPException(STATUS[error.fault], str(error)) from error
+        _refuse_unknown(page, fixed, newest)
+        try:
+            chosen = filters.parsed(page, request.query_params.multi_items(), newest)
+        except UsageError as error:
+            raise HTTPException(STATUS["parameter"], str(error)) from error
+
+        async def make() -> Page:
+            return await self._made(page, fixed, chosen, newest)
+
+        address = f"{request.url.path}?{urlencode(sorted(chosen.given.items()))}"
+        made = await self._kept.page(address, newest.stamp, make)
+        return HTMLResponse(made.content, made.status)
+
+    async def _made(
+        self, page: str, fixed: Mapping[str, str], chosen: filters.Filters, newest: Newest
+    ) -> Page:
+        asked = {**chosen.asked, **fixed}
+        if page in _EMPTY and page not in newest.tables:
+            shown: Sequence[Shown] = []
+        else:
+            shown = await asyncio.gather(*(self._shown(one, asked) for one in panels.of_page(page)))
+        if page == "name" and not chosen.given and all(one.table and not one.table.rows for one in shown):
+            raise HTTPException(404, f"the store has no probes of the name {fixed['domain']!r}")
+        status = max((one.status for one in shown), default=200)
+        rendered = html.render(
+            "panels.html",
+            page=page,
+            here={"overview": "/"}.get(page, f"/{page}"),
+            title=TITLES.get(page) or next(iter(fixed.values())),
+            fixed=fixed,
+            chosen=chosen,
+            newest=newest,
+            shown=shown,
+            empty=_EMPTY.get(page, ""),
+            options={"cdn": newest.cdns, "vantage": newest.vantages, "step": chosen.steps},
+            to=filters.address,
+            report=run_reports.address,
+        )
+        return Page(rendered.encode(), status)
+
+    async def _shown(self, panel: Panel, asked: Mapping[str, str]) -> Shown:
+        given = panel.given(asked)
+        shown = Shown(panel, urlencode(given))
+        try:
+            answer = await self._asker.answer(Question(panel.query, given, "JSONCompact"))
+        except NoAnswer as error:
+            return replace(shown, fault=str(error), status=STATUS[error.fault])
+        return replace(shown, table=await asyncio.to_thread(_table, panel, answer, {**asked, **given}))
+
+
+def _table(panel: Panel, answer: bytes, asked: Mapping[str, str]) -> drawn.Table:
+    return drawn.table(panel, json.loads(answer), asked)
+
+
+def _refuse_unknown(page: str, fixed: Mapping[str, str], newest: Newest) -> None:
+    """Raise HTTPException for a CDN or vantage point that the store has no probes of."""
+    known = {"cdn": newest.cdns, "vantage": newest.vantages}
+    kind = {"cdn": "CDN", "vantage": "vantage point"}
+    if page in known and fixed[page] not in known[page]:
+        raise HTTPException(404, f"the store has no probes of the {kind[page]} {fixed[page]!r}")
